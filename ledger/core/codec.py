@@ -1,4 +1,4 @@
-"""Events to bytes and back. One entry's payload is one JSON object: readable in any Redis client.
+"""Encoding and decoding of events. An entry's payload is one JSON object, readable in any Redis client.
 
 {"v": 1, "id": "evt_…", "prev": "<64 hex>", "actor": {"kind", "name", "via"?}, "event": {"type": "asked", …}}
 """
@@ -28,24 +28,24 @@ from ledger.core.limits import EVENT_BYTES
 from ledger.core.policy import demand_rules
 
 SCHEMA_VERSION: Final = 2
-"""The newest schema that this version reads. It reads all before it, too."""
+"""The newest schema that this version reads; it also reads all earlier ones."""
 
 FIRST_SCHEMA: Final = 1
 
 DEMANDING_SCHEMA: Final = 2
-"""The schema of events that demand passkeys of answers, or hold proofs of them."""
+"""The schema of events with a demand for a passkey's signature, or with a proof of one."""
 
 SCHEMA_OF: Final[Mapping[type, int]] = {PasskeyRegistered: 2, PasskeyRemoved: 2, PasskeyUsed: 2}
-"""The schema of each event type that the first one does not have.
+"""The schema of each event type that schema 1 lacks.
 
-An event is written as the schema that brought its type and not as the newest, so that during an upgrade workers of the
-version before are kept from those sessions only in which something new has happened. What a reader must not pass over
-is therefore a type of its own, or a member of `_carries_demands` (`docs/guides/upgrade.md`).
+An event is written with the schema that introduced its type, not with the newest, so that during an upgrade workers of
+the previous version only refuse sessions with new types of events. A fact that readers must not skip is therefore a
+new type, or covered by `_carries_demands` (`docs/guides/upgrade.md`).
 """
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
-    """What every entry carries besides the fact itself."""
+    """The members of every entry besides the event."""
 
     v: int
     id: str
@@ -55,7 +55,7 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
 
 
 class NewerEvent(Value, tag="newer", kw_only=True, frozen=True):
-    """An event of a schema that this version does not know: kept, shown, never decided upon. Never written."""
+    """An event of an unknown schema: stored and displayed, but no decision is made after it. Never written."""
 
     schema: int
     event_type: str
@@ -71,7 +71,7 @@ class _RawEnvelope(msgspec.Struct, frozen=True):
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """A payload that was read; `event` is a NewerEvent when `v` is above this version's."""
+    """A decoded payload; `event` is a NewerEvent when `v` is above this version's."""
 
     v: int
     id: str
@@ -80,7 +80,7 @@ class Decoded(msgspec.Struct, frozen=True):
     event: Event | NewerEvent
 
 
-# Bytes that are not UTF-8 and nesting without end are no DecodeError, though nobody of ours has written them either.
+# Invalid UTF-8 and excessive nesting raise other errors than DecodeError.
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _encoder = msgspec.json.Encoder()
@@ -90,10 +90,10 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 
 def encode(event: Event, *, event_id: str, prev: str, actor: Actor) -> bytes:
-    """The payload of one entry. Raises InputError when it is larger than an event may be, or could not be read again."""
+    """Return the payload of one entry. Raises InputError when it is too large, or could not be decoded again."""
     try:
         payload = _encoder.encode(Envelope(schema_of(event), event_id, prev, actor, event))
-        # One value of a wrong type would make the whole stream unreadable for ever; the check costs a microsecond.
+        # One value of a wrong type would make the stream permanently unreadable; the check costs a microsecond.
         _decoder.decode(payload)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise InputError(f"the event cannot be written: {error}") from error
@@ -103,7 +103,7 @@ def encode(event: Event, *, event_id: str, prev: str, actor: Actor) -> bytes:
 
 
 def decode(payload: bytes) -> Envelope | Decoded:
-    """Read one payload. Raises DamageError for anything that no version of the ledger has written."""
+    """Decode one payload. Raises DamageError for anything that no version of the ledger has written."""
     try:
         envelope = _decoder.decode(payload)
     except _UNREADABLE as error:
@@ -114,13 +114,13 @@ def decode(payload: bytes) -> Envelope | Decoded:
 
 
 def schema_of(event: Event) -> int:
-    """Return the schema that an event is written as: the one that brought what it holds."""
+    """Return the schema with which to write an event: the one that introduced its contents."""
     schema = SCHEMA_OF.get(type(event), FIRST_SCHEMA)
     return max(schema, DEMANDING_SCHEMA) if _carries_demands(event) else schema
 
 
 def _carries_demands(event: Event) -> bool:
-    """Return whether an event demands passkeys of answers, or holds a proof: a worker that knows neither must stop."""
+    """Return whether an event has a demand for a passkey or a proof, at which workers without both must stop."""
     match event:
         case Asked():
             return bool(event.proofs) or any(demand.answer_by for demand in event.demands)
@@ -147,5 +147,5 @@ def _decode_newer(payload: bytes, cause: Exception | None) -> Decoded:
 
 
 def canonical_json(value: Any) -> bytes:
-    """JSON with sorted keys and no white space, as digests are taken of it."""
+    """Return JSON with sorted keys and no white space, the input of digests."""
     return _canonical.encode(value)

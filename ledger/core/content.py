@@ -11,7 +11,7 @@ from ledger.core.policy import Call
 
 
 class Content(Protocol):
-    """The members of a request that its digest covers; `Question` and the command `Ask` have them."""
+    """The members of a request that its digest covers; implemented by `Question` and the command `Ask`."""
 
     @property
     def call(self) -> Call: ...
@@ -24,9 +24,9 @@ class Content(Protocol):
 
 
 def request_digest(content: Content, folder: str | None) -> str:
-    """Lower-case hex SHA-256 over canonical JSON (sorted keys, no white space) of what was asked in `folder`.
+    """Return the lower-case hex SHA-256 over canonical JSON (sorted keys, no white space) of a request in `folder`.
 
-    None leaves the member `cwd` out: requests logged before folders were recorded have such digests.
+    None omits the member `cwd`, as in the digests of requests logged before folders were recorded.
     """
     call = content.call
     asked = {

@@ -1,4 +1,4 @@
-"""Durations as people write them: `60s`, `5m`, `36h`, `7d`, `none`."""
+"""Durations in text form: `60s`, `5m`, `36h`, `7d`, `none`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WRITTEN = re.compile(r"(\d{1,12})(ms|s|m|h|d)", re.ASCII)
 
 
 def parse_duration(text: str, what: str = "duration") -> int | None:
-    """Milliseconds, or None for `none` (never). Raises InputError."""
+    """Parse a duration as milliseconds, or None for `none` (never). Raises InputError."""
     if text == "none":
         return None
     found = _WRITTEN.fullmatch(text)
@@ -27,7 +27,7 @@ def parse_duration(text: str, what: str = "duration") -> int | None:
 
 
 def check_duration_ms(value: int, what: str = "duration") -> int:
-    """The value itself if it is at least 1 ms and at most ten years. Raises InputError."""
+    """Return the value if it is at least 1 ms and at most ten years. Raises InputError."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"the {what} must be a whole number of milliseconds, not {value!a}")
     if not 0 < value <= DURATION_MS_MAX:
@@ -36,7 +36,7 @@ def check_duration_ms(value: int, what: str = "duration") -> int:
 
 
 def format_duration(ms: int | None) -> str:
-    """The shortest exact way to write it: `60s`, `5m`, `7d`."""
+    """Return the shortest exact text: `60s`, `5m`, `7d`."""
     if ms is None:
         return "none"
     for unit, size in (("d", DAY_MS), ("h", HOUR_MS), ("m", MINUTE_MS), ("s", SECOND_MS)):
@@ -46,7 +46,7 @@ def format_duration(ms: int | None) -> str:
 
 
 def spell_duration(ms: int) -> str:
-    """In words, as the BetCode spec's texts have it: below a day in seconds, else in days."""
+    """Return a duration in words, as in the texts of `betcode.md`: below a day in seconds, else in days."""
     if ms >= DAY_MS:
         return _count(ms / DAY_MS, "day")
     return _count(ms / SECOND_MS, "second")

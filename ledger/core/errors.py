@@ -41,7 +41,7 @@ AgentAction = Literal["stop", "continue"]
 
 
 class LedgerError(Exception):
-    """Root of all errors of the ledger. `data` is JSON-clean and holds what the text says, for programs."""
+    """Root of all errors of the ledger. `data` has the facts of the text for programs, as JSON values."""
 
     code: ClassVar[str] = "LEDGER"
 
@@ -60,22 +60,22 @@ class LedgerError(Exception):
         value = self.data.get("session")
         if isinstance(value, str):
             return value
-        # What is wrong with a stream is told by its name; a session's is `session:ID`.
+        # Errors of a stream have its name; a session's is `session:ID`.
         kind, _, stream_of = str(self.data.get("stream", "")).partition(":")
         return stream_of if kind == "session" else None
 
     @property
     def reasons(self) -> list[Any]:
-        """Why: rules for a denial, otherwise what the error knows."""
+        """Return the reasons: rules for a denial, otherwise the error's own facts."""
         return list(self.data.get("reasons", ()))
 
     @property
     def agent(self) -> AgentAction:
-        """What the asking agent should do; an error that is not a person's refusal lets it go on without the tool."""
+        """Return the asking agent's next action; unless a person refused, it continues without the tool."""
         return "stop" if self.data.get("agent") == "stop" else "continue"
 
     def as_json(self) -> dict[str, Any]:
-        """One JSON object; the documented members come first."""
+        """Return one JSON object, the documented members first."""
         known = ("request_id", "session", "reasons", "agent")
         rest = {name: value for name, value in self.data.items() if name not in known}
         return {
@@ -174,19 +174,19 @@ class NoInputLockError(ReplyError):
 
 
 class DigestMismatchError(ReplyError):
-    """The answer was given to something else than what is pending."""
+    """The answer was given to another request than the pending one."""
 
     code = "DIGEST_MISMATCH"
 
 
 class PasskeyRefusedError(ReplyError):
-    """The signature is not one of the person's passkeys over this very answer, or was used before, or came too late."""
+    """The signature is not by one of the person's passkeys over this answer, or was used before, or is too late."""
 
     code = "PASSKEY_REFUSED"
 
 
 class EditDeniedError(ReplyError):
-    """A rule denies the input that the person put in place of the tool's; the request stays pending."""
+    """A rule denies the input with which the person replaced the tool's; the request stays pending."""
 
     code = "EDIT_DENIED"
 
@@ -198,7 +198,7 @@ class DemandNotMetError(ReplyError):
 
 
 class PasskeyRequiredError(DemandNotMetError):
-    """A demand binds this answer: it counts only when one of the person's passkeys has signed it."""
+    """A demand requires that one of the person's passkeys signs this answer."""
 
     code = "PASSKEY_REQUIRED"
 
@@ -228,31 +228,31 @@ class UnknownTokenError(LedgerError):
 
 
 class UnknownPasskeyError(LedgerError):
-    """Nobody has registered this passkey, or it was removed."""
+    """No person has registered this passkey, or it was removed."""
 
     code = "UNKNOWN_PASSKEY"
 
 
 class UnauthorizedError(LedgerError):
-    """Whoever asks is nobody we know."""
+    """The caller could not be authenticated."""
 
     code = "UNAUTHORIZED"
 
 
 class StoreError(LedgerError):
-    """The ledger's server cannot be reached, or does not answer as a ledger's server does."""
+    """The ledger's server cannot be reached, or replies in an unexpected way."""
 
     code = "UNREACHABLE"
 
 
 class InDoubtError(StoreError):
-    """A write was sent and no answer came back: it may or may not be in the log. Never treated as an allow."""
+    """A write was sent and no reply came: it may or may not be in the log. Never treated as an allow."""
 
     code = "IN_DOUBT"
 
 
 class SetupError(StoreError):
-    """The server or the deployment is not fit to hold a ledger."""
+    """The server or the deployment is unfit to hold a ledger."""
 
     code = "SETUP"
 

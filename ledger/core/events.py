@@ -1,9 +1,9 @@
-"""The facts: one frozen Struct an event, one tagged union for all of them.
+"""The events: one frozen Struct for each type, and one tagged union of all.
 
-What people or agents wrote freely (patterns, metadata, input, feedback, texts of rules) stands in the member `detail`,
-so that it can be withheld one day; what the fold needs to stay valid without it stands outside. Types and fields only
-grow: a new field has a default, a field never changes its type, a tag is never used again. Durations are milliseconds;
-no event holds a time of its own, its time is the millisecond of its entry's id.
+Free text of people or agents (patterns, metadata, input, feedback, texts of rules) is in the member `detail`, so that
+it can be redacted; the members that the fold needs are outside. Types and fields only grow: a new field has a default,
+a field never changes its type, a tag is never reused. Durations are milliseconds; an event has no time member, its time
+is the millisecond of its entry's id.
 
 Request and grant shapes follow `opencode.md` "Core Data Structures", `brutus.md` "Core Types"; presence, input lock
 and deadlines follow `betcode.md`.
@@ -22,7 +22,7 @@ from ledger.core.proofs import Proof
 Outcome = Literal["allowed", "denied", "rejected", "corrected", "expired", "cancelled"]
 Scope = Literal["session", "project"]
 DurationMs = Annotated[int, msgspec.Meta(ge=0, le=DURATION_MS_MAX)]
-"""A longer one would make sums that no calendar has; an entry that holds one is damage of its stream alone."""
+"""A bounded duration, so that sums with it are valid times; an entry beyond the bound damages only its stream."""
 
 Role = Literal["agent", "approver", "auditor", "admin"]
 TokenUse = Literal["bearer", "browser", "sign_in"]
@@ -37,22 +37,22 @@ LateDenies = Literal["obey", "ignore"]
 
 
 TOLD: Final = "told"
-"""The channel of an answer that was given elsewhere, and told by the agent's side: no gateway has seen it."""
+"""The channel of an answer that was given elsewhere and is only reported by the agent's side."""
 
 
 class Value(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Base of every stored shape: immutable, and a default takes no room.
+    """Base of every stored shape: immutable, and without defaults in the encoding.
 
-    A value cannot be part of a reference cycle, so the garbage collector need not look at it (`gc=False`): a fold of
-    many sessions holds millions of them.
+    A value cannot be part of a reference cycle, so the garbage collector need not track it (`gc=False`): folds of many
+    sessions hold millions of them.
     """
 
 
 class Actor(Value, frozen=True):
-    """The author of an event: an agent, a person, a `local` command, or a worker of ours.
+    """The author of an event: an agent, a person, a `local` command, or a worker of the ledger.
 
-    Over a gateway every member is the gateway's own word: `name` and `token_id` are those of the access token, and
-    `via` is the channel by which the request came. `told` in `via` marks what an agent's side says that a person did.
+    A gateway sets every member itself: `name` and `token_id` are those of the access token, and `via` is the channel of
+    the request. `told` in `via` marks an act of a person that only the agent's side reports.
     """
 
     kind: str
@@ -76,10 +76,10 @@ class Presence(Value, frozen=True):
 
 
 class Settings(Value, kw_only=True, frozen=True):
-    """What a session decided about time and cascades. Durations in ms; None means never.
+    """A session's settings of deadlines and cascades. Durations in ms; None means never.
 
-    `when_abandoned`: what becomes of an attended request at its deadline when nobody is connected any more.
-    `late_denies`: what a deny does that is newer than the request, when somebody answers yes.
+    `when_abandoned`: the fate of an attended request at its deadline if no client is connected any more.
+    `late_denies`: the effect of a deny that is newer than the request on a yes.
     """
 
     attended_ms: DurationMs | None = 60_000
@@ -94,7 +94,7 @@ class Settings(Value, kw_only=True, frozen=True):
 
 
 class Opinion(Value, frozen=True):
-    """What one decider after the rules said; `verdict` None is no opinion. `failed` says why it could not answer."""
+    """The result of one decider after the rules; `verdict` None is no opinion, `failed` the reason of a failure."""
 
     decider: str
     verdict: Verdict | None = None
@@ -103,7 +103,7 @@ class Opinion(Value, frozen=True):
 
 
 class Cause(Value, frozen=True):
-    """Why an event followed from another: the reply to `request_id` cascaded, or `grant_id` now allows it."""
+    """The cause of a derived event: the reply to `request_id` cascaded, or `grant_id` now allows it."""
 
     kind: Literal["cascade", "grant"]
     request_id: str | None = None
@@ -111,7 +111,7 @@ class Cause(Value, frozen=True):
 
 
 class PolicyDetail(Value, frozen=True):
-    """`cwd` and `home` are of the machine where the agent's calls run; None means not known."""
+    """The rules. `cwd` and `home` are of the machine where the agent's calls run; None means unknown."""
 
     policy: PolicySource
     cwd: str | None = None
@@ -119,9 +119,9 @@ class PolicyDetail(Value, frozen=True):
 
 
 class SessionOpened(Value, tag="session_opened", kw_only=True, frozen=True):
-    """`policy_source` says in a word where the rules came from; the rules themselves are in `detail`.
+    """A session was opened. `policy_source` names the origin of the rules, which are in `detail`.
 
-    `token_id` is the access token of whoever opened it over a gateway: the session is that token's own.
+    `token_id` is the access token that opened it over a gateway, and owns the session.
     """
 
     project: str | None = None
@@ -136,7 +136,7 @@ class SessionOpened(Value, tag="session_opened", kw_only=True, frozen=True):
 
 
 class PolicyChanged(Value, tag="policy_changed", kw_only=True, frozen=True):
-    """From here on other rules or settings judge; requests that are pending keep the evaluation they have."""
+    """Rules or settings changed for later requests; pending ones keep their evaluation."""
 
     dialect: str = "opencode"
     policy_digest: str
@@ -146,11 +146,11 @@ class PolicyChanged(Value, tag="policy_changed", kw_only=True, frozen=True):
 
 
 class AskedDetail(Value, kw_only=True, frozen=True):
-    """`cwd` is the folder that the call would run in: its own, else the session's; None in older logs.
+    """The content of a request. `cwd` is the folder that the call would run in; None in older logs.
 
-    `not_honoured` are suggestions of the dialect, or entries of `always`, that would lift nothing of this call.
-    `still_asked` says why the next such call is asked about although all of `always` was granted. `offers` are choices
-    of what to remember, the narrowest first.
+    `not_honoured` are suggestions of the dialect, or entries of `always`, that would lift no part of this call.
+    `still_asked` is the reason why the next such call is asked about although all of `always` was granted. `offers` are
+    choices of what to remember, the narrowest first.
     """
 
     patterns: tuple[str, ...] = ()
@@ -166,13 +166,13 @@ class AskedDetail(Value, kw_only=True, frozen=True):
 
 
 class Asked(Value, tag="asked", kw_only=True, frozen=True):
-    """A request and what was said of it. Only verdict `ask` makes it pending, with a tier and a duration from here.
+    """A request and its verdict. Only verdict `ask` makes it pending, with a tier and a duration from this event on.
 
-    `digest` is the SHA-256 of what was asked (see `ledger.core.requests`); `grants` are the grants that lifted it;
-    `project_version` is the version of the project's stream that it was judged by. `token_id` is the access token of
-    whoever asked over a gateway: the request ends with it. `owner` is the person for whom the asker works, as that
-    token says it; `demands` are conditions on the answer. `proofs` are those of the grants that allowed a call whose
-    answer a passkey must sign.
+    `digest` is the SHA-256 of the request's content (see `ledger.core.requests`); `grants` are the grants that lifted
+    it; `project_version` is the version of the project's stream by which it was judged. `token_id` is the asker's
+    access token over a gateway: the request ends with it. `owner` is the person for whom the asker works, by that
+    token; `demands` are conditions on the answer. `proofs` are those of the grants that allowed a call whose answer a
+    passkey must sign.
     """
 
     request_id: str
@@ -200,7 +200,7 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
 
 
 class ReopenedDetail(Value, frozen=True):
-    """`metadata` and `input` are those of the ask: a request that waits again is shown as it was."""
+    """`metadata` and `input` are those of the ask, for display of the request that is pending again."""
 
     evaluation: Evaluation
     metadata: dict[str, Any] = {}
@@ -208,7 +208,7 @@ class ReopenedDetail(Value, frozen=True):
 
 
 class Reopened(Value, tag="reopened", kw_only=True, frozen=True):
-    """The project's grants changed before an allow was told: the request is pending after all, or denied."""
+    """The project's grants changed before an allow was returned: the request is pending again, or denied."""
 
     request_id: str
     verdict: Verdict
@@ -222,9 +222,9 @@ class Reopened(Value, tag="reopened", kw_only=True, frozen=True):
 
 
 class RepliedDetail(Value, frozen=True):
-    """`input` is what a person made of the tool's input: the call may run with that, and not as it was asked.
+    """`input` is the input as changed by a person, with which the call may run instead of the asked one.
 
-    `evaluation` is what the rules of that moment said: of the changed input, or with outcome `denied` of the request.
+    `evaluation` is by the rules of that moment: of the changed input, or with outcome `denied` of the request.
     """
 
     message: str | None = None
@@ -234,13 +234,14 @@ class RepliedDetail(Value, frozen=True):
 
 
 class Replied(Value, tag="replied", kw_only=True, frozen=True):
-    """The one answer that counts. `grants` are the ids of the grants it makes, in the order of `detail.patterns`.
+    """The one effective answer. `grants` are the ids of the grants it makes, in the order of `detail.patterns`.
 
-    Outcome `denied`: somebody said yes, and the rules of that moment deny the call; the grants stand all the same.
-    `override` marks an administrator's local reply where only the holder of the input lock may answer. A released
+    Outcome `denied`: the answer was a yes, but the rules of that moment deny the call; the grants are made all the
+    same. `override` marks an administrator's local reply where only the holder of the input lock may answer. A released
     request `rests_on_project` when a grant of the project as of `project_version` lifted it. `told` is the prompt at
-    which a person answered, as the agent's side says; None is an answer that the ledger itself was given.
-    `proof` is what a passkey signed; `proofs` are those of the grants that released a request whose answer must be.
+    which a person answered, as the agent's side reports it; None is an answer that the ledger itself received.
+    `proof` is that of a passkey's signature; `proofs` are those of the grants that released a request whose answer must
+    be signed.
     """
 
     request_id: str
@@ -265,9 +266,9 @@ class GrantedDetail(Value, frozen=True):
 
 
 class Granted(Value, tag="granted", kw_only=True, frozen=True):
-    """A standing allow for one pattern, from the request that it came from or from an administrator.
+    """A grant for one pattern, by the answer to a request or by an administrator.
 
-    `proof` is that of the answer it came from, where a passkey signed it.
+    `proof` is that of the answer that made it, where a passkey signed it.
     """
 
     grant_id: str
@@ -290,7 +291,7 @@ class Revoked(Value, tag="revoked", kw_only=True, frozen=True):
 
 
 class DeadlineMoved(Value, tag="deadline_moved", kw_only=True, frozen=True):
-    """An attended request whose people have all gone moves, once, to the unattended tier."""
+    """An attended request without connected clients moved, once, to the unattended tier."""
 
     request_id: str
     tier: Tier
@@ -298,7 +299,7 @@ class DeadlineMoved(Value, tag="deadline_moved", kw_only=True, frozen=True):
 
 
 class Expired(Value, tag="expired", kw_only=True, frozen=True):
-    """`duration_ms` is the time that was given, for the text that the agent is told."""
+    """A request reached its deadline. `duration_ms` is the configured time, for the agent's message."""
 
     request_id: str
     tier: Tier
@@ -317,7 +318,7 @@ class ClientConnected(Value, tag="client_connected", kw_only=True, frozen=True):
 
 
 class ClientDisconnected(Value, tag="client_disconnected", kw_only=True, frozen=True):
-    """`lease`: the client was not heard of for longer than its lease."""
+    """A client disconnected. Cause `lease`: its lease ended without a renewal."""
 
     client_id: str
     cause: Literal["left", "lease"]
@@ -328,14 +329,14 @@ class LockTaken(Value, tag="lock_taken", kw_only=True, frozen=True):
 
 
 class LockRequested(Value, tag="lock_requested", kw_only=True, frozen=True):
-    """Another client holds the lock; it passes when `duration_ms` has gone by."""
+    """A client requested the input lock of another one; it passes after `duration_ms`."""
 
     client_id: str
     duration_ms: DurationMs
 
 
 class LockPassed(Value, tag="lock_passed", kw_only=True, frozen=True):
-    """`to` is None when nobody is left to hold it."""
+    """The input lock passed; `to` is None when no client is left to hold it."""
 
     holder: str
     to: str | None
@@ -348,10 +349,10 @@ class NotificationDetail(Value, frozen=True):
 
 
 class Notification(Value, tag="notification", kw_only=True, frozen=True):
-    """A person was told of a request (`sent`), could not be (`failed`), or was told how it ended (`withdrawn`).
+    """A notification of a person about a request was `sent` or `failed`, or its outcome was sent (`withdrawn`).
 
-    `step` counts the reminders from 0; a failure without one is of telling how it ended. One message may tell of
-    several requests: their events bear the same `message_id`.
+    `step` counts the reminders from 0; a failure without it concerns the message about the outcome. One message may be
+    about several requests: their events have the same `message_id`.
     """
 
     request_id: str
@@ -370,9 +371,9 @@ class ToolFinishedDetail(Value, frozen=True):
 
 
 class ToolFinished(Value, tag="tool_finished", kw_only=True, frozen=True):
-    """What really ran after a request was allowed; `as_asked` says whether it was what had been asked.
+    """A tool call has run after its request was allowed; `as_asked`: it ran as asked.
 
-    `key` is given where the same may be noted twice: the second time makes nothing.
+    `key` makes the record idempotent: a repeated key makes no event.
     """
 
     request_id: str | None = None
@@ -385,16 +386,16 @@ class ToolFinished(Value, tag="tool_finished", kw_only=True, frozen=True):
 
 
 class LogRegressed(Value, tag="log_regressed", kw_only=True, frozen=True):
-    """A writer had seen entries that the server no longer has (a failover lost them). Ids as `<ms>-<version>`."""
+    """The server lost acknowledged entries (for example in a failover). Ids as `<ms>-<version>`."""
 
     seen_id: str
     found_id: str
 
 
 class Imported(Value, tag="imported", kw_only=True, frozen=True):
-    """The versions up to `versions` were read from a file; `hash` is that of the head they ended with.
+    """The versions up to `versions` were imported from a file; `hash` is that of their head.
 
-    `in_force_count` is how many grants came in force by it.
+    `in_force_count` is the number of grants that took effect by the import.
     """
 
     versions: Annotated[int, msgspec.Meta(ge=1)]
@@ -407,15 +408,15 @@ class SessionClosed(Value, tag="session_closed", kw_only=True, frozen=True):
 
 
 class TokenCreated(Value, tag="token_created", kw_only=True, frozen=True):
-    """Somebody may act over the gateway. `digest` is the SHA-256 of the secret, which is kept nowhere.
+    """An access token for the gateway was created. `digest` is the SHA-256 of the secret, which is stored nowhere.
 
-    No projects and no sessions named is all of them. A `sign_in` token is good for one browser token; `made_from` is
-    the token that a browser token stands for, and ends with. `brings_rules`: an agent's own rules count.
+    Empty `projects` and `sessions` do not restrict. A `sign_in` token is redeemed for one browser token; `made_from` is
+    the token that a browser token was made from, and with which it ends. `brings_rules`: an agent's own rules count.
     `proof_digest` is the SHA-256 of a second secret, which a browser token's page sends beside its cookie.
 
     An agent's token reaches the sessions that were opened with it, and one project: the one it names, else the first in
     which it opens a session. A second event of the same id records that project in `claims`. `any_project` lifts the
-    second bound, `everything` both. `owner` is the person for whom an agent works; None is whoever made the token.
+    second bound, `everything` both. `owner` is the person for whom an agent works; None is the token's creator.
     `folders` are those in which its sessions work.
     """
 
@@ -438,7 +439,7 @@ class TokenCreated(Value, tag="token_created", kw_only=True, frozen=True):
 
 
 class TokenRedeemed(Value, tag="token_redeemed", kw_only=True, frozen=True):
-    """A sign-in token was used: it is good for nothing more."""
+    """A sign-in token was redeemed, and is not valid any more."""
 
     token_id: str
 
@@ -449,22 +450,22 @@ class TokenRevoked(Value, tag="token_revoked", kw_only=True, frozen=True):
 
 
 class LinkKeyReplaced(Value, tag="link_key_replaced", kw_only=True, frozen=True):
-    """Answer links are signed with a new key: all that were out have ended."""
+    """The key of answer links was replaced: all issued links are invalid."""
 
     detail: ReasonDetail | None = None
 
 
 class PasskeyDetail(Value, frozen=True):
-    """`name` is what the person calls the passkey."""
+    """`name` is the person's name for the passkey."""
 
     name: str | None = None
 
 
 class PasskeyRegistered(Value, tag="passkey_registered", kw_only=True, frozen=True):
-    """A person's passkey: credential id and COSE public key (base64url), relying party, and the counter it began with.
+    """A person registered a passkey: credential id and COSE public key (base64url), relying party, initial counter.
 
-    `proof` is the consent of a passkey that the person had before; None for the first one. `token_id` is the token that
-    the registration came by.
+    `proof` is the consent of an earlier passkey of the person; None for the first one. `token_id` is the token that was
+    used for the registration.
     """
 
     person: str
@@ -478,7 +479,7 @@ class PasskeyRegistered(Value, tag="passkey_registered", kw_only=True, frozen=Tr
 
 
 class PasskeyRemoved(Value, tag="passkey_removed", kw_only=True, frozen=True):
-    """`proof` is the consent of one of the person's passkeys; None where an administrator removed it."""
+    """A passkey was removed. `proof` is the consent of one of the person's; None if an administrator removed it."""
 
     credential_id: str
     proof: Proof | None = None
@@ -486,7 +487,7 @@ class PasskeyRemoved(Value, tag="passkey_removed", kw_only=True, frozen=True):
 
 
 class PasskeyUsed(Value, tag="passkey_used", kw_only=True, frozen=True):
-    """A challenge is used up: its nonce counts no more. `sign_count` is the authenticator's, 0 for one that has none."""
+    """A challenge was used, and its nonce is invalid. `sign_count` is the authenticator's, 0 if it has none."""
 
     credential_id: str
     nonce: str
@@ -526,5 +527,5 @@ Event = (
 
 
 def event_type(event: Event) -> str:
-    """The tag under which an event is stored, for example `session_opened`."""
+    """Return the tag under which an event is stored, for example `session_opened`."""
     return str(event.__struct_config__.tag)

@@ -1,4 +1,4 @@
-"""The extras of this distribution, and the error that names the one a user must install."""
+"""The extras of this distribution, and the error that names a missing one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "oidc": ("authlib", "httpx2"),
     "passkeys": ("webauthn",),
 }
-"""The packages that are imported from each extra."""
+"""The imported packages of each extra."""
 
 
 def is_installed(extra: str) -> bool:
@@ -28,18 +28,18 @@ def is_installed(extra: str) -> bool:
 
 
 def require_extra(extra: str, what: str = "this") -> None:
-    """Raise MissingExtraError when a package of the extra is not installed; `what` begins its text."""
+    """Raise MissingExtraError when a package of the extra is not installed; `what` is the subject of its text."""
     if not is_installed(extra):
         raise MissingExtraError(f"{what} {install_line(extra)}", extra=extra)
 
 
 def install_line(extra: str) -> str:
-    """Return the sentence that says which extra is needed, and how to install it."""
+    """Return the sentence that names the needed extra and the command to install it."""
     return f'needs the extra `{extra}`: pip install "permission-ledger[{extra}]"'
 
 
 def missing_extra(error: ImportError) -> MissingExtraError | None:
-    """Return the error to raise instead when a package of an extra is not installed; None for any other import."""
+    """Return the error to raise in place of a failed import of an extra's package; None for any other import."""
     package = (error.name or "").partition(".")[0]
     extra = next((name for name, packages in PACKAGES.items() if package in packages), None)
     if extra is None or not isinstance(error, ModuleNotFoundError):

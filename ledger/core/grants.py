@@ -1,4 +1,4 @@
-"""Standing allows: how `Granted` and `Revoked` fold, in a session's stream and in a project's alike."""
+"""The fold of `Granted` and `Revoked`, for sessions' and projects' streams alike."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ledger.core.proofs import Proof
 
 
 class Recorded(NamedTuple):
-    """An event as the log holds it: with its author, its time (server ms) and its place."""
+    """An event as stored in the log, with its author, time (server ms) and version."""
 
     event: Event | NewerEvent
     actor: Actor
@@ -26,7 +26,7 @@ class Recorded(NamedTuple):
 
 
 class StandingGrant(Value, kw_only=True, frozen=True):
-    """A grant as state knows it. `expires_ms` and `revoked_ms` are server times; None means never and not."""
+    """A grant in state. `expires_ms` and `revoked_ms` are server times; None means never and not revoked."""
 
     grant_id: str
     permission: str
@@ -42,7 +42,7 @@ class StandingGrant(Value, kw_only=True, frozen=True):
     reason: str | None = None
     imported: bool = False
     proof: Proof | None = None
-    """What a passkey signed, where the grant came from such an answer."""
+    """The proof of a passkey's signature on the answer that made the grant."""
 
     def in_force(self, now_ms: int) -> bool:
         return self.revoked_ms is None and (self.expires_ms is None or now_ms < self.expires_ms)
@@ -59,7 +59,7 @@ def no_grants() -> Grants:
 
 
 def add_granted(grants: Grants, recorded: Recorded, event: Granted) -> Grants:
-    """Fold a `Granted`; an id that is known keeps what it is, so a repeated one never revives a revoked grant."""
+    """Fold a `Granted`; a known id is unchanged, so that a repeated event never revives a revoked grant."""
     if event.grant_id in grants:
         return grants
     expires_ms = None if event.expires_in_ms is None else recorded.ms + event.expires_in_ms
@@ -90,29 +90,29 @@ def mark_revoked(grants: Grants, recorded: Recorded, event: Revoked) -> Grants:
 
 
 def mark_imported(grants: Grants) -> Grants:
-    """Fold an `Imported`: every grant before it came from a file."""
+    """Fold an `Imported`, which marks every earlier grant as imported."""
     for grant in list(grants.values()):
         grants = grants.insert(grant.grant_id, replace(grant, imported=True))
     return grants
 
 
 def in_force(grants: Grants, now_ms: int) -> Iterator[StandingGrant]:
-    """The grants that allow at this moment, in the order in which they were made."""
+    """Iterate over the grants in force at a server time (ms), in order of creation."""
     live = [grant for grant in grants.values() if grant.in_force(now_ms)]
     live.sort(key=lambda grant: (grant.version, grant.grant_id))
     return iter(live)
 
 
 def earliest_expiry(grants: Iterable[StandingGrant]) -> int | None:
-    """When the first of these grants ends, or None."""
+    """Return the earliest expiry (server ms) of these grants, or None."""
     return min((grant.expires_ms for grant in grants if grant.expires_ms is not None), default=None)
 
 
 def derived_grant_id(session: str, request_id: str, index: int) -> str:
-    """The id of the grant that the winning reply to a request makes: the same however often it is written."""
+    """Return the id of a grant made by the winning reply to a request; deterministic, so that writing is idempotent."""
     return "grn_" + sha256(f"{session}\n{request_id}\n{index}".encode()).hexdigest()[:26]
 
 
 def derived_event_id(grant_id: str) -> str:
-    """The id of the `Granted` that a reply makes in a project's stream, so that repeating it is recognised."""
+    """Return the event id of a reply's `Granted` in a project's stream, by which a repeated one is recognised."""
     return "evt_" + sha256(f"granted\n{grant_id}".encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""Identifiers: ascending `per_…` request ids, event ids, and the check of ids that callers bring."""
+"""Identifiers: ascending `per_…` request ids, event ids, and the check of ids from callers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TAILS_COUNT = 64
 
 
 class _Ascending:
-    """Ids that sort in the order in which this process made them: 48 bits of time and counter, then randomness."""
+    """Ids that sort in order of creation in this process: 48 bits of time and counter, then random bits."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -26,7 +26,7 @@ class _Ascending:
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """A child of a fork makes other tails than its parent."""
+        """Discard the buffered tails in a forked child, which must not repeat its parent's."""
         self._lock = threading.Lock()
         self._tails: list[str] = []
 
@@ -41,7 +41,7 @@ class _Ascending:
 
 
 def _random_tails() -> list[str]:
-    """Many at once: asking the system for randomness takes longer than making an id."""
+    """Return many tails at once, because a system call for randomness takes longer than making an id."""
     letters = os.urandom(_RANDOM_CHARS * _TAILS_COUNT).translate(_LETTERS).decode()
     return [letters[at : at + _RANDOM_CHARS] for at in range(0, len(letters), _RANDOM_CHARS)]
 
@@ -50,22 +50,22 @@ _ascending = _Ascending()
 
 
 def new_request_id() -> str:
-    """A `per_…` id; later ids of one process sort after earlier ones."""
+    """Return a `per_…` id; later ids of one process sort after earlier ones."""
     return _ascending.next("per")
 
 
 def new_grant_id() -> str:
-    """A `grn_…` id for a grant that comes from no request."""
+    """Return a `grn_…` id for a grant without a request."""
     return _ascending.next("grn")
 
 
 def new_id(prefix: str) -> str:
-    """An id of another kind, for example `tok_…`."""
+    """Return an id with another prefix, for example `tok_…`."""
     return _ascending.next(prefix)
 
 
 class _EventIds:
-    """Event ids are unique, not secret: 128 random bits a process and a counter cost a twentieth of a UUID each."""
+    """Event ids, unique but not secret: 128 random bits of the process and a counter, a twentieth of a UUID's cost."""
 
     def __init__(self) -> None:
         self.reseed()
@@ -73,7 +73,7 @@ class _EventIds:
 
     def reseed(self) -> None:
         self._base = "evt_" + os.urandom(16).hex()
-        # Its next number is taken in one step of the interpreter: no two threads get the same.
+        # next() on it is one step of the interpreter: no two threads get the same number.
         self._counts = count(1)
 
     def next(self) -> str:
@@ -84,19 +84,19 @@ _event_ids = _EventIds()
 
 
 def new_event_id() -> str:
-    """An id that no other event bears; it is how a writer recognises its own append after a lost answer."""
+    """Return a unique event id, by which a writer recognises its own append after a lost reply."""
     return _event_ids.next()
 
 
 def check_id(value: object, what: str) -> str:
-    """A caller's id: 1 to 200 printable characters without white space. Raises InputError."""
+    """Return a caller's id: 1 to 200 printable characters without white space. Raises InputError."""
     if not isinstance(value, str):
         raise InputError(f"the {what} must be a string, not {type(value).__name__}")
     if not value:
         raise InputError(f"the {what} is empty")
     if len(value) > ID_LENGTH_CHARS:
         raise InputError(f"the {what} `{value[:40]}…` has {len(value)} characters; at most {ID_LENGTH_CHARS} are taken")
-    # Of all white space only the blank counts as printable.
+    # The blank is the only printable white space.
     if not value.isprintable() or " " in value:
         raise InputError(f"the {what} {value!a} holds white space or characters that cannot be shown")
     try:

@@ -1,8 +1,8 @@
-"""The neutral words in which every dialect answers: rule, layer, call, part, evaluation, grant.
+"""The types common to all dialects: rule, layer, call, part, evaluation, grant.
 
-A *dialect* turns somebody's configuration (layers) into a `Policy`; a `Policy` judges a `Call` together with the
-grants in force and gives an `Evaluation`, which is recorded word for word in the `Asked` event. Everything here is a
-value: no I/O, no clock, no configuration read behind the caller's back.
+A *dialect* compiles configuration (layers) into a `Policy`; a `Policy` judges a `Call` with the grants in force and
+returns an `Evaluation`, which is recorded unchanged in the `Asked` event. All types are values: no I/O, no clock, no
+implicit configuration.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 
 class Verdict(StrEnum):
-    """What rules say about a call, ordered by strictness: allow < ask < deny."""
+    """The verdict of rules on a call, ordered by strictness: allow < ask < deny."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -26,7 +26,7 @@ _STRICTNESS = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    """Combine the verdicts of several parts; nothing to judge is allow (there is nothing to run)."""
+    """Combine the verdicts of several parts; without parts it is allow (there is nothing to run)."""
     return max(verdicts, key=_STRICTNESS.__getitem__, default=Verdict.ALLOW)
 
 
@@ -35,11 +35,10 @@ AnswerBy = Literal["passkey"]
 
 
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One permission rule in the form that OpenCode, BRUTUS and the `rules=` argument share.
+    """A permission rule in the form common to OpenCode, BRUTUS and the `rules=` argument.
 
-    `permission` and `pattern` are wildcards on the rule side. `layer`, `file` and `line` (1-based) say where the rule
-    was written; all three are None for rules that a program handed in. `answer_by` is a demand on every answer to what
-    the rule matches.
+    `permission` and `pattern` may contain wildcards. `layer`, `file` and `line` (1-based) are the rule's origin; all
+    three are None for rules from a program. `answer_by` is a demand on every answer to a call that the rule matches.
     """
 
     permission: str
@@ -52,7 +51,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class RuleRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A rule as an evaluation names it: its text in the dialect's own spelling and where it stands."""
+    """A reference to a rule in an evaluation: its text in the dialect's own spelling, and its origin."""
 
     text: str
     layer: str | None = None
@@ -63,9 +62,10 @@ class RuleRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Demand(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A condition on the answer to a request.
 
-    `not_by="asker"`: the answer is not given by the agent that asked, nor by the person whom its token names as owner.
-    `answer_by="passkey"`: a passkey of the person who answers has signed it. `replies` are the answers that it concerns
-    (`session` and `always` together, since both make grants), `roles` the roles whose answers; none named is all.
+    `not_by="asker"`: neither the agent that asked nor the owner of its token may give the answer.
+    `answer_by="passkey"`: a passkey of the person who answers must sign it. `replies` are the answers that it concerns
+    (`session` and `always` together, because both make grants), `roles` the roles whose answers; an empty one means
+    all.
     """
 
     not_by: Literal["asker"] | None = None
@@ -75,9 +75,9 @@ class Demand(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class DemandRule(Demand, frozen=True, omit_defaults=True, gc=False):
-    """A demand on every call of a permission that a pattern matches; both are wildcards.
+    """A demand on every call that permission and pattern match; both may contain wildcards.
 
-    With `dangerous` it is one on those shell lines alone that `ledger.policy.danger` calls so.
+    With `dangerous` it concerns only shell lines that `ledger.policy.danger` classifies as dangerous.
     """
 
     permission: str = "*"
@@ -89,8 +89,8 @@ class Layer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One source of configuration, lowest first.
 
     Exactly one of `config` (the source's own file, parsed JSON) and `rules` (already normalised) is given.
-    `trusted=False` means that its allow rules do not count. `lines` says on which line (1-based) of `file` a member of
-    `config` stands, by JSON pointer. `demands` count whether the layer is trusted or not.
+    `trusted=False` means that its allow rules do not count. `lines` has the line (1-based) in `file` of each member of
+    `config`, by JSON pointer. `demands` count whether the layer is trusted or not.
     """
 
     name: str
@@ -103,9 +103,9 @@ class Layer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class PolicySource(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Everything a verdict depends on besides the call and the grants; stored in the log, so replay needs no file.
+    """All inputs of a verdict besides the call and the grants; stored in the log, so that replay needs no file.
 
-    `options` holds what the dialect understands (`profile`, `edition`, `order`, `compat`, `agent`, `mode`, `home`, …).
+    `options` are those of the dialect (`profile`, `edition`, `order`, `compat`, `agent`, `mode`, `home`, …).
     """
 
     dialect: str = "opencode"
@@ -114,7 +114,7 @@ class PolicySource(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Grant(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A standing allow as a dialect sees it: `pattern` is one entry of the `always` list of the request it came from."""
+    """A grant as input of a dialect: `pattern` is one entry of the `always` list of its request."""
 
     grant_id: str
     permission: str
@@ -123,7 +123,7 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What an agent wants to do: either permission and patterns, or a tool's name and its input."""
+    """A call of an agent: either permission and patterns, or a tool's name and its input."""
 
     permission: str
     patterns: tuple[str, ...] = ()
@@ -133,11 +133,11 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One piece of a call that was judged by itself.
+    """One part of a call that was judged separately.
 
-    `liftable` says whether a grant may turn this part's ask into an allow; a configured deny, and an ask that the
-    dialect puts above grants, are not liftable. `grants` are the ids of the grants that did lift it. `inside` is the
-    text of the part that this one was found in: what a wrapper or a substitution runs.
+    `liftable`: a grant may turn this part's ask into an allow. A configured deny, and an ask that the dialect ranks
+    above grants, are not liftable. `grants` are the ids of the grants that lifted it. `inside` is the text of the
+    enclosing part, for a command that a wrapper or a substitution runs.
     """
 
     text: str
@@ -151,9 +151,9 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A verdict with its reasons.
 
-    `rules` are those that decided; `message` is what the source system would tell the agent (a deny only);
-    `reason` explains in a sentence what no rule says. `always` is what an `always` reply would grant and
-    `ask_first` are calls (for example an external directory) that must be allowed before this one is asked.
+    `rules` are those that decided; `message` is the source system's message to the agent (for a deny only); `reason` is
+    a sentence for a verdict that comes from no rule. `always` are the patterns that an `always` reply would grant, and
+    `ask_first` the calls (for example for an external directory) that must be allowed before this one is asked.
     """
 
     verdict: Verdict
@@ -169,8 +169,8 @@ class Offer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One choice of what to remember for a call.
 
     `entries` are patterns of grants. `reach` is `exact` for the call alone, `kind` for calls like it, `all` for more.
-    `wide` warns that much more than this call is let through. `name` says in words what entries about a whole tool are;
-    `still_asked` what the next such call is asked about all the same.
+    `wide` warns that the entries allow much more than this call. `name` describes entries about a whole tool in words;
+    `still_asked` describes what the next such call is asked about all the same.
     """
 
     entries: tuple[str, ...]
@@ -187,20 +187,20 @@ class Policy(Protocol):
     def source(self) -> PolicySource: ...
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
-        """Judge a call. Total: a rule that cannot be evaluated raises the verdict, it never loosens it."""
+        """Judge a call. Total: a rule that cannot be evaluated makes the verdict stricter, never looser."""
         ...
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
-        """Whether this grant would allow a part that was recorded as ask (used when an `always` reply cascades)."""
+        """Return whether this grant would allow a part that was recorded as ask (for the cascade of `always`)."""
         ...
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
-        """The tools that are wholly denied, so that a model need not be told of them."""
+        """Return the tools that are denied entirely, which can be hidden from a model."""
         ...
 
 
 def demand_rules(source: PolicySource) -> tuple[DemandRule, ...]:
-    """Return the demands of all layers, lowest first: those that stand by themselves, and those of single rules."""
+    """Return the demands of all layers, lowest first: separate ones, and those of single rules."""
     return tuple(
         [
             demand

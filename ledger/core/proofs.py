@@ -1,7 +1,7 @@
-"""Proofs of an answer: what a passkey signed, and everything that is needed to check it again. Values alone.
+"""Proofs of answers: a passkey's signature, and all data needed to verify it again. Values only.
 
-The challenge that the authenticator signs is made of the claims (`ledger.core.signed`), so a signature is good for
-these claims and for nothing else. Nothing here is free text: patterns and messages are named by their SHA-256.
+The challenge that the authenticator signs is derived from the claims (`ledger.core.signed`), so a signature is valid
+only for these claims. Proofs contain no free text: patterns and messages appear as SHA-256.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import msgspec
 
 
 class AnswerClaims(msgspec.Struct, tag="answer", frozen=True, kw_only=True, gc=False):
-    """An answer that a person consented to.
+    """The claims of an answer to which a person consents.
 
     `digest` is the request's, `patterns` the SHA-256 of each pattern that the answer grants, in order; `scope` and
-    `grant_expires_in_ms` bound the grants. `policy_digest` names the rules of that moment. `input_digest` and
-    `message_digest` are of the changed input and the feedback, None without. The challenge is void after `until_ms`
+    `grant_expires_in_ms` bound the grants. `policy_digest` identifies the rules of that moment. `input_digest` and
+    `message_digest` are of the changed input and the feedback, None without. The challenge expires at `until_ms`
     (server ms).
     """
 
@@ -36,7 +36,7 @@ class AnswerClaims(msgspec.Struct, tag="answer", frozen=True, kw_only=True, gc=F
 
 
 class EnrolmentClaims(msgspec.Struct, tag="enrolment", frozen=True, kw_only=True, gc=False):
-    """A change of a person's passkeys: another one is registered, or `credential_id` is removed."""
+    """The claims of a change of a person's passkeys: another one is registered, or `credential_id` is removed."""
 
     person: str
     action: Literal["register", "remove"]
@@ -49,7 +49,7 @@ Claims = AnswerClaims | EnrolmentClaims
 
 
 class Assertion(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What an authenticator returned for a challenge (WebAuthn level 2, 5.2.2); all members are base64url."""
+    """An authenticator's response to a challenge (WebAuthn level 2, 5.2.2); all members are base64url."""
 
     credential_id: str
     authenticator_data: str
@@ -68,7 +68,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A signed challenge as it comes back: the nonce it was issued with, and where a browser signed it."""
+    """A signed challenge from a browser: the nonce with which it was issued, and the origin."""
 
     assertion: Assertion
     nonce: str

@@ -1,8 +1,8 @@
-"""Read and write files that somebody else may have put in place.
+"""Reads and writes of files that another user may have placed.
 
-A FIFO would block the reader for good, a device has no end, and a file that grows is never read whole. So files are
-opened without blocking, refused unless they are regular, and read up to a bound. What is written appears under its
-name when it is complete, readable by our user alone.
+A FIFO would block the reader for ever, a device has no end, and a growing file is never read completely. So files are
+opened without blocking, refused unless they are regular, and read up to a bound. A written file gets its name when it
+is complete, readable by our user only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a regular file for reading. Raises OSError, with words in `strerror`, for anything else."""
+    """Open a regular file for reading. Raises OSError, with a text in `strerror`, for anything else."""
     descriptor = os.open(path, _FLAGS)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -30,7 +30,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def read_regular(path: str | os.PathLike[str], bytes_max: int) -> bytes:
-    """Return the content of a regular file. Raises OSError, also for more than `bytes_max` bytes."""
+    """Return the content of a regular file. Raises OSError, also for one of more than `bytes_max` bytes."""
     with open_regular(path) as file:
         content = file.read(bytes_max + 1)
     if len(content) > bytes_max:
@@ -40,11 +40,11 @@ def read_regular(path: str | os.PathLike[str], bytes_max: int) -> bytes:
 
 @contextmanager
 def private_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A new file that takes the name `path` when the block ends without an error; mode 0600. Raises OSError."""
+    """Open a new file that gets the name `path` when the block ends without an error; mode 0600. Raises OSError."""
     whole = os.fspath(path)
     unfinished = f"{whole}.{os.getpid()}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    _remove(unfinished)  # left by a process of the same number that was killed
+    _remove(unfinished)  # left by a killed process with the same id
     with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:
         try:
             yield file

@@ -1,4 +1,4 @@
-"""The words in which an answer may be given, and the one in which it is kept."""
+"""The accepted forms of an answer, and its stored form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ledger.core.errors import InputError
 from ledger.core.policy import ReplyKind
 
 ReplyWord = Literal["once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"]
-"""The words of an answer: ours, and BetCode's for the same."""
+"""The words of an answer: ours, and BetCode's names of them."""
 
 Answer = ReplyWord | Mapping[str, Any]
 """An answer: a word, or Codelia's `{ok, remember, reason}`."""
@@ -27,7 +27,7 @@ _NAMES: dict[str, ReplyKind] = {
 
 
 def parse_reply(value: object) -> ReplyKind:
-    """`once`, `session`, `always` or `reject`, also by BetCode's names. Raises InputError; nothing is decided then."""
+    """Parse `once`, `session`, `always` or `reject`, or BetCode's name of one. Raises InputError."""
     reply = _NAMES.get(value) if isinstance(value, str) else None
     if reply is None:
         raise InputError(f"`{value}` is not a reply; say `once`, `session`, `always` or `reject`")
@@ -35,7 +35,7 @@ def parse_reply(value: object) -> ReplyKind:
 
 
 def parse_answer(value: object, message: str | None) -> tuple[ReplyKind, str | None]:
-    """An answer in any of its forms, with its feedback: a word, or Codelia's confirm result. Raises InputError."""
+    """Parse an answer with its feedback, given as a word or as Codelia's confirm result. Raises InputError."""
     if not isinstance(value, Mapping):
         return parse_reply(value), message
     kind, reason = parse_confirm_result(value)
@@ -45,7 +45,7 @@ def parse_answer(value: object, message: str | None) -> tuple[ReplyKind, str | N
 
 
 def parse_confirm_result(value: Mapping[str, Any]) -> tuple[ReplyKind, str | None]:
-    """Codelia's `{ok, remember, reason}` (`codelia.md` section 8) as a reply and its feedback. Raises InputError."""
+    """Parse Codelia's `{ok, remember, reason}` (`codelia.md` section 8) as reply and feedback. Raises InputError."""
     ok, remember, reason = value.get("ok"), value.get("remember", False), value.get("reason")
     well_formed = isinstance(ok, bool) and isinstance(remember, bool) and isinstance(reason, str | None)
     if not well_formed or set(value) - {"ok", "remember", "reason"}:

@@ -1,4 +1,4 @@
-"""A request as it comes from outside: checked, bounded, and given the digest that binds an answer to it.
+"""Requests from outside: checked, bounded, and with the digest that binds an answer to them.
 
 Request fields: `opencode.md` "Permission Request"; `opencode-zh.md` 3.4; `brutus.md` types.go.
 """
@@ -27,17 +27,17 @@ from ledger.core.limits import (
 from ledger.core.policy import Call
 
 REPEATED_COUNT: Final = 512
-"""Questions without metadata or tool that are remembered with their digests."""
+"""The cache size of questions without metadata or tool."""
 
 REPEATED_TEXTS_COUNT: Final = 4
 REPEATED_CHARS: Final = 2000
-"""One with more or longer patterns is not remembered."""
+"""The limit on the patterns of a cached question."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What an agent asks, checked. `digest` is the SHA-256 over all of it but the ids of agent and parent.
+    """A checked question of an agent. `digest` is the SHA-256 over all of it except the ids of agent and parent.
 
-    `call.cwd` is the folder that the call would run in; see `in_folder` for a call that names none.
+    `call.cwd` is the folder that the call would run in; see `in_folder` for a call without one.
     """
 
     call: Call
@@ -62,7 +62,7 @@ def make_question(
     parent: str | None = None,
     cwd: str | None = None,
 ) -> Question:
-    """Check everything an agent hands in. Raises InputError."""
+    """Check the arguments of an ask and return the question. Raises InputError."""
     given = _check_patterns(patterns, "pattern")
     offered = _check_patterns(always, "always pattern")
     bare = metadata is None and tool is None and tool_name is None and tool_input is None
@@ -70,7 +70,7 @@ def make_question(
         try:
             return _bare_question(permission, given, offered, (agent, parent, cwd))
         except TypeError:
-            pass  # something that is not even hashable: what it is, is said below
+            pass  # unhashable and thus malformed: refused below
     call = Call(
         permission=check_name(permission, "permission"),
         patterns=given,
@@ -96,7 +96,7 @@ def _bare_question(
     always: tuple[str, ...],
     where: tuple[str | None, str | None, str | None],
 ) -> Question:
-    """A question without metadata or tool, which agents ask again and again: it is checked and hashed once."""
+    """Return a question without metadata or tool; agents repeat these, so they are checked and hashed once."""
     agent, parent, cwd = where
     question = Question(
         call=Call(
@@ -112,7 +112,7 @@ def _bare_question(
 
 
 def in_folder(question: Question, folder: str | None) -> Question:
-    """Return the question as asked in `folder`, the session's, unless its call names a folder of its own."""
+    """Return the question in `folder`, the session's, unless its call has a folder."""
     call = question.call
     if folder is None or call.cwd is not None:
         return question
@@ -128,7 +128,7 @@ def _digested(question: Question) -> Question:
 
 
 def check_name(value: object, what: str) -> str:
-    """A name: 1 to 256 characters that can be shown. Raises InputError."""
+    """Return a name: 1 to 256 printable characters. Raises InputError."""
     if not isinstance(value, str):
         raise InputError(f"the {what} must be a string, not {type(value).__name__}")
     if not value or len(value) > NAME_LENGTH_CHARS:
@@ -139,7 +139,7 @@ def check_name(value: object, what: str) -> str:
 
 
 def check_folder(value: object, what: str) -> str | None:
-    """An absolute path, bounded; None stays None. Raises InputError."""
+    """Return an absolute path within the bound, or None for None. Raises InputError."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -152,7 +152,7 @@ def check_folder(value: object, what: str) -> str | None:
 
 
 def check_message(value: str | None, what: str = "message") -> str | None:
-    """Free text of a person, bounded. Raises InputError."""
+    """Return free text of a person within the bound. Raises InputError."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -164,7 +164,7 @@ def check_message(value: str | None, what: str = "message") -> str | None:
 
 
 def check_tool_input(value: object) -> dict[str, Any]:
-    """The input of a tool, as it comes back from JSON, bounded. Raises InputError."""
+    """Return a tool's input within the bound, after a round trip through JSON. Raises InputError."""
     if not isinstance(value, Mapping):
         raise InputError(f"the input of a tool must be an object, not {type(value).__name__}")
     checked: dict[str, Any] = _check_json(dict(value), "tool input")
@@ -211,7 +211,7 @@ def _check_metadata(value: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _check_json(value: Any, what: str) -> Any:
-    """The value as it comes back from JSON, so that what is stored is what was judged. Raises InputError."""
+    """Return a value after a round trip through JSON, so that the stored value is the judged one. Raises InputError."""
     if value is None:
         return None
     _check_shape(value, what)
@@ -227,13 +227,13 @@ def _check_json(value: Any, what: str) -> Any:
 
 
 def _check_shape(value: Any, what: str) -> None:
-    """Refuse what JSON has no form for: an encoder would make something else of it, and that would be judged."""
+    """Raise InputError for a value that JSON cannot represent: an encoder would change it before it is judged."""
     level, count = [value], 0
     for _ in range(JSON_DEPTH_LEVELS):
         level = [inner for outer in level for inner in _inside(outer, what)]
         if not level:
             return
-        # A value that holds itself twice grows without end; every member takes a byte at least.
+        # A value that contains itself twice grows without end; every member takes at least one byte.
         count += len(level)
         if count > METADATA_BYTES:
             raise InputError(f"the {what} has more members than fit into {METADATA_BYTES} bytes")

@@ -1,7 +1,7 @@
-"""Challenges made of what is consented to. Pure.
+"""Challenges derived from the claims to which a person consents. Pure.
 
-A challenge is the SHA-256 of `permission-ledger passkey v1 LF` and the canonical JSON of the claims, so whoever has the
-event can make it again, and a signature over it is good for nothing else.
+A challenge is the SHA-256 of `permission-ledger passkey v1 LF` and the canonical JSON of the claims, so it can be
+recomputed from the event, and a signature over it is valid only for these claims.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def pattern_digests(patterns: Iterable[str]) -> tuple[str, ...]:
 
 
 def issue(claims: Claims, secret: bytes) -> Claims:
-    """Return the claims with a nonce that shows that this deployment made it, for these claims."""
+    """Return the claims with a nonce that authenticates them as issued by this deployment."""
     return replace(claims, nonce=f"{claims.nonce}.{_mac(claims, secret)}")
 
 
 def is_issued(claims: Claims, secret: bytes) -> bool:
-    """Return whether this deployment made the nonce for these very claims."""
+    """Return whether this deployment issued the nonce for exactly these claims."""
     random, _, mac = claims.nonce.rpartition(".")
     return bool(random) and hmac.compare_digest(_mac(replace(claims, nonce=random), secret).encode(), mac.encode())
 

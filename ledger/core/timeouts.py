@@ -1,4 +1,4 @@
-"""How long a request may wait, in seconds, as callers say it."""
+"""Deadlines of requests in seconds, as arguments of callers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger.core.events import Settings
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds; None means never. `betcode.md`: 60 s with somebody there, 7 days otherwise, at most 30 days in all."""
+    """Deadlines in seconds; None means never. `betcode.md`: 60 s attended, 7 days unattended, at most 30 days."""
 
     attended: float | None = 60
     unattended: float | None = 7 * 86400
@@ -28,9 +28,9 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
         return cls(attended=attended, unattended=unattended, cap=cap)
 
     def stated(self, texts: Mapping[str, str | None], label: str) -> Timeouts:
-        """Return these with the durations that the texts state, by field; None states nothing.
+        """Return these with the durations of the texts, by field; None leaves a field unchanged.
 
-        `label` is how an error calls a field, with `{}` for its name. Raises InputError.
+        `label` is the field's label in errors, with `{}` for its name. Raises InputError.
         """
         durations = {
             field: parse_duration(text, label.format(field)) for field, text in texts.items() if text is not None
@@ -38,12 +38,12 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, **{field: None if ms is None else ms / SECOND_MS for field, ms in durations.items()})
 
     def described(self) -> str:
-        """Return both deadlines for a person."""
+        """Return both deadlines as text."""
         ms = self.as_ms()
         return f"{format_duration(ms['attended_ms'])} attended, {format_duration(ms['unattended_ms'])} unattended"
 
     def as_ms(self) -> dict[str, int | None]:
-        """The members of `Settings`. Raises InputError for a duration out of range."""
+        """Return the members of `Settings` in ms. Raises InputError for a duration out of range."""
         return {
             "attended_ms": _ms(self.attended, "attended time"),
             "unattended_ms": _ms(self.unattended, "unattended time"),

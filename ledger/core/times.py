@@ -1,4 +1,4 @@
-"""Server milliseconds as people and programs read them: RFC 3339 in UTC with milliseconds."""
+"""Conversion of server milliseconds from and to RFC 3339 in UTC."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def format_time(ms: int) -> str:
-    """`2026-11-21T10:12:00.123Z`."""
+    """Return `2026-11-21T10:12:00.123Z`."""
     at = _EPOCH + timedelta(milliseconds=ms)
     return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
 
 
 def parse_moment(text: str) -> int:
-    """As `parse_time`, for the end of what is looked at: a date alone is the last millisecond of that day in UTC."""
+    """As `parse_time`, for the end of a range: a date alone is the last millisecond of that day in UTC."""
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -25,7 +25,7 @@ def parse_moment(text: str) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds of an RFC 3339 time; one without a zone is UTC. Raises InputError."""
+    """Parse an RFC 3339 time as milliseconds; one without a zone is UTC. Raises InputError."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

@@ -190,7 +190,7 @@ class Stream(Generic[S]):
             try:
                 self._take_written(batch, append, answer)
                 self._finish(batch)
-            except Exception as error:  # noqa: BLE001 - raised from here it would reach the connection, and not who asked
+            except Exception as error:  # noqa: BLE001 - raised here it would reach the connection, not the caller
                 self._forget()
                 self._fail([job], error)
             if self._jobs:

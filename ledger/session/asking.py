@@ -1,4 +1,4 @@
-"""May this run? The evaluation, the tier, and whether an allow still holds."""
+"""The decision of an ask: evaluation, tier, and the recheck of an allow."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _decided(
     *,
     demands: tuple[Demand, ...],
 ) -> Asked:
-    """A request that rules, grants or deciders have answered by themselves."""
+    """Return the events of a request that rules, grants or deciders settle."""
     call, project = command.call, command.project
     return Asked(
         request_id=command.request_id,
@@ -101,7 +101,7 @@ def _pending(
     *,
     demands: tuple[Demand, ...],
 ) -> Asked:
-    """A request that a person must answer."""
+    """Return the events of a request that a person must answer."""
     call, settings = command.call, state.settings
     present = _present(state, command.live)
     tier, duration_ms = _tier(settings, present)
@@ -129,7 +129,7 @@ def _pending(
 
 
 def _owner(command: Ask, demands: tuple[Demand, ...]) -> str | None:
-    """The owner of a token; within a process only where a demand rests on it."""
+    """Return the owner of the asker's token; without a token only where a demand depends on the owner."""
     return command.owner if demands or command.token_id is not None else None
 
 
@@ -152,7 +152,7 @@ def _detail(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGra
 
 
 def _detail_of_pending(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGrant]) -> AskedDetail:
-    """What is kept of a call that a person is asked about: with choices of what to remember, where anything may be."""
+    """Return the stored detail of a pending request, with the choices of what to remember, if any."""
     detail = _detail(command, evaluation, standing)
     if command.call.tool_name is None and not command.always:
         return detail
@@ -161,7 +161,7 @@ def _detail_of_pending(command: Ask, evaluation: Evaluation, standing: Sequence[
 
 
 def _same_content(state: SessionState, known: Request, command: Ask) -> None:
-    """A request logged before digests covered the session's folder is attached to by its words and that folder."""
+    """Raise DifferentRequestError for other content; a digest from before folders were covered is compared without."""
     if known.digest == command.digest:
         return
     asked_in, folder = known.cwd, command.call.cwd
@@ -183,7 +183,7 @@ def _place(folder: str | None) -> str:
 
 
 def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decision:
-    """DESIGN: an allow that rests on a project grant counts only if nothing newer takes the grant back."""
+    """Judge an allow by a project's grant again: it counts only while that grant is in force (DESIGN)."""
     settled = state.settled.get(command.request_id)
     if settled is None or not rests_on_project(settled):
         return Decision()

@@ -1,4 +1,4 @@
-"""What a passkey signs of an answer, by the session as it stands. Pure."""
+"""The claims that a passkey signs for an answer, from the session's current state. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ledger.session.wanted import wanted_grants
 
 
 def require_same_claims(state: SessionState, request: Request, command: Reply) -> None:
-    """Raise PasskeyRefusedError where what was signed is not this very answer."""
+    """Raise PasskeyRefusedError where the signed claims are not those of this answer."""
     proof = command.proof
     if proof is None:
         return
@@ -50,7 +50,7 @@ def answer_claims(
     nonce: str,
     until_ms: int,
 ) -> AnswerClaims:
-    """Return what a person consents to with an answer, by the session as it stands."""
+    """Return the claims of an answer, from the session's current state."""
     patterns, scope = wanted_grants(state, request, reply)
     return AnswerClaims(
         person=person,

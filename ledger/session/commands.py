@@ -1,4 +1,4 @@
-"""What can be asked of a session. Commands are values: ids, rulesets, presence and project state come in with them."""
+"""The commands of a session. They are values: ids, rulesets, presence and project state are members of them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from ledger.project.state import ProjectState
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Base of all commands; `actor` becomes the author of the events that it makes."""
+    """Base of all commands; `actor` becomes the author of their events."""
 
     actor: Actor
 
 
 class Live(msgspec.Struct, frozen=True, gc=False):
-    """Who is there by the leases: clients of this session, and people with the inbox open.
+    """Presence by leases: clients of this session, and open inboxes.
 
-    `asked_for` are the clients whose leases were looked up; None leaves that unchecked. One that has connected since
-    must not be taken for one whose lease has run out.
+    `asked_for` are the clients whose leases were read; None skips that check. A client that has connected since then
+    must not be mistaken for one whose lease has ended.
     """
 
     clients: frozenset[str] = frozenset()
@@ -39,7 +39,7 @@ class Live(msgspec.Struct, frozen=True, gc=False):
     asked_for: frozenset[str] | None = None
 
     def covers(self, clients: Iterable[str]) -> bool:
-        """Whether it says of each of these clients if it is there."""
+        """Return whether the leases of all these clients were read."""
         return self.asked_for is None or self.asked_for.issuperset(clients)
 
     def __contains__(self, client_id: object) -> bool:
@@ -47,9 +47,9 @@ class Live(msgspec.Struct, frozen=True, gc=False):
 
 
 class Open(Command, frozen=True, kw_only=True):
-    """Open the session, or attach to it. None in `policy` or `settings` keeps what it has.
+    """Open the session, or attach to it. None in `policy` or `settings` leaves them unchanged.
 
-    `token_id` is the access token whose own the session becomes.
+    `token_id` is the access token that will own the session.
     """
 
     project: str | None = None
@@ -65,13 +65,13 @@ class Open(Command, frozen=True, kw_only=True):
 
 
 class OutdatedRulesError(LedgerError):
-    """A signal, never shown to a caller: the session has other rules by now than the command was made with."""
+    """An internal signal, never raised to a caller: the session's rules have changed since the command was made."""
 
     code = "OUTDATED_RULES"
 
 
 class Judging(Command, frozen=True, kw_only=True):
-    """Base of commands that rest on the session's rules; `policy_digest` names them, None leaves them unchecked.
+    """Base of commands that depend on the session's rules; `policy_digest` identifies them, None skips the check.
 
     A command is made before the stream is read, so another process may have changed the rules meanwhile.
     """
@@ -81,7 +81,7 @@ class Judging(Command, frozen=True, kw_only=True):
 
 
 class Ask(Judging, frozen=True, kw_only=True):
-    """May this run? `opinions` are what the deciders after the rules said of it, in their order.
+    """Ask whether a call may run. `opinions` are those of the deciders after the rules, in order.
 
     `owner` is the person for whom the asker works.
     """
@@ -102,7 +102,7 @@ class Ask(Judging, frozen=True, kw_only=True):
 
 
 class Recheck(Judging, frozen=True, kw_only=True):
-    """The project's grants are not those that `request_id` was judged by: judge again before anything is returned."""
+    """Judge `request_id` again, because the project's grants have changed since it was judged."""
 
     request_id: str
     call: Call
@@ -112,11 +112,11 @@ class Recheck(Judging, frozen=True, kw_only=True):
 
 
 class Reply(Judging, frozen=True, kw_only=True):
-    """Answer a request. `administrator` may answer without the input lock, and it is marked.
+    """Answer a request. `administrator` may answer without the input lock, which the event records.
 
-    `updated_input` is what the person made of the tool's input; only `once` goes with it. `told` is the prompt where
-    the agent's side says that a person answered: such an answer is kept for this session at most. `proof` is what a
-    passkey signed, its signature checked already; `role` is that of whoever answers, None where it is not known.
+    `updated_input` is the tool's input as changed by the person, valid with `once` only. `told` is the prompt at which
+    a person answered, as the agent's side reports: such an answer grants for this session at most. `proof` is that of a
+    passkey's signature, already verified; `role` is the actor's, None if unknown.
     """
 
     request_id: str
@@ -133,14 +133,14 @@ class Reply(Judging, frozen=True, kw_only=True):
 
 
 class Release(Judging, frozen=True, kw_only=True):
-    """Release what the project's grants now allow (`cascade_always = "project"`, or a grant found after an ask)."""
+    """Release the requests that the project's grants now allow (`cascade_always = "project"`, or a later grant)."""
 
     project: ProjectState
     request_id: str | None = None
 
 
 class MakeGrant(Command, frozen=True, kw_only=True):
-    """A grant for this session, not from a request."""
+    """Make a grant for this session, without a request."""
 
     grant_id: str
     permission: str
@@ -165,7 +165,7 @@ class Disconnect(Command, frozen=True, kw_only=True):
 
 
 class TakeLock(Command, frozen=True, kw_only=True):
-    """Take the input lock if it is free, else ask for it."""
+    """Take the input lock if it is free, else request it."""
 
     client_id: str
 
@@ -186,7 +186,7 @@ class Close(Command, frozen=True, kw_only=True):
 
 
 class NoteToolFinished(Command, frozen=True, kw_only=True):
-    """What really ran. `digest` is that of the request as it ran, where the caller can tell; else the input tells."""
+    """Record a finished tool call. `digest` is that of the call as it ran; without it, `input` is compared."""
 
     request_id: str | None = None
     call_id: str | None = None
@@ -210,7 +210,7 @@ class NoteNotification(Command, frozen=True, kw_only=True):
 
 
 class NoteRegression(Command, frozen=True, kw_only=True):
-    """The server has lost entries that this writer had seen."""
+    """Record that the server lost acknowledged entries."""
 
     seen_id: str
     found_id: str

@@ -1,7 +1,7 @@
-"""Which events a command makes. Pure: everything it depends on is in the state, the command and `now_ms`.
+"""The decider of a session. Pure: its inputs are the state, the command and `now_ms`.
 
-Nothing to do is no events, so a repeated command is harmless; what is not allowed is raised. `now_ms` is the writer's
-estimate of the server's clock: what rests on it is bound by the time window of the append, which the server checks.
+A command with nothing to do makes no events, so that a repeated one is harmless; a refused command raises. `now_ms` is
+the writer's estimate of the server's clock: a decision that depends on it has a time window, which the server checks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ledger.session.state import SessionState
 
 
 def decide(state: SessionState, command: AnyCommand, now_ms: int) -> Decision:
-    """The events that a command makes. Raises an error of `ledger.core.errors` when it is not allowed."""
+    """Return the decision of a command. Raises an error of `ledger.core.errors` when it is refused."""
     require_readable(state)
     return _DECIDERS[type(command)](state, command, now_ms)
 

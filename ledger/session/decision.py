@@ -1,4 +1,4 @@
-"""What a command comes to, and what several kinds of commands look at."""
+"""The decision of a command, and checks that several commands share."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from ledger.session.state import SessionState
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """Events, and the server time (ms) after which they must not be written, because what they rest on ends then."""
+    """Events, and the server time (ms) after which they must not be written, because their grounds end then."""
 
     events: tuple[Event, ...] = ()
     not_after_ms: int | None = None
 
 
 def require_open(state: SessionState, **about: str) -> None:
-    """Raises SessionClosedError, which also says what it is `about`."""
+    """Raise SessionClosedError for a closed session; `about` adds members to its data."""
     require_opened(state)
     if state.closed_ms is not None:
         raise SessionClosedError(f"session `{state.session_id}` is closed", session=state.session_id, **about)
 
 
 def require_readable(state: SessionState) -> None:
-    """Nothing is decided, and no outcome is acted on, where something happened that this version cannot understand."""
+    """Raise NewerSchemaError for a session with events of a newer schema: no decision or outcome may rest on it."""
     if state.newer:
         raise NewerSchemaError(
             f"session `{state.session_id}` holds events of a newer version; upgrade this worker",
@@ -43,13 +43,13 @@ def require_readable(state: SessionState) -> None:
 
 
 def require_opened(state: SessionState) -> None:
-    """What is only noted may come after the end, but never before the beginning."""
+    """Refuse a session that is not opened. Notes are accepted after a session is closed, not before it is opened."""
     if state.opened_ms is None:
         raise UnknownSessionError(f"there is no session `{state.session_id}`", session=state.session_id)
 
 
 def standing_grants(state: SessionState, project: ProjectState | None, now_ms: int) -> list[StandingGrant]:
-    """The grants in force: the session's own, then its project's."""
+    """Return the grants in force: the session's own, then its project's."""
     standing = list(in_force(state.grants, now_ms)) if state.grants else []
     if project is None:
         return standing

@@ -1,6 +1,6 @@
-"""Demands on an answer, held against whoever answers: the one place, for every way of answering. Pure.
+"""Checks of demands against an answer, for every way of answering. Pure.
 
-A standing grant is an answer given in advance, so it lifts nothing of a call whose demands it does not meet.
+A grant is an answer given in advance, so it lifts no part of a call whose demands it does not meet.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ledger.session.state import Request, SessionState, call_of
 
 
 def require_met(state: SessionState, request: Request, command: Reply, *calls: Call) -> None:
-    """Raise DemandNotMetError for an answer that the demands of the ask, or those of now on these calls, forbid."""
+    """Raise DemandNotMetError for an answer that the recorded demands, or the current ones on these calls, forbid."""
     now = [demand for call in calls for demand in demands_on(command.policy, call)]
     demands = tuple(dict.fromkeys((*request.demands, *now)))
     _require_signed(state, request, command, demands)
@@ -40,7 +40,7 @@ def require_met(state: SessionState, request: Request, command: Reply, *calls: C
 
 
 def may_be_unsigned(request: Request, reply: str, name: str) -> bool:
-    """Return whether this reply of this person, without a signature, meets the demands that the request was asked with."""
+    """Return whether an unsigned reply of this person meets the recorded demands of the request."""
     if asks_passkey(request.demands, reply):
         return False
     is_other = not _is_one_of(name, askers(request.asker.name, request.owner))
@@ -48,7 +48,7 @@ def may_be_unsigned(request: Request, reply: str, name: str) -> bool:
 
 
 def _require_signed(state: SessionState, request: Request, command: Reply, demands: Collection[Demand]) -> None:
-    """Raise PasskeyRequiredError without a proof that is demanded, PasskeyRefusedError with one of another answer."""
+    """Raise PasskeyRequiredError for a missing proof, PasskeyRefusedError for a proof of another answer."""
     if command.proof is not None:
         require_same_claims(state, request, command)
     elif asks_passkey(demands, command.reply, command.role):
@@ -62,12 +62,12 @@ def _require_signed(state: SessionState, request: Request, command: Reply, deman
 
 
 def binding(policy: Policy, request: Request) -> tuple[Demand, ...]:
-    """Return the demands on a request: those that it was asked with, and those of the rules of now."""
+    """Return the demands on a request: the recorded ones, and those of the current rules."""
     return tuple(dict.fromkeys((*request.demands, *demands_on(policy, call_of(request)))))
 
 
 def grants_for(request: Request, grants: Sequence[StandingGrant], policy: Policy | None = None) -> list[StandingGrant]:
-    """Return the grants that count for a request, by its recorded demands, and with a `policy` by those of now too."""
+    """Return the grants that meet a request's recorded demands, and with a `policy` the current ones too."""
     demands = request.demands if policy is None else binding(policy, request)
     return that_count(grants, demands, askers(request.asker.name, request.owner))
 
@@ -82,9 +82,9 @@ def that_count(
 
 
 def that_are_signed(grants: Sequence[StandingGrant], demands: Collection[Demand]) -> list[StandingGrant]:
-    """Return the grants that a passkey signed, where that is demanded.
+    """Return the grants; where a signature is demanded, only those with one.
 
-    What was imported came from a file, and its signatures were not checked here.
+    Imported grants count as unsigned, because the signatures of a file were not verified.
     """
     if not asks_signed_grants(demands):
         return list(grants)
@@ -92,19 +92,19 @@ def that_are_signed(grants: Sequence[StandingGrant], demands: Collection[Demand]
 
 
 def proofs_of(demands: Collection[Demand], grants: Iterable[StandingGrant]) -> tuple[Proof, ...]:
-    """Return the proofs of the grants that lifted a call whose answer must be signed, each once."""
+    """Return the distinct proofs of the grants that lifted a call whose answer must be signed."""
     if not asks_signed_grants(demands):
         return ()
     return tuple({grant.proof.claims.nonce: grant.proof for grant in grants if grant.proof is not None}.values())
 
 
 def falls_with_a_reject(policy: Policy, request: Request) -> bool:
-    """Return whether the rejection of another request may end this one too: not where each must be signed."""
+    """Return whether the rejection of another request may end this one too; False where each must be signed."""
     return not asks_passkey(binding(policy, request), "reject")
 
 
 def signed_verdict(verdict: Verdict, judged: Verdict, demands: Collection[Demand]) -> Verdict:
-    """Return the verdict after the deciders: none of them stands in for a passkey that is demanded."""
+    """Return the verdict after the deciders, none of which replaces a demanded passkey."""
     is_deciders = verdict is Verdict.ALLOW and judged is Verdict.ASK
     return Verdict.ASK if is_deciders and asks_passkey(demands, "once") else verdict
 

@@ -1,4 +1,4 @@
-"""A request that is withdrawn, and facts that are only noted."""
+"""Decisions on withdrawn requests and on notes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def decide_note_tool_finished(state: SessionState, command: NoteToolFinished, no
 
 
 def _as_asked(state: SessionState, command: NoteToolFinished) -> bool | None:
-    """Whether what ran is what was asked, or what a person made of it; None where that cannot be told."""
+    """Return whether the call ran as asked, or as a person changed it; None where that is unknown."""
     settled = state.settled.get(command.request_id) if command.request_id else None
     if settled is None:
         return None

@@ -1,4 +1,4 @@
-"""State after one more event. Pure and total: what is in the log has happened, nothing is refused here."""
+"""The fold of a session's events. Pure and total: an event in the log is a fact and is never refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ledger.session.would_run import told_of
 
 
 def evolve(state: SessionState, recorded: Recorded) -> SessionState:
-    """The state after `recorded`, which is the event of version `state.version + 1`."""
+    """Return the state after `recorded`, the event of version `state.version + 1`."""
     event = recorded.event
     step = _STEPS.get(type(event))
     if step is not None:
@@ -125,7 +125,7 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         return _settle(state, recorded, request, outcome=outcome, proofs=event.proofs)
     if event.present:
         state = _with_present(state, recorded, event.present)
-    # With what `evolve` would set, which then need not copy the state once more.
+    # Includes the members that `evolve` would set, which saves a copy of the state.
     pending = state.pending.insert(request.request_id, request)
     return replace(state, pending=pending, version=recorded.version, last_ms=recorded.ms)
 
@@ -144,7 +144,7 @@ def _reopened(state: SessionState, recorded: Recorded, event: Reopened) -> Sessi
         grants=(),
         rests_on_project=False,
         unattended_ms=event.unattended_ms,
-        # The time to answer begins anew: nobody could have answered while the request counted as allowed.
+        # The time to answer starts again: nobody could answer while the request counted as allowed.
         cap_at_ms=None if event.cap_ms is None else recorded.ms + event.cap_ms,
         present=event.present,
     )
@@ -202,7 +202,7 @@ def _cancelled(state: SessionState, recorded: Recorded, event: Cancelled) -> Ses
 
 
 def _settle(state: SessionState, recorded: Recorded, request: Request, **how: Any) -> SessionState:
-    # A settled request keeps what proves and explains it; its bulk (metadata, input, offers) stays in the log alone.
+    # A settled request keeps its proof and reasons; the bulk (metadata, input, offers) is only in the log.
     asked_input = digest_behind(request) if request.input is None else input_digest(request.input)
     if request.metadata or request.input is not None:
         request = replace(request, metadata={}, input=None, told=told_of(request))
@@ -216,7 +216,7 @@ def _settle(state: SessionState, recorded: Recorded, request: Request, **how: An
         state,
         pending=pending.discard(request.request_id) if pending else pending,
         settled=state.settled.insert(request.request_id, settled),
-        # What `evolve` would set, which then need not copy the state once more.
+        # The members that `evolve` would set, which saves a copy of the state.
         version=recorded.version,
         last_ms=recorded.ms,
     )
@@ -243,7 +243,7 @@ def _deadline_ms(from_ms: int, tier: Tier | None, duration_ms: int | None, cap_a
 
 
 def _connected(state: SessionState, recorded: Recorded, event: ClientConnected) -> SessionState:
-    """A client that connects gives unattended requests their full time again (`betcode.md`, activity extends TTL)."""
+    """Add a client, and give unattended requests their full time again (`betcode.md`, activity extends TTL)."""
     pending = state.pending
     for request in state.pending.values():
         if request.tier == "unattended":
@@ -254,7 +254,7 @@ def _connected(state: SessionState, recorded: Recorded, event: ClientConnected) 
 
 
 def _with_present(state: SessionState, recorded: Recorded, present: tuple[Presence, ...]) -> SessionState:
-    """Who had the inbox open when it was asked counts as connected to this session from then on."""
+    """Add the clients with an open inbox at the time of an ask as connected to this session."""
     clients = state.clients
     for one in present:
         if one.client_id not in clients:
@@ -302,7 +302,7 @@ def _imported(state: SessionState, recorded: Recorded, event: Imported) -> Sessi
 
 
 def _closed(state: SessionState, recorded: Recorded, event: SessionClosed) -> SessionState:
-    # Nothing is due in a closed session, not even the passing of its input lock.
+    # A closed session has no deadlines, not even that of its input lock.
     return replace(state, closed_ms=recorded.ms, lock_request=None)
 
 

@@ -1,8 +1,8 @@
-"""What must be allowed before a call: directories outside the project, as OpenCode and BRUTUS ask for them.
+"""Prerequisites of a call: directories outside the project, as OpenCode and BRUTUS ask for them.
 
-Each is a request of its own, which `Session.submit_tool` asks first. Whoever asks about the call alone is not let past
-it: a call is never allowed while something that must come first is not (opencode.md "Bash Tool Permission Flow",
-brutus.md "Tool Integration").
+Each is a separate request, which `Session.submit_tool` asks first. An ask about the call alone does not bypass it: a
+call is never allowed before all its prerequisites (opencode.md "Bash Tool Permission Flow", brutus.md "Tool
+Integration").
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ledger.session.demands import that_are_signed
 from ledger.session.state import Request, SessionState, input_digest
 
 BEHIND: Final = "behind"
-"""The member of the metadata of what comes first that holds the call behind it: `{"tool", "input"}`.
+"""The member of a prerequisite's metadata with the call behind it: `{"tool", "input"}`.
 
-Of an input for which there is no room, `{"tool", "input_digest", "input_bytes"}`."""
+For an input that is too large it is `{"tool", "input_digest", "input_bytes"}`."""
 
 
 def first_request_id(request_id: str, call: Call, number: int) -> str:
-    """The id of the request about what comes first, the `number`th (from 1) of its call."""
+    """Return the id of a call's prerequisite by its number (from 1)."""
     return f"{request_id}.{call.permission}{f'.{number}' if number > 1 else ''}"
 
 
 def call_behind(tool: str, tool_input: Any, room_bytes: int) -> dict[str, Any]:
-    """Return what a person is shown of the call behind a folder; an input of more bytes by its digest."""
+    """Return the call behind a folder for display; an input of more than `room_bytes` as its digest."""
     size = len(msgspec.json.encode(tool_input))
     if size <= room_bytes:
         return {"tool": tool, "input": tool_input}
@@ -39,7 +39,7 @@ def call_behind(tool: str, tool_input: Any, room_bytes: int) -> dict[str, Any]:
 
 
 def digest_behind(request: Request) -> str | None:
-    """Return the digest of the input behind a request that comes first; None where its metadata names none."""
+    """Return the digest of the input behind a prerequisite; None where its metadata has none."""
     behind = request.metadata.get(BEHIND)
     if not isinstance(behind, Mapping) or request.input is not None:
         return None
@@ -50,9 +50,9 @@ def digest_behind(request: Request) -> str | None:
 def judge(
     state: SessionState, policy: Policy, call: Call, request_id: str, standing: Sequence[StandingGrant]
 ) -> tuple[Evaluation, frozenset[str]]:
-    """The evaluation of a call under these grants, and the ids of all grants that it rests on.
+    """Return the evaluation of a call under these grants, and the ids of all grants on which it depends.
 
-    What must come first and is not allowed raises it, as parts that no grant lifts: a person must answer.
+    A prerequisite that is not allowed makes it stricter, by parts that no grant lifts: a person must answer.
     """
     grants = [grant.as_policy_grant() for grant in standing] if standing else ()
     evaluation = policy.evaluate(call, grants)
@@ -60,7 +60,7 @@ def judge(
     if not evaluation.ask_first or evaluation.verdict is Verdict.DENY:
         return evaluation, used
     for number, first in enumerate(evaluation.ask_first, 1):
-        # What comes first may meet demands that the call itself does not.
+        # A prerequisite may have other demands than the call itself.
         counting = that_are_signed(standing, demands_on(policy, first))
         judged = policy.evaluate(first, [grant.as_policy_grant() for grant in counting])
         if judged.verdict is Verdict.ALLOW:
@@ -80,12 +80,12 @@ def _grants_of(evaluation: Evaluation) -> frozenset[str]:
 
 
 def _was_allowed(state: SessionState, request_id: str, first: Call, call: Call) -> bool:
-    """Whether somebody allowed it for this very call: a person, or a decider. What rules and grants say is asked anew."""
+    """Return whether a person or a decider allowed a prerequisite of exactly this call; grants are judged again."""
     settled = state.settled.get(request_id)
     if settled is None or settled.outcome != "allowed" or settled.cause is not None:
         return False
     if settled.input_digest != input_digest(call.input):
-        # Another command, or none was shown to whoever allowed the folder.
+        # The folder was allowed for another command, or without showing one.
         return False
     request = settled.request
     if (request.permission, request.patterns) != (first.permission, first.patterns):

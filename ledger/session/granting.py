@@ -1,4 +1,4 @@
-"""Standing allows of one session that come from no request, and their end."""
+"""Decisions on grants of a session without a request, and on their revocation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The rules of now at a reply: a deny that is newer than the ask stops a later yes, and an edit is judged like an ask.
+"""The current rules at a reply: a deny that is newer than the ask stops a later yes, and an edit is judged as an ask.
 
-Only a deny of now counts; where the rules of now ask, the person who answers is who they ask. See
+Only a current deny matters; a current ask is satisfied by the person who answers. See
 `docs/decisions/0015-rules-of-now-at-the-reply.md`. Pure.
 """
 
@@ -21,9 +21,9 @@ from ledger.session.state import Request, SessionState, call_of
 def denied_now(
     state: SessionState, policy: Policy, request: Request, standing: Sequence[StandingGrant]
 ) -> Evaluation | None:
-    """Return the evaluation with which the rules of now deny a pending request; None where they do not.
+    """Return the evaluation by which the current rules deny a pending request; None where they do not.
 
-    None too where the profile is `faithful` or the session's setting `late_denies` is `ignore`, as in the
+    Also None in the profile `faithful` and with the session's setting `late_denies` = `ignore`, as in the
     specifications, which judge a request once.
     """
     if state.settings.late_denies == "ignore" or policy.source.options.get("profile") == "faithful":
@@ -34,7 +34,7 @@ def denied_now(
 
 
 def edited_call(policy: Policy, request: Request, edited: Any) -> Call:
-    """Return the call of a request with the input that a person made of it, as the dialect reads it."""
+    """Return the call of a request with the input as a person changed it, as the dialect reads it."""
     dialect = policy.source.dialect
     tool = known_tool(dialect, request.tool_name or request.permission)
     return Call(permission_of(dialect, tool), (), tool, edited, request.cwd)
@@ -43,9 +43,9 @@ def edited_call(policy: Policy, request: Request, edited: Any) -> Call:
 def judge_edit(
     state: SessionState, policy: Policy, request: Request, edited: Any, standing: Sequence[StandingGrant]
 ) -> Evaluation:
-    """Return the evaluation of a call with the input that a person made of it, as the dialect reads the call.
+    """Return the evaluation of a request's call with the input as a person changed it.
 
-    Raises EditDeniedError where the rules of now deny it; the request stays pending.
+    Raises EditDeniedError where the current rules deny it; the request stays pending.
     """
     call = edited_call(policy, request, edited)
     evaluation, _ = judge(state, policy, call, request.request_id, grants_for(request, standing))

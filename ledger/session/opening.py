@@ -1,4 +1,4 @@
-"""Opening, attaching to and closing a session."""
+"""Decisions on opening, attaching to and closing a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that come and go, and the input lock."""
+"""Decisions on connecting and disconnecting clients, and on the input lock."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from ledger.session.state import Request, SessionState
 
 
 def decide_connect(state: SessionState, command: Connect, now_ms: int) -> Decision:
-    """A connecting client takes a free lock (`betcode.md`, Background).
+    """Connect a client, which takes a free lock (`betcode.md`, Background).
 
-    One that is connected already connects only if that gives unattended requests more time: its lease may have run
-    out and begun anew without anybody having written down that it was gone.
+    A connected client makes an event only if that extends unattended requests: its lease may have ended and started
+    again without a recorded disconnect.
     """
     require_open(state)
     events: list[Event] = drop_absent(state, command.live)

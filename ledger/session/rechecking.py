@@ -1,4 +1,4 @@
-"""An allow that rests on a project's grant counts for as long as the project's grants allow it. Pure."""
+"""Conditions for a recheck: an allow by a project's grant counts only while the project's grants allow it. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def rests_on_project(settled: Settled) -> bool:
 
 
 def may_change(state: SessionState, request_id: str, *, is_asked: bool) -> bool:
-    """Return whether the project's grants of now may say something else of a request than its session does.
+    """Return whether the project's current grants may change the outcome of a request.
 
-    `is_asked`: the request is submitted (again), so that a new grant may release it, and a run that was recorded as
-    finished is followed by another. Whoever only looks changes neither.
+    `is_asked`: the request is submitted (again), so that a new grant may release it, and another run follows a finished
+    one. A caller that only reads changes neither.
     """
     if request_id in state.pending:
         return is_asked

@@ -1,4 +1,4 @@
-"""One answer counts: who may give it, what it grants, and what it takes along."""
+"""The decision of a reply: who may answer, the grants of the answer, and its cascades. Only one answer counts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
 
 
 def _in_time(command: Reply, decision: Decision) -> Decision:
-    """A signed answer is written before its challenge is void, by the server's clock."""
+    """Bound a signed answer's time window by the expiry of its challenge, on the server's clock."""
     if command.proof is None:
         return decision
     until_ms = command.proof.claims.until_ms
@@ -76,7 +76,7 @@ def _in_time(command: Reply, decision: Decision) -> Decision:
 
 
 def _within_session(command: Reply) -> Reply:
-    """Bound what an agent's side tells of: whoever is judged may not make grants that reach others."""
+    """Limit an answer that the agent's side reports to this session: an agent may not make grants for others."""
     if command.told is None or command.reply != "always":
         return command
     return replace(command, reply="session")
@@ -102,7 +102,7 @@ def _refuse_unless_same(state: SessionState, settled: Settled, command: Reply) -
 
 
 def _check_edit(request: Request, command: Reply) -> None:
-    """A changed input is allowed by whoever changed it, this once: no `always` entry was offered for it."""
+    """Refuse a changed input with any reply but `once`: no `always` entry was offered for it."""
     if command.reply != "once":
         raise InputError(f"a changed input goes with `once` only, not with `{command.reply}`")
     if not isinstance(request.input, dict):
@@ -113,7 +113,7 @@ def _check_edit(request: Request, command: Reply) -> None:
 
 
 def _calls_answered(request: Request, command: Reply) -> list[Call]:
-    """The call that was asked about, and what the answer makes of it."""
+    """Return the asked call, and the changed one if the answer changes the input."""
     edited = command.updated_input
     return [call_of(request), *([] if edited is None else [edited_call(command.policy, request, edited)])]
 
@@ -133,7 +133,7 @@ def _check_lock(state: SessionState, request: Request, command: Reply) -> bool:
 
 
 def _reject(state: SessionState, request: Request, command: Reply, override: bool) -> Decision:
-    """Source: `opencode-zh.md` 6.2. The others are rejected in order of asking, without the feedback."""
+    """Reject the request, and the other pending ones in order of asking, without feedback (`opencode-zh.md` 6.2)."""
     message = command.message or None
     first = Replied(
         request_id=request.request_id,
@@ -174,12 +174,12 @@ def _cascaded(request: Request) -> Cause:
 
 
 def _allow(state: SessionState, request: Request, command: Reply, override: bool, now_ms: int) -> Decision:
-    """Source: `opencode-zh.md` 6.3 (always), `betcode.md` (ALLOW_SESSION creates a grant)."""
+    """Allow the request and make its grants (`opencode-zh.md` 6.3; `betcode.md`: ALLOW_SESSION creates a grant)."""
     wanted, scope = wanted_grants(state, request, command.reply)
     in_project = scope == "project"
     patterns = _without_standing(state, command, request, wanted, in_project=in_project, now_ms=now_ms)
     ids = tuple(derived_grant_id(state.session_id, request.request_id, index) for index in range(len(patterns)))
-    # The project is read for an answer that grants; an answer for one call needs it only where a grant lifts a deny.
+    # An answer that makes grants needs the project; an answer for one call only where a grant lifts a deny.
     needs_project = scope is not None or lifts_denies(command.policy)
     standing = standing_grants(state, command.project if needs_project else None, now_ms)
     denied, evaluation = _by_rules_of_now(state, request, command, standing)
@@ -202,7 +202,7 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
         for grant_id, pattern in zip(ids, patterns, strict=True)
     ]
     granted = [] if in_project else [_granted(state, grant) for grant in made]
-    # The new grants come first: what they lift does not depend on grants that somebody may just be revoking.
+    # The new grants first, so that a release does not depend on a grant that may be revoked concurrently.
     released, not_after_ms = _released_by(state, command, request, made + standing)
     return Decision((replied, *granted, *released), not_after_ms)
 
@@ -210,7 +210,7 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
 def _by_rules_of_now(
     state: SessionState, request: Request, command: Reply, standing: Sequence[StandingGrant]
 ) -> tuple[bool, Evaluation | None]:
-    """Whether the rules of now deny what this answer allows, and what they say where that is recorded."""
+    """Return whether the current rules deny what this answer allows, and their evaluation if it is to be recorded."""
     if command.updated_input is not None:
         return False, judge_edit(state, command.policy, request, command.updated_input, standing)
     denial = denied_now(state, command.policy, request, standing)
@@ -226,7 +226,7 @@ def _without_standing(
     in_project: bool,
     now_ms: int,
 ) -> tuple[str, ...]:
-    """The patterns for which no equal grant stands where this one would: same permission, never expiring."""
+    """Return the patterns without an equal grant in the same stream: same permission, without expiry."""
     if not patterns or (in_project and command.project is None):
         return patterns
     grants = command.project.grants if in_project and command.project is not None else state.grants
@@ -245,7 +245,7 @@ def _detail(command: Reply, patterns: tuple[str, ...], evaluation: Evaluation | 
 def _fresh_grant(
     command: Reply, request: Request, grant_id: str, pattern: str, *, scope: Scope, now_ms: int
 ) -> StandingGrant:
-    """The grant that is being made, as it will stand: the cascade of the same append already counts it."""
+    """Return the grant to be made as state, because the cascade of the same append already uses it."""
     return StandingGrant(
         grant_id=grant_id,
         permission=request.permission,
@@ -293,7 +293,7 @@ def _released_by(
 
 
 def _stop(request: Request, reply: ReplyKind, cause: Cause, denial: Evaluation) -> Replied:
-    """A request that grants would release, and the rules of now deny."""
+    """Return the reply for a request that grants would release, but the current rules deny."""
     detail = RepliedDetail(evaluation=denial)
     return Replied(request_id=request.request_id, reply=reply, outcome="denied", cause=cause, detail=detail)
 
@@ -319,7 +319,7 @@ def _release(
 
 
 def decide_release(state: SessionState, command: Release, now_ms: int) -> Decision:
-    """Release what the project's grants allow by now, unless the rules of now deny it."""
+    """Release the requests that the project's grants now allow, unless the current rules deny them."""
     standing = standing_grants(state, command.project, now_ms)
     released: list[Replied] = []
     used: list[StandingGrant] = []

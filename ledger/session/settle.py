@@ -1,4 +1,4 @@
-"""What is due: the same function for the expiry worker and for every command, so a dead worker changes no outcome.
+"""Settlement of deadlines, by the expiry worker and before every command, so that no outcome depends on the worker.
 
 Source: `betcode.md`, "Permission Timeout Handling (Tiered Policy)".
 """
@@ -20,9 +20,9 @@ from ledger.session.state import Client, Request, SessionState, in_order, longes
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """Events for what is due, and the server time (ms) before which they must not be written.
+    """The events of passed deadlines, and the server time (ms) before which they must not be written.
 
-    `more` says that not everything fitted into one append.
+    `more`: not all events fitted into one append.
     """
 
     events: tuple[Event, ...] = ()
@@ -31,7 +31,7 @@ class Settlement(msgspec.Struct, frozen=True):
 
 
 def due_requests(state: SessionState, now_ms: int) -> list[Request]:
-    """Pending requests whose deadline has come, in order of asking."""
+    """Return the pending requests whose deadline has passed, in order of asking."""
     return in_order(
         request
         for request in state.pending.values()
@@ -40,7 +40,7 @@ def due_requests(state: SessionState, now_ms: int) -> list[Request]:
 
 
 def needs_presence(state: SessionState, now_ms: int) -> bool:
-    """Whether settling depends on who is really there, so that leases must be read first."""
+    """Return whether settling depends on presence, so that leases must be read first."""
     if not state.clients:
         return False
     lock_due = state.lock_request is not None and state.lock_request.due_ms <= now_ms
@@ -48,9 +48,9 @@ def needs_presence(state: SessionState, now_ms: int) -> bool:
 
 
 def settle(state: SessionState, now_ms: int, live: Live) -> Settlement:
-    """The events for everything that is due at `now_ms`, given who is there by the leases.
+    """Return the events of all deadlines up to `now_ms`, with the presence by leases.
 
-    Nothing where events of a newer schema were met: they may have ended what looks due here.
+    No events for a session with events of a newer schema, which may have settled a request that looks due.
     """
     if state.newer:
         return Settlement()
@@ -76,7 +76,7 @@ def settle(state: SessionState, now_ms: int, live: Live) -> Settlement:
 
 
 def drop_absent(state: SessionState, live: Live) -> list[Event]:
-    """`Disconnected(lease)` for every client that was not heard of, and what becomes of the input lock."""
+    """Return `ClientDisconnected` for every client whose lease has ended, and the change of the input lock."""
     absent = [client for client in state.clients.values() if client.client_id not in live]
     absent.sort(key=lambda client: client.version)
     events: list[Event] = [ClientDisconnected(client_id=client.client_id, cause="lease") for client in absent]
@@ -87,7 +87,7 @@ def drop_absent(state: SessionState, live: Live) -> list[Event]:
 
 
 def lock_after_disconnect(state: SessionState, remaining: list[Client]) -> LockPassed:
-    """The lock goes to whoever asked for it and is still there, else to the longest-connected client."""
+    """Pass the lock to its requester if still connected, else to the longest-connected client."""
     assert state.lock is not None
     waiting = state.lock_request
     if waiting is not None and any(client.client_id == waiting.client_id for client in remaining):
@@ -98,7 +98,7 @@ def lock_after_disconnect(state: SessionState, remaining: list[Client]) -> LockP
 
 def _pass_requested_lock(state: SessionState, wanted_by: str, remaining: list[Client]) -> list[Event]:
     there = {client.client_id for client in remaining}
-    # A holder that is gone has already handed the lock over in drop_absent; one that is there gives it up now.
+    # An absent holder's lock has already passed in drop_absent; a present holder's passes now.
     if state.lock is not None and state.lock in there and wanted_by in there:
         return [LockPassed(holder=state.lock, to=wanted_by, cause="request")]
     return []
@@ -111,7 +111,7 @@ def _end_or_move(request: Request, now_ms: int, *, moves: bool) -> list[Event]:
         return [Expired(request_id=request.request_id, tier=request.tier, duration_ms=request.duration_ms)]
     unattended_ms = request.unattended_ms
     moved = DeadlineMoved(request_id=request.request_id, tier="unattended", duration_ms=unattended_ms)
-    # Settled so late that the cap has passed: left as moved, it would be due again before this very append.
+    # Settled after the cap: a request that is only moved would be due again before this append.
     if unattended_ms is not None and request.cap_at_ms is not None and request.cap_at_ms <= now_ms:
         return [moved, Expired(request_id=request.request_id, tier="unattended", duration_ms=unattended_ms)]
     return [moved]

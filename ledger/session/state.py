@@ -1,4 +1,4 @@
-"""What a session's stream folds to: who is waiting, what was decided, what stands, who is there."""
+"""The state of a session: pending and settled requests, grants, clients."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ledger.core.proofs import Proof
 class Request(Value, kw_only=True, frozen=True):
     """A request as it was asked. Times are server ms; `deadline_ms` None means that it never expires.
 
-    `told` is what would run, cut to a line, of a settled request whose input stays in the log alone.
+    `told` is the description, cut to a line, of a settled request whose input is only in the log.
     """
 
     request_id: str
@@ -44,7 +44,7 @@ class Request(Value, kw_only=True, frozen=True):
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     input: Any = None
     cwd: str | None = None
-    """The folder that the call would run in; the session's at that time where the log names none."""
+    """The folder that the call would run in; the session's at that time if the log has none."""
     told: tuple[str, ...] = ()
     tool: ToolRef | None = None
     tool_name: str | None = None
@@ -77,12 +77,12 @@ def call_of(request: Request) -> Call:
 
 
 def input_digest(value: Any) -> str:
-    """Lower-case hex SHA-256 over the canonical JSON of a tool's input."""
+    """Return the lower-case hex SHA-256 over the canonical JSON of a tool's input."""
     return sha256(canonical_json(value)).hexdigest()
 
 
 class Settled(Value, kw_only=True, frozen=True):
-    """How a request ended: once and for all, by whom and when. `reply` is None where no person answered."""
+    """The final outcome of a request, with its author and time. `reply` is None where no person answered."""
 
     request: Request
     outcome: Outcome
@@ -94,23 +94,23 @@ class Settled(Value, kw_only=True, frozen=True):
     cause: Cause | None = None
     cancel_cause: CancelCause | None = None
     told: str | None = None
-    """The prompt at which a person answered, where only the agent's side says so."""
+    """The prompt at which a person answered, where only the agent's side reports it."""
     grants: tuple[str, ...] = ()
     granted_patterns: tuple[str, ...] = ()
     granted_to_project: bool = False
     updated_input: Any = None
     input_digest: str | None = None
-    """Of the input that was asked about, which itself stays in the log alone."""
+    """The digest of the asked input, which is only in the log."""
     imported: bool = False
     proof: Proof | None = None
     proofs: tuple[Proof, ...] = ()
-    """Those of the grants that released it."""
+    """The proofs of the grants that released it."""
     finished: bool = False
-    """It was recorded that the call has run."""
+    """True when a run of the call was recorded."""
 
 
 class Client(Value, frozen=True):
-    """A connected client, and since when (server ms)."""
+    """A connected client, and the time of its connect (server ms)."""
 
     client_id: str
     name: str
@@ -119,14 +119,14 @@ class Client(Value, frozen=True):
 
 
 class LockRequest(Value, frozen=True):
-    """Who wants the input lock, and when (server ms) it passes to them."""
+    """A request for the input lock, and the server time (ms) at which it passes."""
 
     client_id: str
     due_ms: int
 
 
 class SessionState(Value, kw_only=True, frozen=True):
-    """The fold of a session's stream. Immutable: `evolve` gives a new one."""
+    """The fold of a session's stream. Immutable: `evolve` returns a new one."""
 
     session_id: str
     version: int = 0
@@ -134,13 +134,13 @@ class SessionState(Value, kw_only=True, frozen=True):
     opened_ms: int | None = None
     closed_ms: int | None = None
     imported_ms: int | None = None
-    """When what came before was read from a file, if it was."""
+    """The time (server ms) of an import of the earlier events from a file, if any."""
     newer: bool = False
     project: str | None = None
     agent: str | None = None
     parent: str | None = None
     token_id: str | None = None
-    """The access token with which it was opened."""
+    """The access token that opened the session."""
     cwd: str | None = None
     home: str | None = None
     policy: PolicySource | None = None
@@ -154,10 +154,10 @@ class SessionState(Value, kw_only=True, frozen=True):
     lock: str | None = None
     lock_request: LockRequest | None = None
     noted: HashTrieMap[str, bool] = HashTrieMap()
-    """The keys of what was noted of finished tools."""
+    """The keys of recorded tool runs."""
 
     def find(self, request_id: str) -> Request | None:
-        """The request of this id, pending or settled."""
+        """Return the request with this id, pending or settled."""
         pending = self.pending.get(request_id)
         if pending is not None:
             return pending
@@ -166,12 +166,12 @@ class SessionState(Value, kw_only=True, frozen=True):
 
 
 def in_order(requests: Iterable[Request]) -> list[Request]:
-    """Requests in order of asking."""
+    """Return requests in order of asking."""
     return sorted(requests, key=lambda request: request.version)
 
 
 def next_due_ms(state: SessionState) -> int | None:
-    """The earliest server time at which something must be settled, or None."""
+    """Return the earliest deadline (server ms), or None."""
     if not state.pending and state.lock_request is None:
         return None
     due = [request.deadline_ms for request in state.pending.values() if request.deadline_ms is not None]
@@ -181,5 +181,5 @@ def next_due_ms(state: SessionState) -> int | None:
 
 
 def longest_connected(clients: Iterable[Client]) -> Client | None:
-    """To whom the input lock passes (`betcode.md`: the longest-connected client)."""
+    """Return the longest-connected client, to which the input lock passes (`betcode.md`)."""
     return min(clients, key=lambda client: (client.version, client.client_id), default=None)

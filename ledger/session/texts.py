@@ -1,4 +1,4 @@
-"""The words in which an agent is told, by dialect and edition. Sources are named with each."""
+"""Messages to the agent, by dialect and edition, each with its source."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ REJECTED = "The user rejected permission to use this specific tool call."
 
 
 def rejected(source: PolicySource) -> str:
-    """`opencode-zh.md` 7.1; in `codelia.md` 9 a tool's error is `Permission denied: <reason>`, here without a reason."""
+    """Return the message of a reject: `opencode-zh.md` 7.1; `codelia.md` 9, `Permission denied: <reason>`."""
     return "Permission denied: permission denied" if source.dialect == "codelia" else REJECTED
 
 
 def corrected(source: PolicySource, message: str) -> str:
-    """`opencode-zh.md` 7.1; `brutus.md` errors.go; `opencode.md` "CorrectedError" for its edition."""
+    """Return the message of a reject with feedback: `opencode-zh.md` 7.1; `brutus.md` errors.go; `opencode.md`."""
     if source.dialect == "brutus":
         return f"Permission rejected with feedback: {message}"
     if source.options.get("edition") == "opencode.md":
@@ -25,7 +25,7 @@ def corrected(source: PolicySource, message: str) -> str:
 
 
 def expired(settled: Settled) -> str:
-    """`betcode.md`, the two tiers; the configured duration, below a day in seconds."""
+    """Return the message of an expiry with the configured duration (`betcode.md`, the two tiers)."""
     duration = spell_duration(settled.request.duration_ms or 0)
     if settled.request.tier == "attended":
         return f"Permission request timed out after {duration}."
@@ -33,7 +33,7 @@ def expired(settled: Settled) -> str:
 
 
 def denied(settled: Settled) -> str:
-    """What the rules' dialect says, or which decider after the rules said no."""
+    """Return the message of a deny: that of the rules' dialect, or the name of the decider."""
     evaluation = settled.request.evaluation
     if evaluation is not None and evaluation.verdict is Verdict.DENY:
         return evaluation.message or "Permission denied by rule"
@@ -56,7 +56,7 @@ def cancelled(settled: Settled) -> str:
 
 
 def message_of(settled: Settled, source: PolicySource) -> str | None:
-    """What the agent is told; None where it was allowed."""
+    """Return the message to the agent; None for an allow."""
     match settled.outcome:
         case "allowed":
             return None
@@ -73,19 +73,19 @@ def message_of(settled: Settled, source: PolicySource) -> str | None:
 
 
 def agent_action(settled: Settled, settings: Settings) -> AgentAction:
-    """Whether the agent stops its turn (`opencode-zh.md` 7.2): after a reject without feedback, else it goes on."""
+    """Return the agent's next action (`opencode-zh.md` 7.2): it stops its turn after a reject without feedback."""
     if settled.outcome == "denied":
         return settings.on_denied
     return "stop" if settled.outcome == "rejected" else "continue"
 
 
 def answerer(name: str, told: str | None) -> str:
-    """Return the author of an answer; one that is only told never reads like an answer that the ledger was given."""
+    """Return the author of an answer; an answer reported by the agent's side is marked as such."""
     return name if told is None else f"{name} (told, not seen: answered at {told})"
 
 
 def describe_settled(settled: Settled) -> str:
-    """For the person who came too late: `allowed by ann (always)`."""
+    """Return the outcome for a person who answers too late: `allowed by ann (always)`."""
     who = answerer(settled.by.name, settled.told)
     if settled.outcome == "denied" and settled.reply is not None:
         return f"denied by the rules, when {who} answered {settled.reply}"

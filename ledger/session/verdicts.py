@@ -1,4 +1,4 @@
-"""How rules, deciders and grants combine into one verdict."""
+"""The combination of rules, deciders and grants into one verdict."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ledger.session.state import Request
 
 
 def with_opinions(verdict: Verdict, opinions: Iterable[Opinion]) -> Verdict:
-    """The chain after the rules: a decider may tighten anything, and may turn only an ask into an allow.
+    """Combine a verdict with the deciders' opinions: each may tighten any verdict, and loosen only an ask to an allow.
 
-    What one that failed would have said is not known, so nothing after it loosens what stands for its answer.
+    After a failed decider, whose opinion is unknown, no later one loosens the verdict that replaces it.
     Source: `opencode.md`, "Plugin Integration" (the `permission.ask` hook).
     """
     unknown = Verdict.ALLOW
@@ -31,17 +31,17 @@ def with_opinions(verdict: Verdict, opinions: Iterable[Opinion]) -> Verdict:
 
 
 def lifts_denies(policy: Policy) -> bool:
-    """Whether grants come after every rule, configured denies included (OpenCode's `compat = "v1"`)."""
+    """Return whether grants override every rule, configured denies included (OpenCode's `compat = "v1"`)."""
     return getattr(policy, "compat", policy.source.options.get("compat")) == "v1"
 
 
 def grants_that_release(
     policy: Policy, request: Request, grants: Sequence[StandingGrant]
 ) -> tuple[StandingGrant, ...] | None:
-    """The grants that allow a pending request, or None if they do not.
+    """Return the grants that allow a pending request, or None if they do not.
 
-    It is judged by the evaluation that was recorded when it was asked: the parts that rules allowed, and those that
-    a grant lifts. With `compat = "v1"` the grants must allow every part by themselves (`opencode-zh.md` 6.3).
+    Judged by the recorded evaluation of the ask: the parts that rules allowed, and those that a grant lifts. With
+    `compat = "v1"` the grants alone must allow every part (`opencode-zh.md` 6.3).
     """
     evaluation = request.evaluation
     if evaluation is None or not evaluation.parts:
@@ -52,7 +52,7 @@ def grants_that_release(
     grants_alone = lifts_denies(policy)
     used: list[StandingGrant] = []
     for part in evaluation.parts:
-        # What a grant had lifted when it was asked counts by the grants of now: that one may be revoked.
+        # A part that a grant lifted at the ask is judged by the current grants: that grant may be revoked.
         if part.verdict is Verdict.ALLOW and not part.grants and not grants_alone:
             continue
         lifting = next(

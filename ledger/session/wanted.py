@@ -1,4 +1,4 @@
-"""The grants that a yes makes: which patterns, and how far they reach. Pure."""
+"""The grants of a yes: their patterns and their scope. Pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ledger.core.policy import ReplyKind
 from ledger.session.state import Request, SessionState
 
 ALWAYS_SCOPE: Final[dict[str, Scope]] = {"brutus": "session", "betcode": "session"}
-"""What `always` reaches: the project, but where the source keeps approvals per session (`brutus.md`, Manager)."""
+"""Dialects whose `always` is scoped to the session (`brutus.md`, Manager); elsewhere it is the project."""
 
 
 class WantedGrants(NamedTuple):
-    """`scope` is where the grants are recorded; None where the answer makes none."""
+    """The grants to make; `scope` is where they are recorded, None where the answer makes none."""
 
     patterns: tuple[str, ...] = ()
     scope: Scope | None = None
 
 
 def wanted_grants(state: SessionState, request: Request, reply: ReplyKind) -> WantedGrants:
-    """Return the patterns that an answer would grant, also those that stand already."""
+    """Return the patterns that an answer would grant, including those already granted."""
     patterns = tuple(dict.fromkeys(request.always)) if reply in ("session", "always") else ()
     if not patterns:
         return WantedGrants()

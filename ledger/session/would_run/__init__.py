@@ -1,8 +1,8 @@
-"""The description of a request: what would run, told from the tool's input, else from the patterns that were judged.
+"""The description of a request, from the tool's input, else from the judged patterns.
 
-`ledger.session.would_run.lines` tells it in lines, for tables, timelines and messages.
-`ledger.session.would_run.describing` tells all of it, section by section, for whoever answers; its shape is in
-`ledger.session.would_run.model`. Every reader draws these two with its own escapes.
+`ledger.session.would_run.lines` gives it in lines, for tables, timelines and messages.
+`ledger.session.would_run.describing` gives all of it in sections, for the person who answers; the types are in
+`ledger.session.would_run.model`. Every display of the two uses its own escapes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demands of rules on an answer, in sentences for whoever is about to give it. Pure."""
+"""The demands of rules on an answer, as sentences for the person who answers. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger.session.state import Request
 
 
 def demanded(request: Request) -> tuple[str, ...]:
-    """Return the recorded demands on the answer to a request, each in a sentence; names stand in backticks."""
+    """Return the recorded demands on the answer to a request, a sentence each, with names in backticks."""
     owner = None if request.owner == request.asker.name else request.owner
     asking = " or ".join(f"`{name}`" for name in askers(request.asker.name, owner))
     return tuple(dict.fromkeys(_sentences(request.demands, asking)))

@@ -1,4 +1,4 @@
-"""All of a request, described section by section: what one sees is what one answers. Pure, and linear in its size."""
+"""The complete description of a request in sections, so that nothing is answered unseen. Pure; linear in its size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FILES: Final = frozenset({"read", "edit", "write", "list", "external_directory"
 
 
 def describe_request(request: Request) -> Description:
-    """Return all of a request: input, metadata, patterns, folder, and who asks, in the order in which it is drawn."""
+    """Return the description of input, metadata, patterns, folder and asker, in display order."""
     told = [MemberText("member", "request", "what was asked", one) for one in request.told if request.input is None]
     behind = request.metadata.get(BEHIND)
     before = pieces_behind(behind) if isinstance(behind, Mapping) else []

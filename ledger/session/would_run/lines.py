@@ -1,6 +1,6 @@
 """The description of a request in lines, for tables, timelines and messages.
 
-The texts are whole and as the agent wrote them; `cut` shortens one and says by how much.
+The texts are complete and unchanged; `cut` shortens one and adds the count of omitted characters.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ledger.session.would_run.names import (
 )
 
 LINE_CHARS: Final = 200
-"""Characters of a description in lists and lines; the request has the whole."""
+"""Characters of a description in lists and lines; the request has all of it."""
 
 Input = Mapping[str, Any]
 
@@ -39,11 +39,10 @@ _SPELLING: Final = str.maketrans("", "", " \t\n\"'\\")
 
 
 class WouldRun(msgspec.Struct, frozen=True):
-    """What a request would do.
+    """The effect of a request.
 
-    `texts` are shown one after the other; lines within one stay lines. `beside` are the members of the input that are
-    in none of them, each after its name. `judged_as` are the patterns that the texts do not hold: rules were asked
-    about these. A reader shows all three.
+    `texts` are displayed in order, with their line breaks. `beside` are the other members of the input, each after its
+    name. `judged_as` are the judged patterns that the texts do not contain. Displays show all three.
     """
 
     kind: Kind
@@ -57,7 +56,7 @@ class WouldRun(msgspec.Struct, frozen=True):
         return shown + self._also(lambda texts: cut(", ".join(texts), limit_chars))
 
     def in_line(self, limit_chars: int | None = LINE_CHARS) -> str:
-        """Return the description for one line, each text in backticks; line breaks are left to the reader's escapes."""
+        """Return the description for one line, each text in backticks; the display escapes line breaks."""
         return quoted(self.texts, limit_chars) + self._also(lambda texts: quoted(texts, limit_chars))
 
     def _also(self, write: Callable[[tuple[str, ...]], str]) -> str:
@@ -66,19 +65,19 @@ class WouldRun(msgspec.Struct, frozen=True):
 
 
 def cut(text: str, limit_chars: int | None) -> str:
-    """Return the text, or its beginning and how many characters follow; None is no limit."""
+    """Return the text, or its beginning with the count of omitted characters; None is no limit."""
     if limit_chars is None or len(text) <= limit_chars:
         return text
     return f"{text[:limit_chars]}… ({len(text) - limit_chars} more characters)"
 
 
 def quoted(texts: Iterable[str], limit_chars: int | None = LINE_CHARS) -> str:
-    """Return texts in backticks, cut to what a line can show."""
+    """Return texts in backticks, cut to the limit of a line."""
     return cut(", ".join(f"`{text}`" for text in texts), limit_chars)
 
 
 def would_run(request: Request) -> WouldRun:
-    """Describe a request; a settled one by what was kept of its description."""
+    """Describe a request; a settled one by the stored part of its description."""
     if request.input is None and request.told:
         return _with_patterns(WouldRun("tool", request.told), request.patterns, request.permission)
     return describe(
@@ -91,7 +90,7 @@ def would_run(request: Request) -> WouldRun:
 
 
 def told_of(request: Request) -> tuple[str, ...]:
-    """Return the texts to keep of a request whose input is dropped, each cut to a line; none where its patterns tell."""
+    """Return the texts to keep of a request whose input is dropped, each cut to a line; none where patterns suffice."""
     if request.input is None:
         return request.told
     found = would_run(request)
@@ -100,7 +99,7 @@ def told_of(request: Request) -> tuple[str, ...]:
 
 
 def describe_asked(event: Asked) -> WouldRun:
-    """Describe the call of an event; one whose free text is gone is told by its name."""
+    """Describe the call of an event, by its name if the free text was redacted."""
     detail = event.detail
     if detail is None:
         return describe(event.permission, tool_name=event.tool_name)
@@ -134,7 +133,7 @@ def describe(
 
 
 class _Told(NamedTuple):
-    """The texts of a call, and the texts of members that they hold."""
+    """The texts of a call, and the members that they include."""
 
     texts: tuple[str, ...]
     used: frozenset[str]
@@ -152,22 +151,22 @@ def _of_input(permission: str, tool: str, given: Any, metadata: Input) -> WouldR
 
 
 def _beside(given: Input, used: frozenset[str]) -> Iterator[str]:
-    """Every other member; what an agent says about its command is none, as it runs nothing."""
+    """Iterate over the other members, without the agent's remark on its command, which runs nothing."""
     for piece in pieces_of(given, "input"):
         if piece.text and piece.kind != "remark" and piece.text not in used:
             yield f"{piece.label}: {piece.text}"
 
 
 def _with_patterns(found: WouldRun, patterns: Iterable[str], permission: str) -> WouldRun:
-    """Add what was judged and is not seen in the texts."""
+    """Add the judged patterns that the texts do not contain."""
     hidden = tuple(one for one in patterns if one not in (_ANYTHING, permission) and not _is_seen(one, found))
     return msgspec.structs.replace(found, judged_as=hidden) if hidden else found
 
 
 def _is_seen(pattern: str, found: WouldRun) -> bool:
-    """Whether a command holds it, quotes and blanks aside, which dialects write differently; or a line is just that.
+    """Return whether a command contains the pattern, ignoring quotes and blanks, or a line equals it.
 
-    What merely stands somewhere in a plan or a file is not seen.
+    Dialects differ in quotes and blanks. A match inside a plan or a file does not count.
     """
     if found.kind in ("command", "tool"):
         return pattern.translate(_SPELLING) in "\n".join(found.texts).translate(_SPELLING)
@@ -209,7 +208,7 @@ def _plan(given: Input, _: Input) -> _Told | None:
 
 
 def _file(given: Input, metadata: Input) -> _Told | None:
-    """The path, and below it what would change: `-` and `+` lines, the new content, or the patch as it was sent."""
+    """Return the path and the change: `-` and `+` lines, the new content, or the unchanged patch."""
     path = _text(given, *PATH_NAMES)
     marked = list(_changes(given))
     patches = [] if marked else [one for one in (_text(given, *PATCH_NAMES), _text(metadata, "diff")) if one][:1]
@@ -261,7 +260,7 @@ _TELLERS: Final[tuple[tuple[Kind, frozenset[str], Callable[[Input, Input], _Told
     ("address", ADDRESS_TOOLS, _member("url")),
     ("query", QUERY_TOOLS, _member("query")),
 )
-"""Kinds, the tools of each by lower-case name, and their texts; the input of any other tool is shown whole."""
+"""Kinds, their tools by lower-case name, and their texts; the input of any other tool is shown in full."""
 
 
 def _text(given: Input, *names: str) -> str | None:

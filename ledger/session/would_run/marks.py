@@ -1,8 +1,8 @@
-"""Marks: the spans of a text in which characters are not what they seem.
+"""Marks: spans of a text with misleading characters.
 
-Look-alikes are those of Unicode's confusables (UTS #39) and compatibility forms, in `confusables.txt` beside this file.
-A word in another script is marked where all of it can be read as ASCII, or where it is mixed with Latin letters; a word
-with letters of its own, such as `привет`, is what it seems.
+Look-alikes are Unicode's confusables (UTS #39) and compatibility forms, in `confusables.txt` beside this file. A word
+in another script is marked if all of it looks like ASCII, or if it is mixed with Latin letters; a word with distinct
+letters, such as `привет`, is not.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Final, Literal
 import msgspec
 
 MARKS_COUNT: Final = 500
-"""Marks of one text; the next one is `crowded` and covers the rest of it."""
+"""The limit on marks of one text; one more, `crowded`, covers the rest."""
 
 MARKED_CHARS: Final = 10_000
-"""Characters of one text that are marked; a `crowded` mark covers those after them."""
+"""The limit on examined characters of one text; a `crowded` mark covers the rest."""
 
 ODD_COUNT: Final = 64
-"""Different characters that are named; the rest is counted."""
+"""The limit on named distinct characters; the rest is counted."""
 
 MarkKind = Literal["invisible", "bidi", "combining", "look-alike", "crowded"]
 
@@ -34,9 +34,9 @@ _LATIN: Final = re.compile(r"[A-Za-z]")
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _MIXED_SCRIPTS: Final = ("CYRILLIC ", "GREEK ", "ARMENIAN ", "CHEROKEE ", "COPTIC ", "LISU ", "GEORGIAN ")
 _STACKED_COUNT: Final = 3
-"""Marks on one letter, as no language needs them."""
+"""Combining marks on one letter that no language needs."""
 
-# Characters that Unicode calls letters, marks or symbols and that show nothing.
+# Characters that are letters, marks or symbols in Unicode but are drawn as nothing.
 _BLANK: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     + "".join(map(chr, range(0xFE00, 0xFE10)))
@@ -45,11 +45,11 @@ _BLANK: Final = frozenset(
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
-    """A span of a text, `[start, end, kind]`, in code points; the end is the first one after it.
+    """A span of a text, `[start, end, kind]`, in code points; the end is exclusive.
 
-    `invisible`: characters that show nothing. `bidi`: they turn around what stands after them. `combining`: they draw
-    over the letter before them. `look-alike`: they look like ASCII. Each character of a `crowded` span that is not
-    ASCII is to be written as its number: there are too many to mark one by one.
+    `invisible`: characters without a glyph. `bidi`: characters that reverse the following text. `combining`: marks
+    drawn over the previous letter. `look-alike`: characters that look like ASCII. In a `crowded` span, with too many to
+    mark singly, displays write each non-ASCII character as its number.
     """
 
     start: int
@@ -58,7 +58,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OddCharacter(msgspec.Struct, frozen=True):
-    """A marked character: its number (`U+0430`), Unicode's name for it, and the ASCII that it looks like."""
+    """A marked character: its number (`U+0430`), its Unicode name, and the ASCII that it looks like."""
 
     char: str
     code: str
@@ -68,12 +68,12 @@ class OddCharacter(msgspec.Struct, frozen=True):
 
 
 def is_shown(character: str) -> bool:
-    """Return whether a character can be seen at all."""
+    """Return whether a character has a visible glyph."""
     return character.isprintable() and character not in _BLANK
 
 
 def marks_of(text: str) -> tuple[Mark, ...]:
-    """Return the marks of a text in order; neighbours of one kind are one mark. Linear in its length."""
+    """Return the marks of a text in order, adjacent ones of one kind merged. Linear in its length."""
     special = _special(text)
     if not special:
         return ()
@@ -93,7 +93,7 @@ def marks_of(text: str) -> tuple[Mark, ...]:
 
 
 def odd_characters(marked: Iterable[tuple[str, Iterable[Mark]]]) -> tuple[tuple[OddCharacter, ...], int]:
-    """Return the different characters that are marked in these texts, and how many there are beyond `ODD_COUNT`."""
+    """Return the distinct marked characters of these texts, and the number of those beyond `ODD_COUNT`."""
     kinds: dict[str, MarkKind] = {}
     for text, marks in marked:
         for mark in marks:
@@ -108,17 +108,17 @@ def odd_characters(marked: Iterable[tuple[str, Iterable[Mark]]]) -> tuple[tuple[
 
 
 def code_of(character: str) -> str:
-    """Return a character's number, as Unicode writes it."""
+    """Return a character's number in Unicode notation."""
     return f"U+{ord(character):04X}"
 
 
 def name_of(character: str) -> str:
-    """Return Unicode's name of a character; that of its kind where it has none."""
+    """Return the Unicode name of a character, or that of its kind if it has none."""
     return unicodedata.name(character, "control character" if ord(character) < 0xA0 else "unnamed character")
 
 
 def _special(text: str) -> frozenset[str]:
-    """The characters of a text that may have to be marked, wherever they stand."""
+    """Return the characters of a text that may have to be marked."""
     if _ODD.search(text) is None:
         return frozenset()
     odd = (one for one in set(text) if _ODD.match(one))
@@ -128,7 +128,7 @@ def _special(text: str) -> frozenset[str]:
 
 
 def _marked(text: str, special: frozenset[str]) -> Iterator[tuple[int, MarkKind]]:
-    """Each marked character with its place."""
+    """Iterate over the marked characters with their positions."""
     base, stacked = "", 0
     for piece in _PIECE.finditer(text):
         word = piece[0]
@@ -147,7 +147,7 @@ def _marked(text: str, special: frozenset[str]) -> Iterator[tuple[int, MarkKind]
 
 
 def _is_foreign(one: str) -> bool:
-    """Whether a letter that can be seen looks like no ASCII: its word cannot be read as Latin."""
+    """Return whether a visible letter looks like no ASCII, so that its word cannot be read as Latin."""
     return one not in _alike() and is_shown(one)
 
 
@@ -170,7 +170,7 @@ def _combines(one: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_latin(base: str) -> bool:
-    """Whether nobody expects a mark over it: a Latin letter, a sign, or nothing at all."""
+    """Return whether combining marks over it are unexpected: a Latin letter, a sign, or nothing."""
     return not base.isalpha() or unicodedata.name(base, "").startswith("LATIN ")
 
 

@@ -1,6 +1,6 @@
-"""The members of a tool's input in their known places, each as one or more sections. Nothing is left out.
+"""The members of a tool's input in display order, each as one or more sections. No member is omitted.
 
-A member is known by its name, whatever the tool: an unknown tool runs its `command`, too.
+A member is recognised by its name for every tool, because an unknown tool may run its `command` too.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ledger.session.first import BEHIND
 from ledger.session.would_run.names import AFTER_NAMES, BEFORE_NAMES, PATCH_NAMES, PATH_NAMES, Origin, SectionKind
 
 MEMBERS_COUNT: Final = 64
-"""Members of an input that have sections of their own; all others stand together under `REST_LABEL`."""
+"""Members of an input with sections of their own; the others share one under `REST_LABEL`."""
 
 LEAVES_COUNT: Final = 128
-"""Values of one list (`edits`, `questions`) that have sections of their own; a longer list is one section."""
+"""Values of one list (`edits`, `questions`) with sections of their own; a longer list is one section."""
 
 INDENTED_DEPTH: Final = 6
-"""A value nested deeper is written without indentation, which would grow with the depth."""
+"""The nesting beyond which a value is written without indentation, whose size grows with the depth."""
 
 REST_LABEL: Final = "everything else"
 
@@ -53,13 +53,13 @@ _ORDER: Final[tuple[frozenset[SectionKind], ...]] = (
     frozenset({"member"}),
     frozenset({"remark"}),
 )
-"""Those of one group stay in the agent's order: an edit's two texts are neighbours."""
+"""Groups in display order; members of one group keep the agent's order, so that an edit's texts are adjacent."""
 
 _OPTION: Final = re.compile(r"\boptions\[[0-9]+\]\.\w+\Z")
 
 
 class MemberText(msgspec.Struct, frozen=True):
-    """One text of a member, before its size, marks and dangers are known."""
+    """One text of a member, before its size, marks and dangers are computed."""
 
     kind: SectionKind
     origin: Origin
@@ -69,11 +69,11 @@ class MemberText(msgspec.Struct, frozen=True):
 
 
 def pieces_of(given: Any, origin: Origin) -> list[MemberText]:
-    """Return all of an input or of metadata, members that are known first, each under its own name."""
+    """Return the texts of an input or of metadata, recognised members first, each under its own name."""
     if not isinstance(given, Mapping) or not given:
         return [] if given is None else [_json_piece(origin, "input", given)]
     names = list(given)
-    # What is known is drawn in its place however many members stand before it.
+    # A recognised member is displayed in its place, however many members precede it.
     names.sort(key=lambda name: name not in _KINDS and name not in _SPREAD)
     shown, rest = names[:MEMBERS_COUNT], names[MEMBERS_COUNT:]
     found = [piece for name in shown for piece in _member(name, given[name], origin, _runs_something(given))]
@@ -86,14 +86,14 @@ def pieces_of(given: Any, origin: Origin) -> list[MemberText]:
 
 
 def spelled(value: Any) -> str:
-    """Return a value as JSON, on several lines where that is easier to read and not much longer."""
+    """Return a value as JSON, indented unless it is deeply nested."""
     indent = 2 if isinstance(value, Mapping | list) and _is_shallow(value) else None
     separators = (",", ": ") if indent else (", ", ": ")
     return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
 
 
 def joined_command(value: Any) -> str | None:
-    """Return a command that is given as a list of words as one line; None for anything else."""
+    """Return a command in the form of a list of words as one line; None for anything else."""
     if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
         return shlex.join(value)
     return None
@@ -124,7 +124,7 @@ def _member(name: str, value: Any, origin: Origin, beside_command: bool) -> Iter
 
 
 def pieces_behind(call: Mapping[str, Any]) -> list[MemberText]:
-    """Return the call behind a folder, its members in the places that they have in a request of its own."""
+    """Return the call behind a folder, its members in the order of a separate request."""
     found: list[MemberText] = []
     for name, value in call.items():
         if name == "input" and isinstance(value, Mapping) and value:
@@ -142,7 +142,7 @@ def _json_piece(origin: Origin, label: str, value: Any) -> MemberText:
 
 
 def _spread(label: str, value: Any, origin: Origin) -> Iterator[MemberText]:
-    """Every value of a list or object in a section of its own; inputs nest no deeper than `JSON_DEPTH_LEVELS`."""
+    """Iterate over the values of a list or object, a section each; inputs nest at most `JSON_DEPTH_LEVELS`."""
     if isinstance(value, Mapping) and value:
         for name, one in value.items():
             yield from _spread(f"{label}.{name}", one, origin)
@@ -157,7 +157,7 @@ def _spread(label: str, value: Any, origin: Origin) -> Iterator[MemberText]:
 
 
 def _leaves_count(value: Any) -> int:
-    """Count the values at any depth, as far as `LEAVES_COUNT` and one more."""
+    """Count the values at any depth, up to `LEAVES_COUNT` and one more."""
     count, left = 0, [value]
     while left and count <= LEAVES_COUNT:
         one = left.pop()

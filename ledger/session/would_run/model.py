@@ -1,4 +1,4 @@
-"""The shape of a description: sections of text, each with its place, its marks and its dangers.
+"""The types of a description: sections of text with their origin, marks and dangers.
 
 The gateway serves it as the member `description` of a request (`docs/reference/http.md`). Offsets count code points:
 in JavaScript, `for (const one of text)` counts the same.
@@ -22,17 +22,16 @@ LONG_CHARS: Final = 1600
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One text of a request, whole.
+    """One complete text of a request.
 
-    `kind` says how it is drawn and `origin` which member of the request it is of, never `label`: an agent may call a
-    member `folder`. `label` is the member's own name (`command`, `edits[2].old_string`) or, for origins other than
-    `input` and `metadata`, a word of ours (`pattern`, `folder`, `asked by`). `text` is as the agent wrote it; where
-    `is_json` is true it is the JSON of a value that is no text. `rows` are there for commands: the text one part a
-    line; joined, they are `text` byte for byte. `lines` and `chars` tell its size. `may_fold` says that it is long: a
-    reader that folds it shows how much is folded, and takes no allow before it was opened. `repeats` says that all of
-    it stands word for word in an earlier section, so that a reader may leave it out. `marks` and `label_marks` are the
-    spans of characters that are not what they seem. `dangers` are facts about this text. In JSON, members that are
-    false or empty are left out.
+    `kind` determines its display and `origin` the member of the request it is from; `label` determines neither, because
+    an agent may name a member `folder`. `label` is the member's own name (`command`, `edits[2].old_string`) or, for
+    origins other than `input` and `metadata`, a word of ours (`pattern`, `folder`, `asked by`). `text` is unchanged;
+    where `is_json` is true it is the JSON of a value that is no text. Commands have `rows`: the text with one part on
+    each line; joined, they equal `text` byte for byte. `lines` and `chars` are its size. `may_fold` marks a long text:
+    a display that folds it shows the size of the folded part, and accepts no allow before it is opened. `repeats` marks
+    a text that an earlier section contains word for word, so that a display may omit it. `marks` and `label_marks` are
+    spans of misleading characters. `dangers` are facts about this text. In JSON, false and empty members are omitted.
     """
 
     kind: SectionKind
@@ -51,11 +50,11 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """All of a request, in the order in which it is drawn.
+    """The complete description of a request, in display order.
 
-    Every key and every value of its input and metadata stands in a section, likewise every pattern, the folder, the
-    token that asks and what the agent calls itself. `dangers` are those of all sections, the gravest first, and stand
-    above everything. `odd` are the different characters that are marked anywhere; `odd_left` counts those beyond it.
+    Every key and value of its input and metadata is in a section, and so are every pattern, the folder, the asker's
+    token and the agent's own name. `dangers` are those of all sections, the gravest first, displayed above everything.
+    `odd` are the distinct marked characters of all texts; `odd_left` counts those beyond the limit.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""The names that tools and their members go by, over all agents that we know."""
+"""Names of tools and of their members in all supported agents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, Literal
 Kind = Literal["command", "file", "search", "address", "query", "question", "plan", "tool", "patterns"]
 
 Origin = Literal["input", "metadata", "patterns", "always", "request"]
-"""The member of the request that a section stands for; labels of `input` and `metadata` are the agent's own words."""
+"""The member of the request that a section is from; labels of `input` and `metadata` are the agent's own words."""
 
 SectionKind = Literal[
     "command", "path", "before", "after", "content", "patch", "address", "search", "query", "question", "option", "plan",
