@@ -1,4 +1,4 @@
-"""The permission ledger: may this agent do that? Asked, answered, timed out, remembered, replayed.
+"""An event-sourced permission ledger for AI agents: requests, answers, deadlines, grants, history.
 
 async with Ledger.connect("redis://localhost") as ledger:
     session = await ledger.session("ses_1", project="shop", rules=[…])

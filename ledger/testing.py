@@ -1,4 +1,4 @@
-"""For tests of code that uses the ledger: a clock that the test moves, so that 60 s and 7 days pass at once."""
+"""A clock for tests of code that uses the ledger, moved by the test, so that 60 s and 7 days pass at once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ledger.core.errors import InputError
 
 
 class TestClock:
-    """A server clock that stands still until it is moved. Hand it to `Ledger.connect(url, clock=…)`.
+    """A server clock that only advances when moved. Pass it to `Ledger.connect(url, clock=…)`.
 
-    On a real server the append script then takes its time from here instead of from the server; every process that
-    shares such a ledger must be given the same clock, which is why it is for tests only. Any thread may move it.
+    On a real server the append script then uses this time instead of the server's. Every process of such a ledger must
+    use the same clock, so it is for tests only. Any thread may move it.
 
-    A client that is there (`async with await session.connect(…)`) stays there however far the clock is moved.
+    A connected client (`async with await session.connect(…)`) stays connected however far the clock is moved.
     """
 
     __test__ = False
@@ -34,10 +34,10 @@ class TestClock:
         return self._now_ms
 
     def observe(self, now_ms: int) -> None:
-        """The server's answers bear this clock's own time: nothing to learn."""
+        """Do nothing: the server's replies have this clock's own time."""
 
     def advance(self, duration: str | int) -> None:
-        """Move on by a duration (`"60s"`, `"7d"`) or by so many ms; everybody who waits is woken."""
+        """Advance by a duration (`"60s"`, `"7d"`) or by ms, and wake all sleepers."""
         ms = duration if isinstance(duration, int) else parse_duration(duration)
         if ms is None or ms < 0:
             raise InputError(f"the clock cannot be moved by `{duration}`")
@@ -47,7 +47,7 @@ class TestClock:
         """Set the time, also backwards (a server whose clock was corrected)."""
         self._now_ms = now_ms
         for event, loop in list(self._waiting.items()):
-            # An event may be set in its own loop only; a loop that has ended meanwhile has nobody left to wake.
+            # An event may be set in its own loop only; a loop that has ended has no sleepers.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(event.set)
 

@@ -1,7 +1,7 @@
-"""The access stream: who may act over the gateway, and as what. Pure; see `ledger.session` for the words.
+"""The stream of access tokens of the gateway. Pure; see `ledger.session` for the terms.
 
-One stream a deployment. A token's secret is never in it, only its SHA-256; what a token may do is said when it is made
-and never changes: make another one, and revoke this.
+One stream for a deployment. It has only the SHA-256 of a token's secret. A token's rights are fixed at its creation: to
+change them, create another one and revoke this.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from ledger.core.grants import Recorded
 
 ACCESS_ID = "tokens"
-"""The id of the one stream of this kind."""
+"""The id of the stream."""
 
 
 class Token(Value, kw_only=True, frozen=True):
-    """A token as state knows it. `expires_ms`, `revoked_ms` and `redeemed_ms` are server times; None is never and not.
+    """A token in state. `expires_ms`, `revoked_ms` and `redeemed_ms` are server times; None means never and not.
 
-    `claimed` is the project that an agent's token was bound to by the first session it opened in one. `owner` is the
-    person for whom it acts.
+    `claimed` is the project to which its first session in one bound an agent's token. `owner` is the person for whom it
+    acts.
     """
 
     token_id: str
@@ -63,7 +63,7 @@ class Token(Value, kw_only=True, frozen=True):
 
     @property
     def is_narrow(self) -> bool:
-        """Return whether it reaches the sessions that were opened with it, and no others."""
+        """Return whether it only reaches the sessions that were opened with it."""
         return self.role == "agent" and not self.everything
 
     @property
@@ -73,7 +73,7 @@ class Token(Value, kw_only=True, frozen=True):
 
     @property
     def root_id(self) -> str:
-        """The token that it stands for; its own id but for a browser's."""
+        """Return its own id, or for a browser token the id of the token it was made from."""
         return self.made_from or self.token_id
 
     def in_force(self, now_ms: int) -> bool:
@@ -85,7 +85,7 @@ Tokens: TypeAlias = "HashTrieMap[str, Token]"
 
 
 class AccessState(Value, kw_only=True, frozen=True):
-    """What the access stream folds to. `newer` says that it holds events this version cannot read."""
+    """The fold of the access stream. `newer`: it has events that this version cannot read."""
 
     access_id: str = ACCESS_ID
     version: int = 0
@@ -93,23 +93,23 @@ class AccessState(Value, kw_only=True, frozen=True):
     newer: bool = False
     tokens: Tokens = HashTrieMap()
     links_replaced_ms: int | None = None
-    """When the key of answer links was last replaced."""
+    """The server time (ms) at which the key of answer links was last replaced."""
 
     def token(self, token_id: str, now_ms: int) -> Token | None:
-        """A token that is in force at this moment, and the one it was made from is too."""
+        """Return a token if it and the token it was made from are in force at a server time (ms)."""
         token = self.tokens.get(token_id)
         if token is None or not token.in_force(now_ms):
             return None
         if token.made_from is not None:
             root = self.tokens.get(token.made_from)
-            # A sign-in token is used up by the browser token that it made; any other takes its browsers with it.
+            # A sign-in token ends with its redemption; any other token ends its browser tokens with it.
             if root is None or root.revoked_ms is not None or (root.use == "bearer" and not root.in_force(now_ms)):
                 return None
         return token
 
 
 class CreateToken(Value, kw_only=True, frozen=True):
-    """Make a token; the same id with the same secret again makes nothing. `redeems` is a sign-in token it uses up."""
+    """Create a token, idempotent for the same id and secret. `redeems` is the sign-in token that it redeems."""
 
     actor: Actor
     token_id: str
@@ -131,7 +131,7 @@ class CreateToken(Value, kw_only=True, frozen=True):
 
 
 class ClaimProject(Value, kw_only=True, frozen=True):
-    """Bind an agent's token to the project of its first session; one that has a project keeps it."""
+    """Bind an agent's token to the project of its first session; a bound token is unchanged."""
 
     actor: Actor
     token_id: str
@@ -155,9 +155,9 @@ AccessCommand = CreateToken | ClaimProject | RevokeToken | NoteLinkKey
 
 
 def decide_access(state: AccessState, command: AccessCommand, now_ms: int) -> tuple[Event, ...]:
-    """The events that a command makes; none when there is nothing to do.
+    """Return the events of a command; none when there is nothing to do.
 
-    Raises UnknownTokenError (also for a sign-in token that is used up), InputError for an id that is taken.
+    Raises UnknownTokenError (also for a redeemed sign-in token), InputError for an id that is taken.
     """
     if state.newer:
         raise NewerSchemaError("the access stream holds events of a newer version; upgrade this worker")
@@ -200,7 +200,7 @@ def _claim(state: AccessState, command: ClaimProject) -> tuple[Event, ...]:
     token = _known(state, command.token_id)
     if token.claimed is not None or not token.claims_one:
         return ()
-    # Written as a second `token_created`: programs from before claims pass over that, where a new type would stop them.
+    # Written as a second `token_created`: older versions ignore that, while a new type would stop them.
     again = TokenCreated(
         token_id=token.token_id, name=token.name, role=token.role, digest=token.digest, claims=command.project
     )
@@ -226,7 +226,7 @@ def _reason(text: str | None) -> ReasonDetail | None:
 
 
 def evolve_access(state: AccessState, recorded: Recorded) -> AccessState:
-    """State after one more event; events that do not concern tokens only move the version."""
+    """Return the state after one more event; events that do not concern tokens only advance the version."""
     event, tokens = recorded.event, state.tokens
     if isinstance(event, TokenCreated):
         tokens = _with_created(tokens, recorded, event)

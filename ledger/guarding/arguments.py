@@ -1,4 +1,4 @@
-"""The arguments of a function as the input of a tool, and a changed input as arguments again."""
+"""Conversion between the arguments of a function and the input of a tool."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _RECEIVERS: Final = ("self", "cls")
 
 
 class Arguments:
-    """Of one function. `names`: parameter to member of the input; `leave_out`: parameters that are no input.
+    """The parameters of one function. `names` maps them to members of the input; `leave_out` lists those that are no input.
 
-    The receiver of a method is left out by itself. A `**` parameter's members are the input's own. Raises InputError
-    for names of no parameter.
+    The receiver of a method is left out automatically. The members of a `**` parameter are members of the input. Raises
+    InputError for a name that is no parameter.
     """
 
     def __init__(self, function: Callable[..., Any], names: Mapping[str, str], leave_out: Iterable[str]) -> None:
@@ -48,13 +48,13 @@ class Arguments:
         return self._names.get(parameter.name, parameter.name)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> BoundArguments:
-        """As a call binds them, defaults included. Raises TypeError, as the call would."""
+        """Bind arguments as a call does, defaults included. Raises TypeError, as the call would."""
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return bound
 
     def input_of(self, bound: BoundArguments) -> dict[str, Any]:
-        """JSON values. Raises InputError for what has no JSON form: it could not be shown to anybody."""
+        """Return the input as JSON values. Raises InputError for a value without a JSON form."""
         found: dict[str, Any] = {}
         for parameter in self._own():
             value = _json(parameter.name, bound.arguments[parameter.name])
@@ -68,7 +68,7 @@ class Arguments:
     def to_run(
         self, bound: BoundArguments, asked: Mapping[str, Any], updated: Mapping[str, Any] | None
     ) -> BoundArguments:
-        """What an allowed call runs with. Raises InputError when that would not be what was allowed."""
+        """Return the arguments of an allowed call. Raises InputError when they differ from the allowed input."""
         if updated is not None:
             return self._changed(bound, asked, updated)
         if not _is_same(self.input_of(bound), asked):
@@ -76,9 +76,9 @@ class Arguments:
         return bound
 
     def _changed(self, bound: BoundArguments, asked: Mapping[str, Any], updated: Mapping[str, Any]) -> BoundArguments:
-        """The arguments of an input that a person changed; what they left as it was is the very object.
+        """Return the arguments of an input that a person changed; unchanged members keep the original object.
 
-        A member that is gone is the parameter's default.
+        A removed member gives the parameter's default.
         """
         left = dict(updated)
         arguments = {name: value for name, value in bound.arguments.items() if name in self._left_out}
@@ -122,7 +122,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function)
     except (NameError, TypeError):
-        # Imported for type checkers alone: values are then passed as JSON has them.
+        # Imported for type checkers only: values are then passed as JSON values.
         return {}
 
 
@@ -137,7 +137,7 @@ def _json(name: str, value: Any) -> Any:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Equal as JSON: in Python 1 and True are equal too."""
+    """Return whether two values are equal as JSON; in Python, 1 and True are equal too."""
     return msgspec.json.encode(one, order="sorted") == msgspec.json.encode(other, order="sorted")
 
 

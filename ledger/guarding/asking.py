@@ -1,4 +1,4 @@
-"""In whose session a guarded tool asks, and as which call: what the code around the tool knows, and the tool does not."""
+"""The context in which a guarded tool asks: session and call, set by the code around the tool."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ledger.core.events import ToolRef
 from ledger.core.ids import check_id, new_request_id
 
 WITHDRAWING_SECONDS: Final = 3.0
-"""How long telling the ledger that nobody waits any more may take."""
+"""The timeout of the withdrawal of a request without waiters."""
 
 LOOKING_SECONDS: Final = 1.0
-"""How often a thread that waits looks whether the loop that would answer still runs."""
+"""The interval at which a waiting thread checks that the event loop still runs."""
 
 _ask: Final[Any] = SyncSession.ask_tool  # its type is that of a protocol, which a blocking session does not have
 
@@ -28,11 +28,11 @@ _current: ContextVar[AskContext | None] = ContextVar("permission_ledger_asking",
 
 
 class AskContext:
-    """A session to ask in, and what every ask says besides tool and input.
+    """The session of asks, and their arguments besides tool and input.
 
-    `request_id`, or `tool`, is one call's: it is handed to the first tool that asks, so that no answer to it serves a
-    second one. Without a request id each call has a new one, and is withdrawn when its task is cancelled: nobody could
-    ask for it again.
+    `request_id`, or `tool`, is that of one call: the first tool that asks gets it, so that its answer never serves a
+    second call. Without a request id each call gets a new one, and is withdrawn when its task is cancelled, because no
+    retry could attach to it.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class AskContext:
         parent: str | None = None,
         cwd: str | None = None,
     ) -> None:
-        """Raises InputError for a malformed request id."""
+        """Raise InputError for a malformed request id."""
         self.session = session
         self._one_call = [] if request_id is None else [check_id(request_id, "request id")]
         self._tool = tool
@@ -54,15 +54,15 @@ class AskContext:
         self._loop = _running_loop()
 
     def _named(self) -> tuple[str | None, dict[str, Any]]:
-        """The request id of the one call, for whoever comes first, and what the ask says."""
+        """Return the arguments of an ask; only the first caller gets the request id."""
         tool, self._tool = self._tool, None
-        # One step, so that of two threads only one gets it.
+        # Atomic, so that of two threads only one gets it.
         with suppress(IndexError):
             return self._one_call.pop(), {**self._said, "tool": tool}
         return None, {**self._said, "tool": tool}
 
     async def ask(self, tool_name: str, tool_input: Mapping[str, Any], **more: Any) -> Result:
-        """As `Session.ask_tool`. Raises what that raises, and InputError for a session that blocks."""
+        """As `Session.ask_tool`. Raises the same errors, and InputError for a blocking session."""
         session = self.session
         if isinstance(session, SyncSession):
             raise InputError(f"the tool `{tool_name}` is asynchronous and needs a session of `Ledger.connect`")
@@ -76,7 +76,7 @@ class AskContext:
             raise
 
     def ask_blocking(self, tool_name: str, tool_input: Mapping[str, Any], **more: Any) -> Result:
-        """The same for a tool that is no coroutine: through a SyncSession, or from a thread beside the session's loop."""
+        """As `ask`, for a plain function: through a SyncSession, or from a thread besides the session's loop."""
         session = self.session
         if not isinstance(session, SyncSession):
             return self._in_loop(tool_name, self.ask(tool_name, tool_input, **more))
@@ -103,7 +103,7 @@ class AskContext:
             while not concurrent.futures.wait([future], LOOKING_SECONDS).done and loop.is_running():
                 pass
         except BaseException:
-            # Interrupted: without this the ask would wait on, with nobody to hear of it.
+            # Interrupted: without this the ask would go on waiting.
             future.cancel()
             raise
         if not future.done() or future.cancelled():
@@ -122,9 +122,9 @@ def asking(
     parent: str | None = None,
     cwd: str | None = None,
 ) -> Iterator[AskContext]:
-    """The guarded tools that are called in the block, or in tasks and threads started from it, ask in this session.
+    """Let guarded tools in the block, and in tasks and threads started from it, ask in this session.
 
-    `request_id` is the id of one call of a tool: asked again with it after a crash, the call attaches to its request.
+    `request_id` is the id of one tool call: a retry with it after a crash attaches to its request.
     The other arguments are those of `Session.ask_tool`. Raises InputError.
     """
     made = AskContext(session, request_id=request_id, tool=tool, metadata=metadata, agent=agent, parent=parent, cwd=cwd)
@@ -136,7 +136,7 @@ def asking(
 
 
 def current_asking(tool_name: str) -> AskContext:
-    """Whom a tool asks here. Raises InputError where nobody said so: then nothing may run."""
+    """Return the current context. Raises InputError without one, so that nothing runs."""
     found = _current.get()
     if found is None:
         raise InputError(
@@ -147,13 +147,13 @@ def current_asking(tool_name: str) -> AskContext:
 
 
 def _joined(said: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """What the tool says of itself, and what is known around it; in metadata the latter comes first."""
+    """Merge the arguments of the tool and of the context; in metadata the context wins."""
     both = {**more.get("metadata", {}), **(said["metadata"] or {})}
     return {**said, **more, "metadata": both or None}
 
 
 async def _withdraw(session: Session, request_id: str) -> None:
-    """Cancel the request, or the one that is asked before it. Settled or out of reach, it stays as it is."""
+    """Cancel the request, or its prerequisite. Does nothing if it is settled or the ledger is unreachable."""
     with suppress(LedgerError, TimeoutError):
         async with asyncio.timeout(WITHDRAWING_SECONDS):
             for one in await session.pending():

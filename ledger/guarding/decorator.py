@@ -1,4 +1,4 @@
-"""`@guarded`: a function that runs only when the ledger allows this very call."""
+"""The decorator `@guarded`, for functions that only run when the ledger allows the call."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def guarded(
     always: Iterable[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Ask about a call of the tool before the function runs, and wait as long as it takes.
+    """Ask about each tool call before the function runs, and wait without a limit.
 
-    The tool's input is the function's arguments by name; `names` gives a parameter the member's name that the
-    dialect's rules know (`{"cmd": "command"}`), `leave_out` names parameters that are no input. The session is the
-    one given, else that of `with asking(session)`. A person who changed the input has the function called with that.
-    `always` is what to offer as grants instead of what the dialect would.
+    The tool's input is the function's arguments by name; `names` maps parameters to the member names in the dialect's
+    rules (`{"cmd": "command"}`), `leave_out` lists parameters that are no input. The session is the argument, else that
+    of `with asking(session)`. If a person changed the input, the function is called with the changed one.
+    `always` are the offered grants in place of the dialect's.
 
-    A call raises what `Session.ask_tool` raises, and then the function has not run; InputError also where no session
-    is known, where an argument has no JSON form, and where a changed input does not fit. Decorating raises InputError
-    for a function that is a generator.
+    A call raises what `Session.ask_tool` raises, and the function has not run then; InputError also without a session,
+    for an argument without a JSON form, and for a changed input that does not fit. Decorating a generator raises
+    InputError.
     """
     check_name(tool_name, "tool name")
     fixed = None if session is None else AskContext(session)

@@ -1,4 +1,4 @@
-"""LangGraph: its tool node asks the ledger before it runs a tool. Needs the extra `langgraph`.
+"""Guarding of LangGraph's tool node, which asks the ledger before it runs a tool. Needs the extra `langgraph`.
 
 ToolNode(tools, **asks_ledger(session))
 """
@@ -33,13 +33,12 @@ def asks_ledger(
     cwd: str | None = None,
     stops: bool = True,
 ) -> Wrappers:
-    """What `ToolNode` is given so that each call of a tool is asked about in this session, and waits for its answer.
+    """Return the arguments of `ToolNode` with which each tool call asks in this session and waits for the answer.
 
-    A call runs with the input that was allowed, a person's correction included. One that is refused becomes a tool
-    message with status `error` for the model to read; with `stops`, a refusal after which the agent should stop is
-    raised as its RefusalError and ends the run, unless the node handles that error itself. A graph that is resumed
-    from a checkpoint attaches to the requests of its calls. Raises MissingExtraError without LangGraph, and what
-    `Session.ask_tool` raises.
+    A call runs with the allowed input, including a person's changes. A refused call becomes a tool message with status
+    `error` for the model; with `stops`, a refusal after which the agent should stop is raised as its RefusalError and
+    ends the run, unless the node handles that error. A graph that is resumed from a checkpoint attaches to the requests
+    of its calls. Raises MissingExtraError without LangGraph, and what `Session.ask_tool` raises.
     """
     require_extra("langgraph")
     said: dict[str, Any] = {"agent": agent, "parent": parent, "cwd": cwd}
@@ -69,9 +68,9 @@ def asks_ledger(
 
 
 def _named(request: Any) -> tuple[str | None, dict[str, str] | None]:
-    """The request id of a call and what it belongs to; none where the message has no id.
+    """Return the request id of a call and its tool reference; None for a message without an id.
 
-    Some models count their calls from 0 in each message, so a call's own id names it within its message only.
+    Some models number calls from 0 in each message, so a call's id is only unique within its message.
     """
     call_id = request.tool_call["id"]
     message_id = _message_id(request.state, call_id)
@@ -84,7 +83,7 @@ def _named(request: Any) -> tuple[str | None, dict[str, str] | None]:
 
 
 def _message_id(state: Any, call_id: str | None) -> str | None:
-    """The id of the newest message that holds the call."""
+    """Return the id of the newest message with the call."""
     messages = state if isinstance(state, list) else _member(state, "messages")
     for message in reversed(messages or ()):
         if any(call.get("id") == call_id for call in getattr(message, "tool_calls", None) or ()):

@@ -1,4 +1,4 @@
-"""A project's stream: the grants that all its sessions share. Pure; see `ledger.session` for the words."""
+"""A project's stream: the grants that all its sessions share. Pure; see `ledger.session` for the terms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ledger.core.proofs import Proof
 
 
 class ProjectState(Value, kw_only=True, frozen=True):
-    """What a project's stream folds to. `newer` says that it holds events this version cannot read."""
+    """The fold of a project's stream. `newer`: it has events that this version cannot read."""
 
     project_id: str
     version: int = 0
@@ -22,9 +22,9 @@ class ProjectState(Value, kw_only=True, frozen=True):
 
 
 class GrantInProject(Value, kw_only=True, frozen=True):
-    """Make a grant; an id that is known already (also a revoked one) makes nothing.
+    """Make a grant; a known id, also a revoked one, makes no event.
 
-    `event_id` is given where a reply makes the grant, so that repeating it is recognised in the log.
+    `event_id` is set for the grant of a reply, so that a repeated one is recognised in the log.
     """
 
     actor: Actor
@@ -49,7 +49,7 @@ ProjectCommand = GrantInProject | RevokeInProject
 
 
 def decide_project(state: ProjectState, command: ProjectCommand) -> tuple[Event, ...]:
-    """The events that a command makes; none when there is nothing to do. Raises UnknownGrantError."""
+    """Return the events of a command; none when there is nothing to do. Raises UnknownGrantError."""
     if state.newer:
         raise NewerSchemaError(
             f"project `{state.project_id}` holds events of a newer version; upgrade this worker",
@@ -93,7 +93,7 @@ def _revoke(state: ProjectState, command: RevokeInProject) -> tuple[Event, ...]:
 
 
 def evolve_project(state: ProjectState, recorded: Recorded) -> ProjectState:
-    """State after one more event; events that do not concern a project only move the version."""
+    """Return the state after one more event; events that do not concern a project only advance the version."""
     event = recorded.event
     grants = state.grants
     if isinstance(event, Granted):

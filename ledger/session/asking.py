@@ -161,7 +161,7 @@ def _detail_of_pending(command: Ask, evaluation: Evaluation, standing: Sequence[
 
 
 def _same_content(state: SessionState, known: Request, command: Ask) -> None:
-    """Raise DifferentRequestError for other content; a digest from before folders were covered is compared without."""
+    """Raise DifferentRequestError for other content; older digests, without a folder, are compared without it."""
     if known.digest == command.digest:
         return
     asked_in, folder = known.cwd, command.call.cwd

@@ -43,7 +43,7 @@ def require_readable(state: SessionState) -> None:
 
 
 def require_opened(state: SessionState) -> None:
-    """Refuse a session that is not opened. Notes are accepted after a session is closed, not before it is opened."""
+    """Raise UnknownSessionError before a session is opened. Notes are accepted after it is closed."""
     if state.opened_ms is None:
         raise UnknownSessionError(f"there is no session `{state.session_id}`", session=state.session_id)
 

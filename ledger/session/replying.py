@@ -102,7 +102,7 @@ def _refuse_unless_same(state: SessionState, settled: Settled, command: Reply) -
 
 
 def _check_edit(request: Request, command: Reply) -> None:
-    """Refuse a changed input with any reply but `once`: no `always` entry was offered for it."""
+    """Raise InputError for a changed input with any reply but `once`: no `always` entry was offered for it."""
     if command.reply != "once":
         raise InputError(f"a changed input goes with `once` only, not with `{command.reply}`")
     if not isinstance(request.input, dict):

@@ -94,7 +94,7 @@ class Posted:
         if isinstance(reply, list):
             try:
                 answer = self._calls.answer(reply)
-            except Exception:  # noqa: BLE001 - whatever it is, `append` meets it too, and tells who asked
+            except Exception:  # noqa: BLE001 - `append` gets the same error, and raises it to the caller
                 answer = None
         self._answered(answer, False)
 

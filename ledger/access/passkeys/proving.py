@@ -1,6 +1,6 @@
-"""Answers held against the passkeys that are known: does a demanded signature stand behind each? Pure, but for the package.
+"""Verification of answers against known passkeys. Pure, except for the checks of the package `webauthn`.
 
-The same check is made before an allow is told to an agent, and by `verify` over the whole of a stream.
+The same check is made before an allow is returned to an agent, and by `verify` over a whole stream.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ledger.session.claims import answer_claims
 from ledger.session.state import SessionState, Settled
 
 CHALLENGE_MS: Final = 5 * 60_000
-"""How long a challenge may be signed."""
+"""The validity of a challenge."""
 
 NO_ROLE: Final = ""
-"""The log does not prove the role of whoever answered, so demands on roles are not held against it later."""
+"""The log does not prove the role of the person who answered, so demands on roles are not verified later."""
 
 Known = Mapping[str, Passkey]
 
 
 def why_signature_fails(proof: Proof, known: Known) -> str | None:
-    """Return why a proof is not one of these passkeys' signatures over its claims; None where it is."""
+    """Return the reason why a proof is not a signature of these passkeys over its claims; None where it is."""
     passkey = known.get(proof.assertion.credential_id)
     if passkey is None:
         return "the passkey that signed it is not one of those known"
@@ -48,9 +48,9 @@ def why_signature_fails(proof: Proof, known: Known) -> str | None:
 
 
 def why_unproven(state: SessionState, settled: Settled, known: Known, *, now: bool = False) -> str | None:
-    """Return why an outcome lacks the signature that it claims or that was demanded; None where nothing is lacking.
+    """Return the reason why an outcome lacks a claimed or demanded signature; None where it lacks none.
 
-    `state` is the session right before the answer; with `now` it is a later one, whose rules may be others.
+    `state` is the session right before the answer; with `now` it is a later one, whose rules may differ.
     """
     if settled.proof is not None:
         return _why_answer_fails(state, settled, settled.proof, known, now=now)
@@ -62,7 +62,7 @@ def why_unproven(state: SessionState, settled: Settled, known: Known, *, now: bo
 
 
 def _is_demanded(settled: Settled) -> bool:
-    """Return whether an outcome without a signature of its own needs one, or those of the grants it rests on."""
+    """Return whether an outcome without a signature of its own needs one, or those of its grants."""
     request, demands = settled.request, settled.request.demands
     if settled.reply is None:
         by_rules = not request.grants and request.evaluation is not None and request.evaluation.verdict is Verdict.ALLOW
@@ -114,7 +114,7 @@ def _why_grant_fails(proof: Proof, known: Known) -> str | None:
 def why_grant_unproven(
     proof: Proof, *, pattern: str, scope: str, session: str | None, request_id: str | None, known: Known
 ) -> str | None:
-    """Return why a grant is not what a passkey signed; None where it is."""
+    """Return the reason why a grant is not the one that a passkey signed; None where it is."""
     claims = proof.claims
     if not isinstance(claims, AnswerClaims) or claims.reply not in ("session", "always"):
         return "what was signed makes no grant"

@@ -1,4 +1,4 @@
-"""Passkeys as programs and lists show them."""
+"""Passkeys as JSON rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ledger.core.times import format_time
 
 
 def passkey_json(passkey: Passkey) -> dict[str, Any]:
-    """Return one row of `passkey list`, which is also what `verify --passkeys` reads."""
+    """Return one row of `passkey list`, which `verify --passkeys` also reads."""
     return {
         "credential_id": passkey.credential_id,
         "person": passkey.person,

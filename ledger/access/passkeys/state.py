@@ -1,6 +1,6 @@
-"""The stream of passkeys: who has which, and which challenges are used up. Pure.
+"""The stream of passkeys: those of each person, and used challenges. Pure.
 
-One stream a deployment, of the kind that is never exported (`access`), beside that of tokens.
+One stream for a deployment, of the kind that is never exported (`access`), besides that of tokens.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from ledger.core.grants import Recorded
 
 PASSKEYS_ID = "passkeys"
-"""The id of this one stream."""
+"""The id of the stream."""
 
 PASSKEYS_PER_PERSON_COUNT = 32
 
 
 class Passkey(Value, kw_only=True, frozen=True):
-    """A passkey as state knows it; `removed_ms` is a server time, None while it counts.
+    """A passkey in state; `removed_ms` is a server time, None while it is valid.
 
     `vouched` says that another passkey of the person consented to its registration.
     """
@@ -62,7 +62,7 @@ Passkeys: TypeAlias = "HashTrieMap[str, Passkey]"
 
 
 class PasskeysState(Value, kw_only=True, frozen=True):
-    """What the stream folds to. `nonces` are those of used challenges, with the time (ms) when they are void anyway."""
+    """The fold of the stream. `nonces` are those of used challenges, with the time (ms) of their expiry."""
 
     version: int = 0
     last_ms: int = 0
@@ -71,13 +71,13 @@ class PasskeysState(Value, kw_only=True, frozen=True):
     nonces: HashTrieMap[str, int] = HashTrieMap()
 
     def of(self, person: str) -> list[Passkey]:
-        """The passkeys of a person that count, oldest first."""
+        """Return the valid passkeys of a person, oldest first."""
         own = [one for one in self.passkeys.values() if one.person == person and one.removed_ms is None]
         return sorted(own, key=lambda one: (one.at_ms, one.credential_id))
 
 
 class RegisterPasskey(Value, kw_only=True, frozen=True):
-    """Register a passkey; a person who has one already brings the consent of it as `proof`, checked."""
+    """Register a passkey; for a person who already has one, `proof` is its verified consent."""
 
     actor: Actor
     person: str
@@ -91,7 +91,7 @@ class RegisterPasskey(Value, kw_only=True, frozen=True):
 
 
 class RemovePasskey(Value, kw_only=True, frozen=True):
-    """Remove a passkey, with the consent of one of the person's or as an administrator of the ledger."""
+    """Remove a passkey, with the consent of one of the person's or as an administrator."""
 
     actor: Actor
     credential_id: str
@@ -101,7 +101,7 @@ class RemovePasskey(Value, kw_only=True, frozen=True):
 
 
 class UsePasskey(Value, kw_only=True, frozen=True):
-    """Use up the challenge that a passkey signed."""
+    """Invalidate the challenge that a passkey signed."""
 
     actor: Actor
     credential_id: str
@@ -130,7 +130,7 @@ def decide_passkeys(state: PasskeysState, command: PasskeyCommand, now_ms: int) 
 
 
 def standing(state: PasskeysState, credential_id: str) -> Passkey:
-    """Return a passkey that counts. Raises UnknownPasskeyError."""
+    """Return a valid passkey. Raises UnknownPasskeyError."""
     found = state.passkeys.get(credential_id)
     if found is None or found.removed_ms is not None:
         raise UnknownPasskeyError("this passkey is not registered here, or was removed", credential_id=credential_id)
@@ -219,7 +219,7 @@ def evolve_passkeys(state: PasskeysState, recorded: Recorded) -> PasskeysState:
 
 
 def _without_void(nonces: HashTrieMap[str, int], now_ms: int) -> HashTrieMap[str, int]:
-    """Without those whose challenges are too old to be used again."""
+    """Return the nonces without those of expired challenges."""
     for nonce in [nonce for nonce, until_ms in nonces.items() if until_ms < now_ms]:
         nonces = nonces.remove(nonce)
     return nonces

@@ -1,6 +1,6 @@
-"""Checks of what authenticators return, by the package `webauthn` (WebAuthn level 2, sections 7.1 and 7.2). Pure.
+"""Checks of authenticators' responses by the package `webauthn` (WebAuthn level 2, sections 7.1 and 7.2). Pure.
 
-The package is of the extra `passkeys` and is imported only here, when something is checked.
+The package is of the extra `passkeys` and is imported only here, at the first check.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ledger.core.proofs import Assertion, Proof
 from ledger.core.signed import challenge_of
 
 ASSERTION_BYTES: Final = 16 * 1024
-"""The response of an authenticator, as JSON; real ones take about 2 kB."""
+"""The limit on an authenticator's response as JSON; real ones take about 2 kB."""
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):
-    """A new passkey, as its authenticator described it."""
+    """The data of a new passkey from its authenticator."""
 
     credential_id: str
     public_key: str
@@ -54,9 +54,9 @@ def check_registration(response: Any, challenge: bytes, *, rp_id: str, origin: s
 
 
 def check_proof(proof: Proof) -> int:
-    """Return the authenticator's counter where the proof's signature is its key's, over its claims, user verified.
+    """Return the authenticator's counter. Checks the signature of the proof's key over its claims, with user verification.
 
-    Whose key that is, the caller must know. Raises PasskeyRefusedError, MissingExtraError.
+    The caller must check whose key it is. Raises PasskeyRefusedError, MissingExtraError.
     """
     require_extra("passkeys", "an answer signed with a passkey")
     import webauthn  # noqa: PLC0415 - an extra
@@ -113,11 +113,11 @@ def _check_size(response: Any) -> None:
 
 
 def _refuse_embedded(client_data: bytes) -> None:
-    """A page of another origin that shows ours in a frame is not where a person reads what they consent to."""
+    """Raise PasskeyRefusedError for a signature in a frame of another origin, where a person may not see the claims."""
     if json.loads(client_data).get("crossOrigin"):
         raise ValueError("it was made in a frame of another page")
 
 
 def base64url(value: bytes) -> str:
-    """Return bytes as WebAuthn writes them in JSON: base64url without padding."""
+    """Encode bytes as base64url without padding, WebAuthn's form in JSON."""
     return urlsafe_b64encode(value).rstrip(b"=").decode()
