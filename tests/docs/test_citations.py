@@ -1,4 +1,4 @@
-"""What docstrings and comments cite resolves inside the repository: sections of specifications, and pages of `docs/`."""
+"""Citations of docstrings and comments resolve inside the repository: sections of specifications, and pages of `docs/`."""
 
 from __future__ import annotations
 
