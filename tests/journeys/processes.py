@@ -216,7 +216,7 @@ class Stage:
         return worker
 
     def expiry(self) -> Process:
-        return self.worker("expiry", "hears of")
+        return self.worker("expiry", "subscribed to")
 
     def run(self, *words: str, **environment: str) -> Process:
         """Run `permission-ledger …` in this data folder."""

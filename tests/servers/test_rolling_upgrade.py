@@ -160,7 +160,7 @@ def test_workers_of_the_older_version_pass_such_a_session_over_and_newer_ones_do
 ) -> None:
     today, later = teams
     old, new = today.player("old"), later.player("new")
-    expiry = today.worker("expiry", "hears of")
+    expiry = today.worker("expiry", "subscribed to")
     projector = today.worker("projector", "consumer group")
     for session in ("plain", "changed"):
         old.do("open", on=session, timeouts={"unattended": 2})
@@ -173,7 +173,7 @@ def test_workers_of_the_older_version_pass_such_a_session_over_and_newer_ones_do
     projector.wait_for_word("holds events of a newer version")
     assert new.types("changed").count("expired") == 0
 
-    later.worker("expiry", "hears of")
+    later.worker("expiry", "subscribed to")
     later.worker("projector", "consumer group")
     new.wait_event("changed", "expired")
 

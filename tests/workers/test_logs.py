@@ -100,7 +100,7 @@ def test_a_library_is_named_and_told_from_its_own_level_on(capfd: pytest.Capture
 
 def test_the_embedded_servers_death_and_return_are_lines_of_up(stage: Stage) -> None:
     up = stage.run("up", "--listen", "none", "--log-level", "info")
-    up.wait_for_word("expiry hears of")
+    up.wait_for_word("expiry subscribed to")
     up.wait_for_word("consumer group")
     stage.kill_server()
     for worker in ("expiry", "projector"):

@@ -14,7 +14,7 @@ AGENTS = "Agents"
 COMMANDS = {
     "ask": ListedCommand("workers.cli.ask:ask", "Ask whether a tool call may run, and wait for the answer.", ASKING),
     "reply": ListedCommand("workers.cli.reply:reply", "Answer a request: once, session, always or reject.", ASKING),
-    "pending": ListedCommand("workers.cli.pending:pending", "List what waits for a person.", ASKING),
+    "pending": ListedCommand("workers.cli.pending:pending", "List the requests that wait for a person.", ASKING),
     "cancel": ListedCommand("workers.cli.closing:cancel", "Withdraw a request that is pending.", ASKING),
     "close": ListedCommand("workers.cli.closing:close", "Close a session; what is pending in it is cancelled.", ASKING),
     "approved": ListedCommand("workers.cli.grants:approved", "List the grants in force.", ASKING),
@@ -24,7 +24,7 @@ COMMANDS = {
     "show": ListedCommand("workers.cli.show:show", "Show a session as it is, or as it was.", LOOKING),
     "log": ListedCommand("workers.cli.log:log", "Print a session's events, and those to come.", LOOKING),
     "replay": ListedCommand("workers.cli.replay:replay", "Play a session's past, with the state beside it.", LOOKING),
-    "access": ListedCommand("workers.cli.access:access", "Who signed in, and who looked at what.", LOOKING),
+    "access": ListedCommand("workers.cli.access:access", "List sign-ins, and reads by people.", LOOKING),
     "export": ListedCommand(
         "workers.cli.transfer:export", "Write sessions to a file that verifies by itself.", CHECKING
     ),
@@ -34,14 +34,16 @@ COMMANDS = {
     "streams": ListedCommand(
         "workers.cli.streams:streams", "Show what the server holds and how far workers are.", CHECKING
     ),
-    "doctor": ListedCommand("workers.cli.doctor:doctor", "Check the server, and say what would lose data.", CHECKING),
-    "policy": ListedCommand("workers.cli.policy:policy", "What rules say, why, and what is wrong with them.", RULES),
+    "doctor": ListedCommand(
+        "workers.cli.doctor:doctor", "Check the server, its durability, the workers and the streams.", CHECKING
+    ),
+    "policy": ListedCommand("workers.cli.policy:policy", "Judge, explain, check and convert rules.", RULES),
     "bridge": ListedCommand("workers.cli.bridge:bridge", "Put the ledger between a real agent and its user.", AGENTS),
-    "hook": ListedCommand("workers.cli.hook:hook", "What an agent calls before a tool runs.", AGENTS),
+    "hook": ListedCommand("workers.cli.hook:hook", "Answer one hook event of an agent, before a tool runs.", AGENTS),
     "inbox": ListedCommand("workers.cli.inbox:inbox", "Print a link that signs a browser in to the inbox.", RUNNING),
     "serve": ListedCommand("workers.cli.serve:serve", "Serve the ledger over HTTP: inbox and API.", RUNNING),
     "server-user": ListedCommand("workers.cli.server_user:server_user", "Make the ledger's user on a server.", RUNNING),
-    "token": ListedCommand("workers.cli.tokens:token", "Who may use the gateway: create, list, revoke.", RUNNING),
+    "token": ListedCommand("workers.cli.tokens:token", "Tokens for the gateway: create, list, revoke.", RUNNING),
     "passkey": ListedCommand("workers.cli.passkeys:passkey", "Passkeys that sign answers: list, remove.", RUNNING),
     "demo": ListedCommand("workers.cli.run:demo", "Play a recorded agent's session with people answering.", RUNNING),
     "up": ListedCommand("workers.cli.run:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
@@ -56,7 +58,7 @@ EPILOG = (
 cli = LazyGroup(
     COMMANDS,
     name="permission-ledger",
-    help="What coding agents may do: asked, answered, timed out, remembered, replayed.",
+    help="Permissions of coding agents: asked, answered, timed out, remembered, replayed.",
     epilog=EPILOG,
 )
 

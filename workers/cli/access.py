@@ -29,7 +29,11 @@ COUNT_MAX: Final = 10_000
 @click.option("--session", metavar="SESSION", help="Only those of this session.")
 @click.option("--since", metavar="TIME", help="Only those from this time on, RFC 3339.")
 @click.option(
-    "--limit", type=click.IntRange(1, COUNT_MAX), default=COUNT_DEFAULT, show_default=True, help="The newest so many."
+    "--limit",
+    type=click.IntRange(1, COUNT_MAX),
+    default=COUNT_DEFAULT,
+    show_default=True,
+    help="The number of rows, newest ones.",
 )
 @with_ledger
 async def access(

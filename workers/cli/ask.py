@@ -121,7 +121,9 @@ def _question(asking: AskInput) -> dict[str, Any]:
 @click.argument("session")
 @click.argument("permission", required=False)
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
-@click.option("--always", multiple=True, metavar="PATTERN", help="What an `always` reply would grant; repeatable.")
+@click.option(
+    "--always", multiple=True, metavar="PATTERN", help="A pattern that an `always` reply would grant; repeatable."
+)
 @click.option("--metadata", metavar="JSON", help="An object that is shown to whoever answers.")
 @click.option("--tool", metavar="NAME", help="The tool's name; without PERMISSION its input is what is judged.")
 @click.option("--input", "tool_input", metavar="JSON", help="The tool's input, an object.")
@@ -135,7 +137,7 @@ def _question(asking: AskInput) -> dict[str, Any]:
 @click.option("--agent", metavar="NAME", help="The agent that asks; its section of the rules counts.")
 @click.option("--cwd", metavar="FOLDER", help="The folder that the call would run in (default: here).")
 @click.option("--no-wait", is_flag=True, help="Do not wait for an answer: exit code 7 when it is pending.")
-@click.option("--timeout", metavar="DURATION", help="Wait so long at most; the request stays pending.")
+@click.option("--timeout", metavar="DURATION", help="Wait at most this long; the request stays pending.")
 @checked(_check)
 @with_ledger
 async def ask(

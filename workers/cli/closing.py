@@ -13,8 +13,8 @@ from workers.presentation.wording import result_lines
 
 @command(examples=("permission-ledger cancel per_1", "permission-ledger cancel per_1 --reason 'not needed any more'"))
 @click.argument("request")
-@click.option("--session", metavar="SESSION", help="The request's session, should several know its id.")
-@click.option("--reason", metavar="TEXT", help="Why; it is kept in the log.")
+@click.option("--session", metavar="SESSION", help="The request's session, if several have its id.")
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
 @with_ledger
 async def cancel(
     ledger: Ledger, output: CommandOutput, *, request: str, session: str | None, reason: str | None
@@ -33,7 +33,7 @@ async def cancel(
 
 @command(examples=("permission-ledger close ses_1", "permission-ledger close ses_1 --reason 'the work is done' --json"))
 @click.argument("session")
-@click.option("--reason", metavar="TEXT", help="Why; it is kept in the log.")
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
 @with_ledger
 async def close(ledger: Ledger, output: CommandOutput, *, session: str, reason: str | None) -> None:
     """Close a session: what is pending in it is cancelled, and nothing more is asked in it.

@@ -79,5 +79,5 @@ def _tell(output: CommandOutput, findings: list[HealthFinding]) -> int:
     else:
         output.table(COLUMNS, [(one.check, "yes" if one.ok else "NO", one.text, one.hint) for one in findings])
     bad = [one for one in findings if not one.ok]
-    talk(f"{len(findings)} checks: " + (f"{len(bad)} found something" if bad else "all is well"))
+    talk(f"{len(findings)} checks: " + (f"{len(bad)} found problems" if bad else "all is well"))
     return Exit.FINDINGS if bad else Exit.DONE

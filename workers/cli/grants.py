@@ -91,8 +91,8 @@ def approved_cells(one: Approved) -> tuple[str | None, ...]:
 @click.argument("permission")
 @click.argument("patterns", nargs=-1, required=True, metavar="PATTERN...")
 @where
-@click.option("--expires", metavar="DURATION", help="How long it lasts (default: none, which is until revoked).")
-@click.option("--reason", metavar="TEXT", help="Why; it is kept in the log.")
+@click.option("--expires", metavar="DURATION", help="Its lifetime (default: until revoked).")
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
 @checked(check_where)
 @with_ledger
 async def grant(
@@ -136,7 +136,7 @@ def _sentence(made: Approved) -> str:
 
 @command(examples=("permission-ledger revoke grn_1", "permission-ledger revoke grn_1 --reason 'too wide' --json"))
 @click.argument("grant")
-@click.option("--reason", metavar="TEXT", help="Why; it is kept in the log.")
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
 @with_ledger
 async def revoke(ledger: Ledger, output: CommandOutput, *, grant: str, reason: str | None) -> None:
     """End a grant, wherever it stands: every ask that starts afterwards is judged without it."""

@@ -27,12 +27,12 @@ _WEB: Final = ("http://", "https://")
     )
 )
 @click.option("--open", "opens", is_flag=True, help="Open it in this machine's browser.")
-@click.option("--role", type=click.Choice(ROLES[1:]), default="admin", show_default=True, help="What it may do.")
-@click.option("--as", "name", metavar="NAME", help="Whose browser it is (default: user@host).")
+@click.option("--role", type=click.Choice(ROLES[1:]), default="admin", show_default=True, help="The browser's role.")
+@click.option("--as", "name", metavar="NAME", help="The person at the browser (default: user@host).")
 @click.option(
     "--gateway",
     metavar="URL",
-    help="How the browser reaches the gateway (default: PERMISSION_LEDGER_GATEWAY, else this machine's).",
+    help="The gateway's address for the browser (default: PERMISSION_LEDGER_GATEWAY, else this machine's).",
 )
 @with_ledger
 async def inbox(

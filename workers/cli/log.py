@@ -14,7 +14,7 @@ from workers.presentation.wording import event_words
 
 @command(examples=("permission-ledger log ses_1", "permission-ledger log ses_1 --follow --after 12 --json"))
 @click.argument("session")
-@click.option("--follow", is_flag=True, help="Go on with each event as it comes, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Print new events as they come, until Ctrl-C.")
 @click.option("--after", type=click.IntRange(min=0), default=0, metavar="VERSION", help="Begin after this version.")
 @with_ledger
 async def log(ledger: Ledger, output: CommandOutput, *, session: str, follow: bool, after: int) -> None:

@@ -38,8 +38,8 @@ async def list_(ledger: Ledger, output: CommandOutput, *, everything: bool) -> N
 
 @command("remove", examples=("permission-ledger passkey remove 3q2-7w --reason 'lost phone'",))
 @click.argument("credential_id", metavar="PASSKEY")
-@click.option("--reason", metavar="TEXT", help="Why; it is kept with the event.")
-@click.option("--as", "name_of_actor", metavar="NAME", help="Who removes it (default: user@host).")
+@click.option("--reason", metavar="TEXT", help="The reason, kept with the event.")
+@click.option("--as", "name_of_actor", metavar="NAME", help="The person who removes it (default: user@host).")
 @with_ledger
 async def remove(
     ledger: Ledger, output: CommandOutput, *, credential_id: str, reason: str | None, name_of_actor: str | None

@@ -25,7 +25,7 @@ COLUMNS = (
 
 
 @command(examples=("permission-ledger pending", "permission-ledger pending --session ses_1 --json"))
-@click.option("--session", metavar="SESSION", help="Only what waits in this session.")
+@click.option("--session", metavar="SESSION", help="Only requests of this session.")
 @with_ledger
 async def pending(ledger: Ledger, output: CommandOutput, *, session: str | None) -> int:
     """List what waits for a person, nearest deadline first.

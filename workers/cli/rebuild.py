@@ -29,7 +29,7 @@ COLUMNS = ("view", "key", "same", "live", "rebuilt")
     )
 )
 @click.option("--verify", "only_verify", is_flag=True, help="Change nothing: compare the views with the streams.")
-@click.option("--all", "show_all", is_flag=True, help="With --verify: print what is the same, too.")
+@click.option("--all", "show_all", is_flag=True, help="With --verify: print equal fields, too.")
 @with_ledger
 async def rebuild(ledger: Ledger, output: CommandOutput, *, only_verify: bool, show_all: bool) -> int:
     """Build all views anew from the streams, which alone are the truth.

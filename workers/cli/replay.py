@@ -43,7 +43,7 @@ SESSIONS_MAX: Final = 1000
     default=1.0,
     show_default=True,
     metavar="X",
-    help="X times as fast as it was; 0 does not pause.",
+    help="X times the original speed; 0 does not pause.",
 )
 @with_ledger
 async def replay(

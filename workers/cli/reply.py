@@ -52,10 +52,10 @@ def _check(*, words: Sequence[str], message: str | None, digest: str | None, nam
     )
 )
 @click.argument("words", nargs=-1, required=True, metavar="REQUEST... REPLY")
-@click.option("--session", metavar="SESSION", help="The session of the requests, should several know an id.")
-@click.option("--message", metavar="TEXT", help="Feedback that the agent is told with a reject.")
+@click.option("--session", metavar="SESSION", help="The session of the requests, if several sessions have the id.")
+@click.option("--message", metavar="TEXT", help="Feedback for the agent with a reject.")
 @click.option("--digest", metavar="DIGEST", help="Count only if the request is the one with this digest.")
-@click.option("--as", "name", metavar="NAME", help="Who answers (default: user@host).")
+@click.option("--as", "name", metavar="NAME", help="The person who answers (default: user@host).")
 @checked(_check)
 @with_ledger
 async def reply(

@@ -85,7 +85,7 @@ worker.add_command(_worker_command("projector", _projector, "Keep the views up t
     metavar="FILE",
     envvar="PERMISSION_LEDGER_NOTIFY",
     required=True,
-    help="Whom to tell, by which services, how often (default: PERMISSION_LEDGER_NOTIFY).",
+    help="The notifier's configuration (default: PERMISSION_LEDGER_NOTIFY).",
 )
 @log_options
 @_parent_option
@@ -114,7 +114,7 @@ worker.add_command(notifier)
 @click.option(
     "--listen",
     metavar="ADDRESS",
-    help="Where the gateway listens: HOST:PORT, or `none` for no gateway (default: 127.0.0.1:8420).",
+    help="The gateway's address: HOST:PORT, or `none` for no gateway (default: 127.0.0.1:8420).",
 )
 @click.option(
     "--host",
@@ -157,7 +157,7 @@ def up(*, url: str | None, home: Path | None, **said: Any) -> int | None:
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help="Use this data folder and leave it there, to be looked at afterwards.",
+    help="Use this data folder and keep it.",
 )
 def demo(*, url: str | None, keep: Path | None) -> None:
     """Play a recorded agent's session with a person answering, and tell it from the log.

@@ -34,7 +34,7 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
     multiple=True,
     help="HOST:PORT or unix:PATH; repeatable (default: 127.0.0.1:8420, and gateway.sock in the data folder).",
 )
-@click.option("--public-url", metavar="URL", help="How people reach it, where that is another address (behind TLS).")
+@click.option("--public-url", metavar="URL", help="Its address for people, if that is another one (behind TLS).")
 @click.option(
     "--host",
     "hosts",
@@ -47,7 +47,7 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
     "trusted_proxies",
     metavar="ADDRESS",
     multiple=True,
-    help="Believe X-Forwarded-For and -Proto from this address or network; repeatable (default: from nobody).",
+    help="Trust X-Forwarded-For and -Proto from this address or network; repeatable (default: from nobody).",
 )
 @rules_option
 @with_deadlines
@@ -57,13 +57,13 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
     metavar="NAME=NUMBER",
     multiple=True,
     envvar="PERMISSION_LEDGER_QUOTAS",
-    help="Bound what one token may hold: pending, pending-bytes, streams, sessions-an-hour; repeatable.",
+    help="Limits of one token: pending, pending-bytes, streams, sessions-an-hour; repeatable.",
 )
 @click.option(
     "--reads-kept",
     metavar="DURATION",
     envvar="PERMISSION_LEDGER_READS_KEPT",
-    help="Time for which `access` tells who signed in and looked at what (default: 90d).",
+    help="Retention of the records that `access` lists (default: 90d).",
 )
 @click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network.")
 @click.option(
@@ -75,7 +75,7 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
     help="The longest-lasting allow that links in notifications may give (default: once).",
 )
 @click.option("--oidc", metavar="FILE", type=FILE, help="People sign in at an OpenID Connect provider; off without it.")
-@click.option("--proxy-sign-in", "proxy", metavar="FILE", type=FILE, help="A proxy in front tells who people are.")
+@click.option("--proxy-sign-in", "proxy", metavar="FILE", type=FILE, help="People sign in at a proxy in front.")
 @log_options
 @click.option("--inherit", type=int, multiple=True, hidden=True, help="Listen on this open socket.")
 @click.option("--with-parent", type=int, hidden=True, help="End when this process is not the parent any more.")

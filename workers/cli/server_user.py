@@ -14,8 +14,8 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command("server-user", cls=LedgerCommand, examples=(EXAMPLE,))
-@click.option("--server", metavar="URL", required=True, help="Where the ledger's processes reach the server.")
-@click.option("--url-file", type=FILE, required=True, help="For PERMISSION_LEDGER_URL_FILE; kept where it is there.")
+@click.option("--server", metavar="URL", required=True, help="The server's URL for the ledger's processes.")
+@click.option("--url-file", type=FILE, required=True, help="For PERMISSION_LEDGER_URL_FILE; kept if it exists.")
 @click.option("--acl-file", type=FILE, required=True, help="For the server's `aclfile`; written anew each time.")
 def server_user(*, server: str, url_file: Path, acl_file: Path, as_json: bool) -> None:
     """Make a password for the ledger's user on a server, with the least rights that the ledger needs.

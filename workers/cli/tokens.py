@@ -21,7 +21,7 @@ EVERYTHING: Final = (
 )
 
 
-@click.group(short_help="Who may use the gateway: create, list, revoke; end answer links.")
+@click.group(short_help="Tokens for the gateway: create, list, revoke; end answer links.")
 def token() -> None:
     """Tokens for the gateway. Only the SHA-256 of a token is kept: its text is shown once, when it is made."""
 
@@ -39,13 +39,17 @@ def token() -> None:
 @click.option("--role", type=click.Choice(ROLES), required=True, help="agent asks, approver answers, auditor reads.")
 @click.option("--project", "projects", multiple=True, metavar="PROJECT", help="Only in this project; repeatable.")
 @click.option("--session", "sessions", multiple=True, metavar="SESSION", help="Only in this session; repeatable.")
-@click.option("--expires", metavar="DURATION", help="When it ends by itself, e.g. 30d (default: never).")
+@click.option("--expires", metavar="DURATION", help="Its lifetime, e.g. 30d (default: never expires).")
 @click.option("--brings-rules", is_flag=True, help="The agent's own rules count (else the gateway's judge).")
-@click.option("--for", "owner", metavar="NAME", help="For whom the agent works (default: who makes the token).")
-@click.option("--folder", "folders", multiple=True, metavar="PATH", help="Where its sessions may work; repeatable.")
+@click.option(
+    "--for", "owner", metavar="NAME", help="The person whom the agent works for (default: the token's maker)."
+)
+@click.option(
+    "--folder", "folders", multiple=True, metavar="PATH", help="A folder that its sessions may work in; repeatable."
+)
 @click.option("--any-project", is_flag=True, help="An agent in any project (else: in the first that it works in).")
 @click.option("--everything", is_flag=True, help="An agent that reads, cancels and closes the sessions of OTHERS too.")
-@click.option("--as", "name_of_actor", metavar="NAME", help="Who makes it (default: user@host).")
+@click.option("--as", "name_of_actor", metavar="NAME", help="The person who makes it (default: user@host).")
 @with_ledger
 async def create(
     ledger: Ledger,
@@ -114,8 +118,8 @@ async def list_(ledger: Ledger, output: CommandOutput, *, everything: bool) -> N
     ),
 )
 @click.argument("token_id", metavar="TOKEN")
-@click.option("--reason", metavar="TEXT", help="Why; it is kept with the event.")
-@click.option("--as", "name_of_actor", metavar="NAME", help="Who revokes it (default: user@host).")
+@click.option("--reason", metavar="TEXT", help="The reason, kept with the event.")
+@click.option("--as", "name_of_actor", metavar="NAME", help="The person who revokes it (default: user@host).")
 @with_ledger
 async def revoke(
     ledger: Ledger, output: CommandOutput, *, token_id: str, reason: str | None, name_of_actor: str | None
@@ -135,8 +139,8 @@ async def revoke(
         "permission-ledger token rotate-links --reason 'the topic was public'",
     ),
 )
-@click.option("--reason", metavar="TEXT", help="Why; it is kept with the event.")
-@click.option("--as", "name_of_actor", metavar="NAME", help="Who ends them (default: user@host).")
+@click.option("--reason", metavar="TEXT", help="The reason, kept with the event.")
+@click.option("--as", "name_of_actor", metavar="NAME", help="The person who ends them (default: user@host).")
 @with_ledger
 async def rotate_links(ledger: Ledger, output: CommandOutput, *, reason: str | None, name_of_actor: str | None) -> None:
     """End all answer links that are out: a new key signs them, at every gateway and notifier at once."""

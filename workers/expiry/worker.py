@@ -82,14 +82,16 @@ class ExpiryWorker:
             async with asyncio.timeout(STOP_SECONDS):
                 await self._idle.wait()
         except TimeoutError:
-            log.warning("stopped in the midst of settling; what is left is another worker's, or the next start's")
+            log.warning(
+                "stopped before all due sessions were settled; another worker or the next start settles the rest"
+            )
         self._scheduler.shutdown(wait=False)
         # This only asks the loop to shut down; wait until it has.
         await asyncio.sleep(0)
 
     async def _subscribe(self) -> None:
         await asyncio.gather(*(self._store.subscribe(partition) for partition in range(self._store.partition_count)))
-        log.info("expiry: hears of %d partitions", self._store.partition_count)
+        log.info("expiry: subscribed to %d partitions", self._store.partition_count)
 
     # --- the job ----------------------------------------------------------------------------------------------------
 

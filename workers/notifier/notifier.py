@@ -103,7 +103,9 @@ class Notifier:
         looking = asyncio.create_task(self._look(), name="look what moved")
         subscribing = asyncio.create_task(self._subscribe(), name="notifier subscribe")
         stopping = asyncio.create_task(stop.wait(), name="notifier stop")
-        log.info("notifier: tells %d by consumer group %s, consumer %s", len(self._runners), GROUP, self._consumer)
+        log.info(
+            "notifier: serves %d channels by consumer group %s, consumer %s", len(self._runners), GROUP, self._consumer
+        )
         ready()
         try:
             # A task that ends by itself is a fault of ours: fail and restart rather than run without it.
@@ -205,7 +207,7 @@ class Notifier:
             await self._store.acknowledge(GROUP, items)
         except LedgerError as error:
             # Not acknowledged: the lines are delivered again.
-            log.warning("notifier: looks again later: %s", error)
+            log.warning("notifier: feed lines not handled, trying again: %s", error)
 
     def _concerns(self, runner: Runner, states: Collection[NotificationState]) -> bool:
         """Return whether a message is due now; remember the time of a later one."""

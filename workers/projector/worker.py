@@ -195,7 +195,7 @@ class Projector:
             await self._worker.catch_up_all(keys)
         if found:
             where = "at the start or by a sweep" if partitions is None else "behind the feed"
-            log.info("projector: %d streams had moved unseen, found %s", found, where)
+            log.info("projector: %d streams were ahead of their views without a hint, found %s", found, where)
 
 
 class CatchingUp:

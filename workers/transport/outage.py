@@ -35,5 +35,5 @@ class Outage:
 
     def ended(self) -> None:
         if self._told:
-            self._tell("the permission ledger is reached again")
+            self._tell("the permission ledger is reachable again")
         self._began_at, self._told = None, False

@@ -138,7 +138,7 @@ async def test_who_waits_for_a_gateway_is_told_within_a_second_and_when_it_is_ba
         assert told[0][0] - began < 1
         gateway.start()
         await opening
-    assert told[-1][1] == "the permission ledger is reached again"
+    assert told[-1][1] == "the permission ledger is reachable again"
 
 
 def test_a_person_at_an_editor_sees_within_a_second_that_the_gateway_is_away(tmp_path: Path) -> None:

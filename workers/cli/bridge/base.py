@@ -109,7 +109,7 @@ def common_options() -> list[click.Parameter]:
             default=GRACE_SECONDS,
             show_default=True,
             metavar="SECONDS",
-            help="How long a gateway may be away before that counts.",
+            help="The time that a gateway may be away before that applies.",
         ),
         *deadline_options(),
     ]

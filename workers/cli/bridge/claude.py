@@ -53,8 +53,8 @@ NOT_ASKED = {
     "--prompt-tool", is_flag=True, help="Be the MCP server for `--permission-prompt-tool mcp__ledger__approve`."
 )
 @click.option("--install", is_flag=True, help="Write our hooks into Claude Code's settings, after showing the change.")
-@click.option("--uninstall", is_flag=True, help="Take them out again.")
-@click.option("--status", is_flag=True, help="Say where they are installed.")
+@click.option("--uninstall", is_flag=True, help="Remove them.")
+@click.option("--status", is_flag=True, help="Print where they are installed.")
 @click.option(
     "--scope", type=click.Choice(SCOPES), default="user", show_default=True, help="Whose settings, for --install."
 )
@@ -69,7 +69,7 @@ NOT_ASKED = {
     type=click.Choice(hooking.WAYS),
     default=hooking.BOTH,
     show_default=True,
-    help="What the hooks ask about: every call, at the terminal and in the inbox at once; every call, in the inbox alone "
+    help="The calls that the hooks ask about: every call, at the terminal and in the inbox at once; every call, in the inbox alone "
     "(PreToolUse); or only what Claude Code would ask its user (PermissionRequest).",
 )
 def claude(

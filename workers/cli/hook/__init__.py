@@ -18,5 +18,5 @@ COMMANDS = {
 hook = LazyGroup(
     COMMANDS,
     name="hook",
-    help="What an agent calls before a tool runs: its JSON on stdin, the answer on stdout.",
+    help="Answer one hook event of an agent: its JSON on stdin, the answer on stdout.",
 )

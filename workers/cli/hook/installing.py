@@ -46,8 +46,8 @@ def install_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _OPTIONS: Final = (
     click.option("--install", is_flag=True, help="Write the hook into the settings, after showing the change."),
-    click.option("--uninstall", is_flag=True, help="Take it out again."),
-    click.option("--status", is_flag=True, help="Say where it is installed."),
+    click.option("--uninstall", is_flag=True, help="Remove it."),
+    click.option("--status", is_flag=True, help="Print where it is installed."),
     click.option(
         "--scope",
         type=click.Choice(SCOPES),

@@ -27,5 +27,5 @@ COMMANDS = {
 policy = LazyGroup(
     COMMANDS,
     name="policy",
-    help="What the rules say about a call, and why. Nothing here needs a server.",
+    help="Judge, explain, check and convert rules. None of it needs a server.",
 )

@@ -18,7 +18,9 @@ _Decorated = Callable[..., Any]
 def call_options(function: _Decorated) -> _Decorated:
     """Add `COMMAND`, `--tool` with `--input`, and `--permission` with `--pattern`."""
     for decorate in (
-        click.option("--pattern", "patterns", multiple=True, metavar="PATTERN", help="What it is about; repeatable."),
+        click.option(
+            "--pattern", "patterns", multiple=True, metavar="PATTERN", help="A pattern of the permission; repeatable."
+        ),
         click.option("--permission", metavar="NAME", help="Ask about a permission instead."),
         click.option("--input", "tool_input", metavar="JSON", help="The tool's input, an object."),
         click.option("--tool", metavar="NAME", help="Ask about another tool than the shell."),

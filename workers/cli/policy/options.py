@@ -36,8 +36,8 @@ _OPTIONS: Final = (
         ["--layer", "layer"], multiple=True, metavar="NAME=FILE", help="A layer below it, lowest first; repeatable."
     ),
     click.Option(["--defaults"], is_flag=True, default=None, help="Add the source's built-in rules."),
-    click.Option(["--cwd"], metavar="FOLDER", help="Where the agent works (default: here)."),
-    click.Option(["--home"], metavar="FOLDER", help="The home directory of whoever runs the agent."),
+    click.Option(["--cwd"], metavar="FOLDER", help="The agent's working directory (default: here)."),
+    click.Option(["--home"], metavar="FOLDER", help="The home directory of the agent's user."),
     click.Option(["--sandbox-root"], metavar="FOLDER", help="The folder that `cd` may not leave (codelia)."),
     click.Option(["--agent"], metavar="NAME", help="The agent whose section of the rules counts (opencode)."),
     click.Option(["--mode"], metavar="MODE", help="The permission mode (claude)."),
@@ -45,7 +45,7 @@ _OPTIONS: Final = (
     click.Option(["--order"], metavar="ORDER", help="insertion or key-length (opencode)."),
     click.Option(["--compat"], metavar="VERSION", help="v2, or v1 where grants lift denies too (opencode)."),
     click.Option(
-        ["--supports-confirm/--no-confirm", "supports_confirm"], default=None, help="Whether anybody can be asked."
+        ["--supports-confirm/--no-confirm", "supports_confirm"], default=None, help="A person can be asked, or nobody."
     ),
     click.Option(["--fs"], metavar="JSON", help='Facts about files, {"path": "file" | "dir" | "-> target"}.'),
     click.Option(["--grants"], metavar="JSON", help="A list of grants in force, in the dialect's shape."),
