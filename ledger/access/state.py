@@ -81,7 +81,7 @@ class Token(Value, kw_only=True, frozen=True):
         return self.revoked_ms is None and self.redeemed_ms is None and not over
 
 
-Tokens: TypeAlias = "HashTrieMap[str, Token]"
+TokensById: TypeAlias = "HashTrieMap[str, Token]"
 
 
 class AccessState(Value, kw_only=True, frozen=True):
@@ -91,7 +91,7 @@ class AccessState(Value, kw_only=True, frozen=True):
     version: int = 0
     last_ms: int = 0
     newer: bool = False
-    tokens: Tokens = HashTrieMap()
+    tokens: TokensById = HashTrieMap()
     links_replaced_ms: int | None = None
     """The server time (ms) at which the key of answer links was last replaced."""
 
@@ -244,7 +244,7 @@ def evolve_access(state: AccessState, recorded: Recorded) -> AccessState:
     )
 
 
-def _with_created(tokens: Tokens, recorded: Recorded, event: TokenCreated) -> Tokens:
+def _with_created(tokens: TokensById, recorded: Recorded, event: TokenCreated) -> TokensById:
     known = tokens.get(event.token_id)
     if known is not None:
         is_first_claim = event.claims is not None and known.claimed is None

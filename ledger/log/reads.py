@@ -15,8 +15,8 @@ from ledger.core.durations import DAY_MS
 from ledger.core.times import format_time
 from ledger.stores.port import Store
 
-Kind = Literal["sign_in", "failed_sign_in", "link_view", "look", "export"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+ReadKind = Literal["sign_in", "failed_sign_in", "link_view", "look", "export"]
+KINDS: Final[tuple[ReadKind, ...]] = get_args(ReadKind)
 
 KEPT_MS: Final = 90 * DAY_MS
 KEPT_COUNT_MAX: Final = 100_000
@@ -31,7 +31,7 @@ class AuditedRead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     `name` is a person's or a token's; `what` is the session, request or file; `address` is the client's.
     """
 
-    kind: Kind
+    kind: ReadKind
     name: str | None = None
     role: str | None = None
     token_id: str | None = None
@@ -62,7 +62,7 @@ async def record(store: Store, reads: tuple[AuditedRead, ...], kept_ms: int = KE
 
 
 async def recorded(
-    store: Store, kinds: tuple[Kind, ...] = KINDS, *, since_ms: int = 0, count: int = 1000
+    store: Store, kinds: tuple[ReadKind, ...] = KINDS, *, since_ms: int = 0, count: int = 1000
 ) -> list[RecordedRead]:
     """Return the newest reads of these kinds, oldest first. Raises StoreError."""
     found = await asyncio.gather(*(store.admin.reads(kind, since_ms, count) for kind in kinds))

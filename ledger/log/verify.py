@@ -18,7 +18,7 @@ from ledger.core.limits import ENTRY_MS_MAX
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 
-Kind: TypeAlias = Literal[
+ProblemKind: TypeAlias = Literal[
     "deleted",
     "edited",
     "foreign",
@@ -34,7 +34,7 @@ Kind: TypeAlias = Literal[
     "unproven",
 ]
 
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+KINDS: Final[tuple[ProblemKind, ...]] = get_args(ProblemKind)
 """The kinds of problems; `docs/reference/log-format.md` explains each."""
 
 _ENTRY_ID: Final = re.compile(r"(0|[1-9]\d{0,19})-([1-9]\d{0,19})", re.ASCII)
@@ -44,7 +44,7 @@ class Problem(msgspec.Struct, frozen=True):
     """One finding. `version` is its entry's, None where it concerns the whole stream."""
 
     version: int | None
-    kind: Kind
+    kind: ProblemKind
     text: str
 
 
@@ -93,7 +93,7 @@ class _Reading:
         self._head_version = None if head is None else head.position.version
         self._at_head: Entry | None = None
 
-    def _report(self, version: int | None, kind: Kind, text: str) -> None:
+    def _report(self, version: int | None, kind: ProblemKind, text: str) -> None:
         self.problems.append(Problem(version, kind, text))
 
     # --- entry by entry ---------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ledger.stores.link import Link
 from ledger.stores.servers import Commands, Revive, WakeUps
 from ledger.stores.wake_ups import ServerWakeUps
 
-Connect = Callable[[], AbstractConnection]
+MakeConnection = Callable[[], AbstractConnection]
 
 
 class OneServer:
@@ -20,7 +20,7 @@ class OneServer:
 
     def __init__(
         self,
-        connect: Connect,
+        connect: MakeConnection,
         *,
         link: type[Link] = Link,
         close: Callable[[], Awaitable[None]] | None = None,

@@ -15,7 +15,7 @@ from ledger import Ledger
 from ledger.core.durations import DAY_MS
 from ledger.core.errors import StoreError
 from ledger.core.events import Actor
-from ledger.log.reads import KINDS, TEXT_CHARS_MAX, AuditedRead, Kind, record, recorded
+from ledger.log.reads import KINDS, TEXT_CHARS_MAX, AuditedRead, ReadKind, record, recorded
 from ledger.testing import TestClock
 from tests.gateway.callers import Served, served
 from tests.support.command_line import CommandLine
@@ -45,7 +45,7 @@ async def gateway(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
         yield one
 
 
-async def written(gateway: Served, kind: Kind) -> list[dict[str, Any]]:
+async def written(gateway: Served, kind: ReadKind) -> list[dict[str, Any]]:
     await gateway.gateway.reads.flush()
     return [one.as_json() for one in await recorded(gateway.ledger.store, (kind,))]
 

@@ -16,7 +16,7 @@ from ledger.core import chain, codec
 from ledger.core.errors import DamageError
 from ledger.core.events import Actor
 from ledger.log.reading import read_entry
-from ledger.log.verify import KINDS, Head, Kind, Problem, head_of, verify_entries
+from ledger.log.verify import KINDS, Head, Problem, ProblemKind, head_of, verify_entries
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 from tests.support.commands import asks, closes, connects, opens, replies
@@ -65,7 +65,7 @@ HEAD = head_of(ENTRIES[-1])
 SAME_APPEND = ((3, 4), (8, 9), (10, 11))
 
 
-def kinds(entries: list[Entry] | tuple[Entry, ...], **known: object) -> list[tuple[int | None, Kind]]:
+def kinds(entries: list[Entry] | tuple[Entry, ...], **known: object) -> list[tuple[int | None, ProblemKind]]:
     return [(one.version, one.kind) for one in verify_entries(KEY, entries, **known)]  # type: ignore[arg-type]
 
 
@@ -352,7 +352,7 @@ def test_who_folds_a_damaged_stream_meets_the_damage_no_later_than_the_entry_aft
 
 
 def test_the_kinds_of_problems_are_a_closed_list() -> None:
-    assert get_args(Kind.__value__ if hasattr(Kind, "__value__") else Kind) == KINDS
+    assert get_args(ProblemKind.__value__ if hasattr(ProblemKind, "__value__") else ProblemKind) == KINDS
     assert list(KINDS) == sorted(KINDS)
 
 

@@ -34,7 +34,7 @@ KINDS: Final[dict[Outcome, str]] = {
 """The category of an outcome in a bar."""
 
 
-class Wait(msgspec.Struct, frozen=True):
+class WaitBar(msgspec.Struct, frozen=True):
     """A request that waited for a person, in its lane: no two in a lane overlap. `until` None means still pending."""
 
     lane: int
@@ -48,7 +48,7 @@ class Outline(msgspec.Struct, frozen=True):
     """All waits in order of asking, and the events as `(version, kind)`."""
 
     version: int
-    waits: list[Wait]
+    waits: list[WaitBar]
     marks: list[tuple[int, str]]
 
 
@@ -83,7 +83,7 @@ def outline_of(state: SessionState) -> Outline:
     return Outline(state.version, list(_in_lanes(asked, tails)), sorted(_marks(state)))
 
 
-def _in_lanes(asked: Iterable[tuple[Request, Settled | None]], tails: dict[str, int]) -> Iterator[Wait]:
+def _in_lanes(asked: Iterable[tuple[Request, Settled | None]], tails: dict[str, int]) -> Iterator[WaitBar]:
     busy: list[tuple[int, int]] = []
     free: list[int] = []
     lanes_count = 0
@@ -97,7 +97,7 @@ def _in_lanes(asked: Iterable[tuple[Request, Settled | None]], tails: dict[str, 
         until = None if settled is None else max(settled.version, tails.get(request.request_id, 0))
         if until is not None:
             heappush(busy, (until, lane))
-        yield Wait(lane, request, settled, until)
+        yield WaitBar(lane, request, settled, until)
 
 
 def _marks(state: SessionState) -> Iterator[tuple[int, str]]:
@@ -120,7 +120,7 @@ def waits_row(outline: Outline, after: int, limit: int, lanes: int) -> list[dict
     ]
 
 
-def _wait_row(wait: Wait) -> dict[str, Any]:
+def _wait_row(wait: WaitBar) -> dict[str, Any]:
     request, settled = wait.request, wait.settled
     cause = None if settled is None or settled.cause is None else settled.cause.request_id
     return {

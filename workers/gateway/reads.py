@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from ledger.core.errors import LedgerError
-from ledger.log.reads import KINDS, AuditedRead, Kind, record
+from ledger.log.reads import KINDS, AuditedRead, ReadKind, record
 from ledger.stores.port import Store
 from workers.gateway.principals import Principal
 
@@ -37,7 +37,7 @@ class Reads:
     def __init__(self, store: Store, kept_ms: int) -> None:
         self._store = store
         self._kept_ms = kept_ms
-        self._gathered: dict[Kind, Counter[AuditedRead]] = {kind: Counter() for kind in KINDS}
+        self._gathered: dict[ReadKind, Counter[AuditedRead]] = {kind: Counter() for kind in KINDS}
         self._looks: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._writing: asyncio.Task[None] | None = None
         self._turn = asyncio.Lock()
@@ -101,7 +101,7 @@ class Reads:
                 await self.flush()
 
 
-def _by(principal: Principal, kind: Kind, session: str) -> AuditedRead:
+def _by(principal: Principal, kind: ReadKind, session: str) -> AuditedRead:
     return AuditedRead(
         kind=kind,
         name=principal.name,

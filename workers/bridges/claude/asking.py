@@ -21,7 +21,7 @@ from workers.transport.gateway_client import GatewayClient
 GiveAnswer = Callable[[bytes | None], Awaitable[None]]
 """Takes the line for the client, or None if the host has to be asked."""
 
-Work = Coroutine[Any, Any, None]
+BridgeStep = Coroutine[Any, Any, None]
 
 
 class ClaudeRequests:
@@ -77,7 +77,7 @@ class ClaudeRequests:
         """Withdraw all requests, since the client has ended."""
         await asyncio.gather(*(self.withdraw(control_id, "asker_died") for control_id in list(self._begun)))
 
-    def note(self, message: Message) -> Iterator[Work]:
+    def note(self, message: Message) -> Iterator[BridgeStep]:
         """Read a client's message about sessions, agents and finished calls; yield the work that follows from it."""
         kind = message.get("type")
         if kind == "system" and message.get("subtype") == "init":
@@ -168,7 +168,7 @@ class ClaudeRequests:
         except BridgeError as error:
             tell(error.text)  # reported again, as an answer, at the next question
 
-    def _finished(self, message: Message) -> Iterator[Work]:
+    def _finished(self, message: Message) -> Iterator[BridgeStep]:
         inner = message.get("message")
         content = inner.get("content") if isinstance(inner, dict) else None
         for block in content if isinstance(content, list) else ():

@@ -17,7 +17,7 @@ from workers.bridges.options import OnUnreachable
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient
 
-Tell = Callable[[str], None]
+WriteLine = Callable[[str], None]
 
 RETRY_SECONDS: Final = 1.0
 SETTLED: Final = frozenset({404, 409, 410})
@@ -38,7 +38,7 @@ class GatewayEffects:
     """The effects of one bridge at the gateway."""
 
     def __init__(
-        self, client: GatewayClient, sessions: Sessions, url: str, on_unreachable: OnUnreachable, tell: Tell
+        self, client: GatewayClient, sessions: Sessions, url: str, on_unreachable: OnUnreachable, tell: WriteLine
     ) -> None:
         self._client = client
         self._sessions = sessions
