@@ -1,4 +1,4 @@
-"""Citations of docstrings and comments resolve inside the repository: sections of specifications, and pages of `docs/`."""
+"""Citations in docstrings and comments resolve inside the repository: sections of specifications, pages of `docs/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that runs behind a person's phone, as processes: server, gateway, expiry worker, projector, notifier."""
+"""All processes behind a person's phone: server, gateway, expiry worker, projector, notifier."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ services = ["json://127.0.0.1:{port}/c1"]
 
 
 class Phone:
-    """A service that takes notifications."""
+    """A service that receives notifications."""
 
     def __init__(self) -> None:
         self.messages: list[str] = []
@@ -51,7 +51,7 @@ class Phone:
                 self.end_headers()
 
             def log_message(self, *_: object) -> None:
-                """Not on the test's stderr."""
+                """Keep the test's stderr clean."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = self.server.server_port
@@ -65,7 +65,7 @@ class Phone:
 
 
 class World:
-    """Running, and how to speak to it."""
+    """The running processes, and clients for them."""
 
     def __init__(self, socket: Path, gateway: Process, phone: Phone, tokens: dict[str, str]) -> None:
         self.socket = socket
@@ -77,7 +77,7 @@ class World:
         return Caller(self.socket, self._tokens[name])
 
     def anybody(self) -> Caller:
-        """A browser that nobody signed in."""
+        """A browser without a sign-in."""
         return Caller(self.socket)
 
     def logged(self, text: str) -> list[str]:
@@ -106,7 +106,7 @@ def running_world(folder: Path) -> Iterator[World]:
         gateway.wait_for_word("signs one browser in")
         stage.expiry()
         stage.worker("projector", "consumer group")
-        # apprise looks for a module that Python is about to drop.
+        # apprise imports a module that Python is about to remove.
         notifier = stage.run(
             *("worker", "notifier", "--config", str(config), "--log-level", "info"), PYTHONWARNINGS="default"
         )

@@ -21,7 +21,7 @@ ROLES: tuple[Role, ...] = ("agent", "approver", "auditor", "admin")
 
 
 class Caller:
-    """Somebody with a token (None: nobody) who speaks to a gateway."""
+    """A caller with a token, or without one (None)."""
 
     def __init__(self, socket: Path, token: str | None = None) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -88,7 +88,7 @@ class Served:
 
 @asynccontextmanager
 async def served(ledger: Ledger, socket: Path, settings: GatewaySettings | None = None) -> AsyncIterator[Served]:
-    """A gateway that takes requests, until the block ends."""
+    """Serve a gateway until the block ends."""
     stop, ready = asyncio.Event(), asyncio.Event()
     held: list[Gateway] = []
 

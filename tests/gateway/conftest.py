@@ -27,7 +27,7 @@ def sockets() -> Iterator[Path]:
 
 @pytest.fixture
 async def ledger(server: RealServer, clock: TestClock) -> AsyncIterator[Ledger]:
-    """A ledger on a real server, by the test's own clock."""
+    """A ledger on a real server, on the test's clock."""
     async with Ledger.connect(server.url, clock=clock) as ledger:
         yield ledger
 

@@ -1,4 +1,4 @@
-"""A token that ends while its request waits: whoever holds it is nobody, and the request ends with it."""
+"""A token that ends while its request is pending: its holder loses all rights, and the request ends with it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_who_waits_with_a_token_that_expires_is_nobody_and_the_request_end
 async def test_an_answer_that_comes_with_the_end_of_the_token_is_not_told_to_who_held_it(
     worker: Caller, ledger: Ledger, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process revokes it, which is heard of here only by looking."""
+    """Another process revokes it, which this gateway notices only when it reads the token again."""
     waiting = await waits(worker, ledger, "ask")
     confirm = ledger.tokens.confirm
 

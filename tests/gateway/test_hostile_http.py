@@ -1,4 +1,4 @@
-"""Callers who speak HTTP badly, slowly or without end: each is sent away with an error, and nothing has changed."""
+"""Callers with malformed, slow or endless HTTP: each gets an error and is disconnected, and nothing has changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHUNK: Final = b"%x\r\n%b\r\n" % (65_536, b" " * 65_536)
 
 
 class Line:
-    """A connection on which anything may be sent."""
+    """A connection that sends any bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str) -> None:
         self._reader = reader
@@ -38,7 +38,7 @@ class Line:
         await self.writer.drain()
 
     async def answer(self) -> tuple[int, dict[str, object]]:
-        """The status of the next answer, and its body."""
+        """Return the status of the next answer, and its body."""
         async with asyncio.timeout(TIMEOUT_S):
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower()
             length = next(int(line.partition(":")[2]) for line in head.split("\r\n") if line.startswith("content-len"))
@@ -54,7 +54,7 @@ class Line:
         return False
 
     async def is_closed(self) -> bool:
-        """Nothing more comes, and the other side has hung up."""
+        """Wait until the other side has closed the connection without further data."""
         async with asyncio.timeout(TIMEOUT_S):
             try:
                 return await self._reader.read() == b""

@@ -1,4 +1,4 @@
-"""Every route and every role: who may, may; nobody else, and nobody without a token, but where nothing is told."""
+"""Every route for every role: permitted callers succeed, all others are refused, also callers without a token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turns of one caller behind its own, and never before another's."""
+"""A caller's turns wait behind its own, and never delay another caller's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ async def test_a_caller_waits_behind_itself_and_lets_others_pass() -> None:
 
     async def look() -> tuple[int, int]:
         waiting = turns.waiting_count("flood")
-        await turns.take("ann")  # without giving the loop away
+        await turns.take("ann")  # without yielding to the loop
         return waiting, turns.waiting_count("flood")
 
     flood = [asyncio.create_task(turns.take("flood")) for _ in range(7)]

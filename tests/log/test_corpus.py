@@ -1,6 +1,6 @@
-"""Bytes that were written once are read for ever. Lines are only ever added to the files of `tests/data/log`.
+"""Stored bytes stay readable for ever. Lines are only ever added to the files of `tests/data/log`.
 
-Each file holds what was written as the schema that it is named after.
+Each file holds events of the schema that it is named after.
 """
 
 from __future__ import annotations

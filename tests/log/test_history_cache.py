@@ -1,4 +1,4 @@
-"""Looking back by marks gives what reading from the beginning gives, also when the history turns out to be another."""
+"""History read from marks equals history read from the beginning, also when the history has been replaced."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def at(version: int) -> Entry:
 
 
 def edited(version: int) -> Entry:
-    """The same event by another author: as valid as it was."""
+    """Return the same event by another author, which is equally valid."""
     envelope = json.loads(at(version).payload)
     envelope["actor"]["name"] = "mallory"
     return at(version)._replace(payload=json.dumps(envelope, separators=(",", ":"), ensure_ascii=False).encode())
@@ -218,7 +218,7 @@ class TestDeletions:
 
 class TestInsertionsAndSwaps:
     def forged(self, follows: Entry, version: int, ms: int) -> Entry:
-        """As somebody would write it who knows how the chain is made."""
+        """Write the stream as an attacker does who knows how the chain is made."""
         envelope = codec.decode(at(5).payload)
         assert isinstance(envelope, codec.Envelope)
         payload = codec.encode(envelope.event, event_id="evt_x", prev=after(follows), actor=envelope.actor)

@@ -1,4 +1,4 @@
-"""A ledger on every store in turn, by a clock that the test moves."""
+"""A ledger on every store in turn, on the test's clock."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Data = dict[tuple[int, str], dict[str, bytes]]
 
 
 async def project_all(ledger: Ledger, engine: Engine | None = None) -> int:
-    """Bring all views up to date; how many events that took."""
+    """Bring all views up to date; return the number of events that took."""
     engine = engine or Engine(ledger.store)
     return sum([(await engine.catch_up(key)).events for key in await streams(ledger.store)])
 
@@ -32,7 +32,7 @@ async def streams(store: Store) -> list[StreamKey]:
 
 
 async def data_of(store: Store) -> Data:
-    """Every byte of every view, snapshots and the store's own checkpoints aside."""
+    """Return every byte of every view, except snapshots and the store's own checkpoints."""
     names = [(partition, name) async for partition, name in store.views.names()]
     return {
         (partition, name): dict(await store.view(name, partition))
@@ -62,5 +62,5 @@ async def differences(store: Store) -> list[Compared]:
 
 
 def as_rows(values: Sequence[Pending | Approved]) -> list[dict[str, Any]]:
-    """As a program reads them."""
+    """Return the views as a program reads them."""
     return [msgspec.json.decode(msgspec.json.encode(one.as_json())) for one in values]

@@ -1,4 +1,4 @@
-"""Whatever happened: views that followed it event by event, views built at once and views compared are the same bytes."""
+"""Any history: views that followed it event by event, views built at once and views compared are the same bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that count wholly or not at all: repeated, crashed, raced, and over histories that were lost."""
+"""Atomic steps of a projector: repeated, crashed, raced, and over histories that were lost."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ async def test_streams_whose_views_lag_are_found_and_no_others(ledger: Ledger) -
 
 
 async def add(store: Store, payload: bytes) -> None:
-    """Append to ses_1 what no ledger would write."""
+    """Append to ses_1 an event that no ledger would write."""
     opening = await store.open(SES_1)
     await written(store, payload, key=SES_1, after=opening.entries[-1].position)
 

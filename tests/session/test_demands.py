@@ -1,4 +1,4 @@
-"""A demand `not_by: asker`: nobody answers the request of their own agent, in whatever way."""
+"""A demand `not_by: asker`: nobody can answer the request of their own agent, in any way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One answer: once, session, always, reject. What it does to the others is in test_cascades."""
+"""Replies: once, session, always, reject. Their effects on other requests are in test_cascades."""
 
 from __future__ import annotations
 

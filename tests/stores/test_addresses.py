@@ -1,4 +1,4 @@
-"""URLs: which are taken, and that their secrets never come out again."""
+"""URLs: accepted and refused ones, and their secrets, which are never shown."""
 
 from __future__ import annotations
 

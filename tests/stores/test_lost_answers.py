@@ -1,4 +1,4 @@
-"""Answers that never come: an append counts once, and what nobody knows is called in doubt."""
+"""Lost answers: an append counts once, and an unknown outcome is reported as in doubt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def proxy(server: RealServer) -> AsyncIterator[Proxy]:
 
 @pytest.fixture
 async def impatient(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RedisStore]:
-    """A store behind the proxy that gives up soon."""
+    """A store behind the proxy with a short time-out."""
     monkeypatch.setattr(redis_store, "GIVE_UP_SECONDS", 0.4)
     monkeypatch.setattr(redis_store, "ANSWER_SECONDS", 0.1)
     store = as_redis(open_store(proxy.url))

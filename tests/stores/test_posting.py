@@ -1,4 +1,4 @@
-"""Appends that are sent without anybody waiting for them: the same answers, and what is lost is said to be."""
+"""Appends sent without a waiting caller: the same answers, and losses are reported."""
 
 from __future__ import annotations
 

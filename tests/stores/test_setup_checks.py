@@ -1,4 +1,4 @@
-"""Servers that cannot hold a ledger: refused at the start, in words that say what to do."""
+"""Servers that cannot hold a ledger: refused at the start, with the remedy."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ async def test_nobody_at_the_address_is_said_so(impatient: None, tmp_path: Path)
 
 @asynccontextmanager
 async def listener(answer: bytes) -> AsyncIterator[str]:
-    """Something that is no ledger's server listens, and says this to whoever comes."""
+    """A listener that is no ledger's server, and sends this to every client."""
     writers: list[asyncio.StreamWriter] = []
 
     def come(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -324,6 +324,6 @@ async def test_a_server_that_hangs_leaves_an_append_in_doubt_and_comes_back(
         finally:
             os.kill(server.pid, signal.SIGCONT)
         names = (await stream.submit(add("c"))).state.names
-        # The server woke with "b" still in its ears, or not.
+        # The server may or may not have received "b" before it resumed.
         assert names in {("a", "b", "c"), ("a", "c")}
         assert await tally(store).refresh() == stream.state

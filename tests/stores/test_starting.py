@@ -1,4 +1,4 @@
-"""Processes that come at a bad moment wait for it to pass; others are told at once."""
+"""Processes that start while a server is unavailable wait for it; other failures are reported at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The expiry worker: it finds what is due, keeps the index straight, and gives nobody's session up but a broken one."""
+"""The expiry worker: it ends due requests, repairs the index, and gives up no session but a damaged one."""
 
 from __future__ import annotations
 

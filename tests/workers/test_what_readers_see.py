@@ -1,4 +1,4 @@
-"""Every reader of a request shows what would run, whatever kind of call it is."""
+"""Every view of a request shows what would run, for every kind of call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reader of an event stream, as a browser would be: it remembers its last id and can go on from there."""
+"""A reader of an event stream, as a browser is: it remembers its last id and can resume after it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.waiting import TIMEOUT_S
 
 
 class Told(msgspec.Struct, frozen=True):
-    """One event. `last_id` is what the reader would resume with after it."""
+    """One event. A reader resumes after it with `last_id`."""
 
     name: str
     data: Any
@@ -23,7 +23,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Listener:
-    """Reads events off an open response."""
+    """Reads events from an open response."""
 
     def __init__(self, answer: httpx.Response, last_id: str | None = None) -> None:
         self._lines = answer.aiter_lines()
@@ -32,7 +32,7 @@ class Listener:
         self.heartbeats = 0
 
     async def next(self) -> Told | None:
-        """The next event; None at the end of the stream."""
+        """Return the next event; None at the end of the stream."""
         name, data = "message", ""
         async for line in self._lines:
             field, _, value = line.partition(": ")
@@ -50,7 +50,7 @@ class Listener:
         return None
 
     async def until(self, done: Callable[[Told], bool]) -> list[Told]:
-        """The events up to the first that fits. Raises AssertionError when it does not come."""
+        """Return the events up to the first match. Raises AssertionError when none comes."""
         seen: list[Told] = []
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -76,7 +76,7 @@ class Listener:
 
 @asynccontextmanager
 async def listening(caller: Caller, path: str, last_id: str | None = None) -> AsyncIterator[Listener]:
-    """An open stream, after an id or from a snapshot on."""
+    """Open a stream, after an id or from a snapshot on."""
     headers = {} if last_id is None else {"Last-Event-ID": last_id}
     async with caller.http.stream("GET", path, headers=headers) as answer:
         if answer.status_code != 200:

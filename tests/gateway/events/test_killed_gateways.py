@@ -1,4 +1,4 @@
-"""Gateways are killed at random while events pass; readers that resume at another one see each once, in order."""
+"""Gateways killed at random while events pass; readers that resume at another one see each once, in order."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def ledger(server: RealServer) -> AsyncIterator[Ledger]:
 
 
 class Persistent:
-    """A reader that connects again and again, at whichever gateway is there, with the last id it has."""
+    """A reader that reconnects to any available gateway, with its last id."""
 
     def __init__(self, path: str, token: str, gateways: list[RunningGateway], at: int) -> None:
         self._path = path
@@ -88,7 +88,7 @@ class Pace:
 
 
 async def write(ledger: Ledger, session: str, pace: Pace) -> None:
-    """Asks, each answered: an event each."""
+    """Write asks, each answered: an event each."""
     handle = await ledger.session(session, project="shop")
     for number in range(EVENTS // SESSIONS // 2):
         while number >= pace.rounds:
@@ -99,7 +99,7 @@ async def write(ledger: Ledger, session: str, pace: Pace) -> None:
 
 
 async def kill_now_and_then(gateways: list[RunningGateway], readers: list[Persistent], pace: Pace) -> None:
-    """Each time the one at which most of the readers are; the other one is always there."""
+    """Kill the gateway that most readers use, again and again; the other one stays available."""
     chance = random.Random()
     for _ in range(KILLS):
         seen = sum(len(reader.told) for reader in readers)

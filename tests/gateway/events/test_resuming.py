@@ -1,4 +1,4 @@
-"""A reader that was cut off goes on where it was, at any gateway: nothing twice, nothing missing, in order."""
+"""A disconnected reader resumes at any gateway: nothing twice, nothing missing, in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Brief = tuple[str, str | None, str | None]
 
 @pytest.fixture
 async def elsewhere(server: RealServer, clock: TestClock, sockets: Path) -> AsyncIterator[Served]:
-    """Another gateway of the same ledger, which has heard of nothing so far."""
+    """Another gateway of the same ledger, which has received no events so far."""
     async with Ledger.connect(server.url, clock=clock) as ledger, served(ledger, sockets / "second.sock") as one:
         yield one
 
@@ -31,7 +31,7 @@ async def root_elsewhere(elsewhere: Served) -> Caller:
 
 
 def by_stream(told: Iterable[Told]) -> dict[str | None, list[Brief]]:
-    """Per session and per project, for between them there is no order."""
+    """Return events per session and per project; across them there is no order."""
     found: dict[str | None, list[Brief]] = defaultdict(list)
     for one in told:
         found["shop" if one.name == "grant.created" and one.data["scope"] == "project" else one.data["session"]].append(
@@ -193,7 +193,7 @@ async def test_a_reader_that_takes_nothing_is_sent_away_and_goes_on_from_its_las
                 # At once: all of them are more than is kept of a session, as each bears its text twice.
                 await quick.until(is_about(f"r{number}"))
         told = await slow.rest()
-        # It may have been sent away before anything else reached it.
+        # It may have been disconnected before anything else reached it.
         assert (told[-1].name, told[-1].last_id) == ("stream.overrun", [end, *told][-2].last_id)
         assert len(told) < 40
     seen = told[:-1]

@@ -26,7 +26,7 @@ async def test_a_reader_is_told_what_is_pending_and_then_what_happens(opened: Ca
         snapshot = await reader.named("snapshot.end")
         assert [brief(told)[::2] for told in snapshot] == [("permission.asked", "r1"), ("snapshot.end", None)]
         pending = (await ann.get("/v1/pending")).json()["pending"]
-        # Whether its asker is still there is a hint of this moment, and no event.
+        # The presence of its asker is a momentary hint, and no event.
         del pending[0]["asker_gone_at"]
         assert snapshot[0].data == {**pending[0], "is_replay": True}
         assert (snapshot[0].last_id, snapshot[1].data) == (None, {"pending": 1})

@@ -19,7 +19,7 @@ collect_ignore_glob = [] if browser_left_out() is None else ["test_*.py"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Playwright's objects belong to one loop; the tests that share the browser share it too."""
+    """Run the tests that share the browser on its loop, to which Playwright's objects belong."""
     for item in items:
         if "/gateway/inbox/" in item.path.as_posix():
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)

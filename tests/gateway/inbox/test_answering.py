@@ -1,4 +1,4 @@
-"""Answers given on a page: they count once, and every page says truthfully what became of them."""
+"""Answers given on a page: they count once, and every page shows their true state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_whoever_is_second_is_told_who_was_first(inbox: Inbox) -> None:
     await bob.go()
     await expect(bob.card("git push")).to_be_visible()
     await bob.page.route("**/v1/pending*", lambda route: route.abort())
-    # From now on the page hears nothing of what others do.
+    # From now on the page receives no events.
     await expect(bob.page.locator("#connection")).to_contain_text("Reconnecting")
     await session.reply("r1", "once", actor=PERSON)
     await bob.press("git push", "Reject…")
@@ -68,8 +68,8 @@ async def test_an_answer_whose_confirmation_is_lost_counts_once_and_is_confirmed
         nonlocal sent
         sent += 1
         if sent == 1:
-            await route.fetch()  # the gateway hears it …
-            await route.abort()  # … and the page does not hear the gateway
+            await route.fetch()  # the gateway receives it …
+            await route.abort()  # … and the page does not receive the answer
         else:
             await route.continue_()
 
@@ -103,7 +103,7 @@ async def test_a_reload_in_the_middle_of_an_answer_says_that_it_did_not_arrive_a
     held: list[Route] = []
 
     async def hold(route: Route) -> None:
-        held.append(route)  # it is on its way for ever
+        held.append(route)  # it stays in flight
 
     await ann.page.route("**/reply", hold)
     await ann.press("git push", "Once")
@@ -155,7 +155,7 @@ async def test_a_network_cut_in_the_middle_of_an_answer_is_said_until_it_is_know
     await ann.press("git push", "Reject…")
     await ann.press("git push", "Reject")
     await expect(ann.card("git push")).to_contain_text("it is not known whether “reject” arrived")
-    # Somebody else answers in the meantime: the first answer counts, and both are told.
+    # Another person answers meanwhile: the first answer counts, and both pages show it.
     await session.reply("r1", "once", actor=PERSON)
     await ann.page.unroute("**/reply")
     await ann.context.set_offline(False)

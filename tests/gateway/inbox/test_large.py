@@ -1,4 +1,4 @@
-"""Very much of everything: the page stays as quick as with little."""
+"""Large inboxes, sessions and logs: the page stays as fast as with little data."""
 
 from __future__ import annotations
 

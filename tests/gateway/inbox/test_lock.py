@@ -1,4 +1,4 @@
-"""Sessions that take answers from one device at a time: who it is, and how to become it."""
+"""Sessions that take answers from one device at a time: its display, and how to become it."""
 
 from __future__ import annotations
 

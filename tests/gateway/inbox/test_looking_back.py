@@ -1,4 +1,4 @@
-"""Sessions looked back at: their events, their state at any moment, and grants that end."""
+"""Replays of sessions: their events, their state at any moment, and grants that end."""
 
 from __future__ import annotations
 

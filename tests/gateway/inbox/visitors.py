@@ -21,7 +21,7 @@ RULES = [
 
 
 class Visitor:
-    """Somebody signed in, with the page that they look at."""
+    """A signed-in person, with the page they have open."""
 
     def __init__(self, inbox: Inbox, context: BrowserContext, page: Page) -> None:
         self.inbox = inbox
@@ -37,7 +37,7 @@ class Visitor:
         await self.page.goto(f"{self.inbox.url}{path}")
 
     def card(self, text: str) -> Locator:
-        """The request that shows this text."""
+        """Return the card that shows this text."""
         return self.page.locator("article.card", has_text=text)
 
     async def press(self, text: str, button: str) -> None:
@@ -64,7 +64,7 @@ class Inbox:
         assert faults == [], "a script of the page failed"
 
     async def visit(self, name: str, path: str | None = "/", *, role: Role = "approver", **options: Any) -> Visitor:
-        """A browser of their own, signed in; `path` None opens nothing yet."""
+        """Open a browser of the person's own, signed in; `path` None opens nothing yet."""
         options = {"viewport": {"width": 1200, "height": 900}, **options}
         token = (await self.ledger.tokens.create(name, role)).text
         visitor = await self.stranger(**options, storage_state=await self._signed_in(token))
@@ -73,7 +73,7 @@ class Inbox:
         return visitor
 
     async def stranger(self, **options: Any) -> Visitor:
-        """A browser that nobody signed in."""
+        """A browser without a sign-in."""
         context = await self._browser.new_context(**options)
         context.set_default_timeout(15_000)
         visitor = Visitor(self, context, await context.new_page())
@@ -98,7 +98,7 @@ class Inbox:
         return await self.ledger.session(session_id, **{"project": "shop", "rules": RULES, "agent": "build", **more})
 
     async def project(self) -> None:
-        """Bring the views up, as a projector does."""
+        """Bring the views up to date, as a projector does."""
         await CatchingUp(self.ledger).catch_up_all([key async for key in self.ledger.store.streams()])
 
 

@@ -17,7 +17,7 @@ ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line);
 
 @pytest.fixture
 def client() -> Iterator[ClientProcess]:
-    """A client that says what it hears."""
+    """A client that echoes its input."""
     found = ClientProcess([sys.executable, "-c", ECHO])
     yield found
     found.close_stdin()

@@ -1,4 +1,4 @@
-"""The start of each bridge, and a gateway that is not there: said at once, once, and with what to do."""
+"""The start of each bridge, and a missing gateway: reported at once, once, and with the remedy."""
 
 from __future__ import annotations
 

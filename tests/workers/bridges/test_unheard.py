@@ -1,4 +1,4 @@
-"""Words that an agent's protocol cannot carry: said to whoever writes them."""
+"""Messages that an agent's protocol cannot carry: their writer gets a note."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`streams` and `doctor`: what lies there, and whether it is well."""
+"""`streams` and `doctor`: the contents of the server, and its problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rebuild` brings all views back from nothing; `rebuild --verify` says what differs and touches nothing."""
+"""`rebuild` restores all views from the log; `rebuild --verify` reports differences and changes nothing."""
 
 from __future__ import annotations
 

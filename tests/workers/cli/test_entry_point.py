@@ -1,4 +1,4 @@
-"""The entry point, started where a project has packages of the same names as ours on its path."""
+"""The entry point in a project whose path has packages of the same names as ours."""
 
 from __future__ import annotations
 

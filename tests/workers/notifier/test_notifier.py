@@ -1,4 +1,4 @@
-"""The notifier at work: real messages to a real server, recorded, corrected, shared and never in anybody's way."""
+"""The notifier: real messages to a real server, recorded, corrected, shared and never blocking."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ LARGE_BYTES = 3_000_000
 
 @pytest.fixture
 async def echo() -> AsyncIterator[str]:
-    """A server that says back what it hears, and ends when its client has ended."""
+    """A server that echoes its input, and ends when its client has ended."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while piece := await reader.read(1000):
