@@ -54,7 +54,7 @@ class Line:
         return False
 
     async def is_closed(self) -> bool:
-        """Wait until the other side has closed the connection without further data."""
+        """Wait for the other side's end; return whether it closed the connection without further data."""
         async with asyncio.timeout(TIMEOUT_S):
             try:
                 return await self._reader.read() == b""

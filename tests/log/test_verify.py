@@ -218,7 +218,7 @@ class TestDeletions:
 
 class TestInsertionsAndSwaps:
     def forged(self, follows: Entry, version: int, ms: int) -> Entry:
-        """Write the stream as an attacker does who knows how the chain is made."""
+        """Return an entry as an attacker writes it who knows how the chain is made."""
         envelope = codec.decode(at(5).payload)
         assert isinstance(envelope, codec.Envelope)
         payload = codec.encode(envelope.event, event_id="evt_x", prev=after(follows), actor=envelope.actor)
