@@ -30,7 +30,7 @@ COLUMNS = (
 async def pending(ledger: Ledger, output: CommandOutput, *, session: str | None) -> int:
     """List what waits for a person, nearest deadline first.
 
-    What would run is told whole, up to 2000 characters; `show` has all of it, and --json the `description` of the
+    Calls are printed in full, up to 2000 characters; `show` has all of it, and --json the `description` of the
     gateway's rows. A character that is not what it seems is written as its escape.
 
     Sessions that are damaged are named on stderr (exit code 11), beside the requests of all others.

@@ -71,7 +71,7 @@ async def reply(
     """Answer requests: REPLY is once, session, always or reject.
 
     Also ALLOW_ONCE, ALLOW_SESSION and DENY, or {"ok", "remember", "reason"} as JSON. The first valid reply wins; the
-    same one again succeeds and changes nothing, another gets exit code 10 and is told who won. Several requests get
+    same one again succeeds and changes nothing, another gets exit code 10 and the name of the winner. Several requests get
     the same reply, one result each; the exit code is the worst of theirs. A yes to what the rules deny by now ends the
     request as denied, with exit code 3; what it grants stands. A reply from here counts as an administrator's: it
     needs no input lock, and the log marks that.

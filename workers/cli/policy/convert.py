@@ -27,7 +27,7 @@ from workers.cli.policy.options import Choices, policy_command
 def convert(*, choices: Choices, as_json: bool, source: str, target: str) -> None:
     """Write rules in another dialect, by what they mean; the configuration goes to stdout.
 
-    A rule that is judged differently in the other dialect is told on stderr: an allow that it cannot say is left out, a
+    A rule with another meaning in the other dialect is named on stderr: an allow that it cannot express is left out, a
     deny grows. With --json that is a member of the one object printed: {"config", "changes"}.
     """
     output = CommandOutput(as_json=as_json)
