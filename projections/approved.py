@@ -15,12 +15,14 @@ from ledger.core.grants import Recorded, StandingGrant
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import State, field_of, row
+from projections.projection import StreamState, field_of, row
 
 APPROVED: Final = "approved"
 
 
-def project_approved(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+def project_approved(
+    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
+) -> Iterator[ViewWrite]:
     event = recorded.event
     if isinstance(before, AccessState) or isinstance(after, AccessState) or before.grants is after.grants:
         return

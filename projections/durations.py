@@ -15,7 +15,7 @@ from ledger.core.grants import Recorded
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.outcomes import decision_of, settled_change
-from projections.projection import State, counted, field_of
+from projections.projection import StreamState, counted, field_of
 
 DURATIONS: Final = "durations"
 LATENESS: Final = "lateness"
@@ -33,7 +33,9 @@ LATENESS_BUCKETS_MS: Final = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 6
 INFINITE: Final = "inf"
 
 
-def project_durations(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+def project_durations(
+    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
+) -> Iterator[ViewWrite]:
     was, now = settled_change(before, recorded, after)
     if was is not None:
         # An allow that was reversed before it was returned to anybody is not counted.

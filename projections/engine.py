@@ -15,7 +15,7 @@ from ledger.core.grants import Recorded
 from ledger.log.reading import check_info
 from ledger.stores.port import START, Entry, Foreign, Position, Store, StreamKey
 from projections.folding import FoldCache, Folded, nothing
-from projections.projection import State
+from projections.projection import StreamState
 from projections.snapshots import SNAPSHOT_EVERY_EVENTS, load_snapshot, snapshot_of
 from projections.views import FIXED, HEADS, Changes, changes_of
 
@@ -49,9 +49,9 @@ class LostHistoryError(DamageError):
 class Seen(NamedTuple):
     """An event to project, with the fold before and after it."""
 
-    before: State
+    before: StreamState
     recorded: Recorded
-    after: State
+    after: StreamState
 
 
 BeforeStep = Callable[[StreamKey, Sequence[Seen]], Awaitable[None]]

@@ -12,7 +12,7 @@ from ledger.project.state import ProjectState, evolve_project
 from ledger.session import evolve
 from ledger.session.state import SessionState
 from ledger.stores.port import START, Entry, Position, StreamKey
-from projections.projection import State
+from projections.projection import StreamState
 
 FOLDS_KEPT_COUNT = 1024
 FOLDS_KEPT_EVENTS = 200_000
@@ -22,7 +22,7 @@ FOLDS_KEPT_EVENTS = 200_000
 class Folded(NamedTuple):
     """The state as of an entry, and that entry's bytes, to which the next entry is chained."""
 
-    state: State
+    state: StreamState
     position: Position = START
     payload: bytes = b""
 
@@ -47,7 +47,7 @@ def nothing(key: StreamKey) -> Folded:
             return Folded(AccessState(access_id=key.id))
 
 
-def _evolve(state: State, recorded: Recorded) -> State:
+def _evolve(state: StreamState, recorded: Recorded) -> StreamState:
     if isinstance(state, SessionState):
         return evolve(state, recorded)
     if isinstance(state, ProjectState):

@@ -9,13 +9,15 @@ from ledger.core.durations import DAY_MS
 from ledger.core.events import Notification
 from ledger.core.grants import Recorded
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import State, counted, field_of, listed
+from projections.projection import StreamState, counted, field_of, listed
 
 NOTIFICATIONS: Final = "notifications"
 TOLD: Final = "told"
 
 
-def project_notifications(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+def project_notifications(
+    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
+) -> Iterator[ViewWrite]:
     event = recorded.event
     if not isinstance(event, Notification):
         return

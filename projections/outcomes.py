@@ -6,11 +6,11 @@ from typing import Final, Literal
 
 from ledger.core.grants import Recorded
 from ledger.session.state import SessionState, Settled
-from projections.projection import State
+from projections.projection import StreamState
 
-Decision = Literal["auto_allow", "auto_deny", "user_allow", "user_deny", "timeout", "cancelled"]
+DecisionLabel = Literal["auto_allow", "auto_deny", "user_allow", "user_deny", "timeout", "cancelled"]
 
-DECISIONS: Final[tuple[Decision, ...]] = (
+DECISIONS: Final[tuple[DecisionLabel, ...]] = (
     "auto_allow",
     "auto_deny",
     "user_allow",
@@ -21,7 +21,7 @@ DECISIONS: Final[tuple[Decision, ...]] = (
 """The values of the label `decision` of CONTRACT's metric."""
 
 
-def decision_of(settled: Settled) -> Decision:
+def decision_of(settled: Settled) -> DecisionLabel:
     """Return the decision label: by rules (auto), by a person (user, cascades included), or by timeout."""
     match settled.outcome:
         case "allowed":
@@ -36,7 +36,9 @@ def decision_of(settled: Settled) -> Decision:
             return "cancelled"
 
 
-def settled_change(before: State, recorded: Recorded, after: State) -> tuple[Settled | None, Settled | None]:
+def settled_change(
+    before: StreamState, recorded: Recorded, after: StreamState
+) -> tuple[Settled | None, Settled | None]:
     """Return how the request of an event was settled before and after it; None twice if that is unchanged."""
     request_id = getattr(recorded.event, "request_id", None)
     if not isinstance(before, SessionState) or not isinstance(after, SessionState) or not isinstance(request_id, str):

@@ -10,12 +10,12 @@ from ledger.core.events import ClientConnected
 from ledger.core.grants import Recorded
 from ledger.session.state import Request, SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import State, field_of, row
+from projections.projection import StreamState, field_of, row
 
 PENDING: Final = "pending"
 
 
-def project_pending(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+def project_pending(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterator[ViewWrite]:
     if not isinstance(before, SessionState) or not isinstance(after, SessionState) or before.pending is after.pending:
         return
     for request_id in _touched(recorded, after):

@@ -11,12 +11,12 @@ from typing import Final
 from ledger.core.events import Replied
 from ledger.core.grants import Recorded
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import State, field_of, listed
+from projections.projection import StreamState, field_of, listed
 
 PEOPLE: Final = "people"
 
 
-def project_people(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+def project_people(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterator[ViewWrite]:
     event = recorded.event
     if key.kind == "session" and isinstance(event, Replied) and event.cause is None and event.told is None:
         yield listed(PEOPLE, field_of(recorded.actor.name, key.id))

@@ -17,7 +17,7 @@ from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 
-State: TypeAlias = SessionState | ProjectState | AccessState
+StreamState: TypeAlias = SessionState | ProjectState | AccessState
 
 SEPARATOR = "\n"
 """The separator of the parts of a field's name; no id contains white space."""
@@ -26,7 +26,9 @@ SEPARATOR = "\n"
 class Projection(Protocol):
     """The changes of one view, event by event."""
 
-    def __call__(self, key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterable[ViewWrite]:
+    def __call__(
+        self, key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
+    ) -> Iterable[ViewWrite]:
         """Return the changes of an event, given the fold before and after it."""
         ...
 

@@ -8,11 +8,13 @@ from typing import Final
 from ledger.core.events import Asked
 from ledger.core.grants import Recorded
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import State, field_of, listed
+from projections.projection import StreamState, field_of, listed
 
 REQUESTS: Final = "requests"
 
 
-def project_requests(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+def project_requests(
+    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
+) -> Iterator[ViewWrite]:
     if key.kind == "session" and isinstance(recorded.event, Asked):
         yield listed(REQUESTS, field_of(recorded.event.request_id, key.id))

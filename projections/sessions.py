@@ -10,14 +10,16 @@ from ledger.core.times import format_time
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.outcomes import settled_change
-from projections.projection import State, counted, field_of, row
+from projections.projection import StreamState, counted, field_of, row
 
 SESSIONS: Final = "sessions"
 RECENT: Final = "recent"
 OUTCOMES: Final = "outcomes"
 
 
-def project_sessions(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+def project_sessions(
+    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
+) -> Iterator[ViewWrite]:
     if not isinstance(after, SessionState):
         return
     yield row(SESSIONS, key.id, _summary(after))

@@ -22,7 +22,7 @@ from ledger.project.state import ProjectState
 from ledger.session.state import Client, LockRequest, Request, SessionState, Settled
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.folding import Folded
-from projections.projection import State
+from projections.projection import StreamState
 from projections.views import SNAPSHOTS
 
 SNAPSHOT_EVERY_EVENTS: Final = 1000
@@ -61,7 +61,7 @@ _VALUES: Final[dict[str, Any]] = {
 }
 
 
-def _shape_of(state: type[State]) -> type[msgspec.Struct]:
+def _shape_of(state: type[StreamState]) -> type[msgspec.Struct]:
     """Return a Struct with the same members, where dictionaries replace the maps that msgspec cannot encode."""
     types = {**_MAPS, **_VALUES}
     return msgspec.defstruct(f"_{state.__name__}", [(name, types.get(name, Any)) for name in state.__struct_fields__])
@@ -127,13 +127,13 @@ def _digest(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def _encode(state: State) -> bytes:
+def _encode(state: StreamState) -> bytes:
     members = {name: getattr(state, name) for name in state.__struct_fields__}
     plain = {name: dict(value.items()) if name in _MAPS else value for name, value in members.items()}
     return msgspec.msgpack.encode(plain)
 
 
-def _decode(key: StreamKey, data: bytes) -> State:
+def _decode(key: StreamKey, data: bytes) -> StreamState:
     shape = msgspec.msgpack.decode(data, type=_SHAPES[key.kind])
     members = {name: getattr(shape, name) for name in shape.__struct_fields__}
     whole: dict[str, Any] = {name: HashTrieMap(value) if name in _MAPS else value for name, value in members.items()}

@@ -11,7 +11,7 @@ from ledger.core.grants import Recorded
 from ledger.core.times import format_time
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import State, row
+from projections.projection import StreamState, row
 from projections.sentences import sentence_of
 
 _PREFIX: Final = "timeline:"
@@ -27,7 +27,9 @@ def timeline_session(view: str) -> str | None:
     return view.removeprefix(_PREFIX) if view.startswith(_PREFIX) else None
 
 
-def project_timeline(key: StreamKey, before: State, recorded: Recorded, after: State) -> Iterator[ViewWrite]:
+def project_timeline(
+    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
+) -> Iterator[ViewWrite]:
     if isinstance(before, SessionState):
         yield row(timeline_view(key.id), str(recorded.version), _line(recorded, before))
 

@@ -14,7 +14,7 @@ from projections.grants import GRANTS, project_grants
 from projections.notifications import NOTIFICATIONS, TOLD, project_notifications
 from projections.pending import PENDING, project_pending
 from projections.people import PEOPLE, project_people
-from projections.projection import Projection, State
+from projections.projection import Projection, StreamState
 from projections.requests import REQUESTS, project_requests
 from projections.sessions import OUTCOMES, RECENT, SESSIONS, project_sessions
 from projections.timeline import project_timeline
@@ -45,7 +45,7 @@ FIXED: Final = (
 """Every view except the timelines, which are named after sessions."""
 
 
-def changes_of(key: StreamKey, before: State, recorded: Recorded, after: State) -> list[ViewWrite]:
+def changes_of(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> list[ViewWrite]:
     """Return the changes of one event in all views."""
     return [write for project in PROJECTIONS for write in project(key, before, recorded, after)]
 

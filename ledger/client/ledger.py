@@ -20,6 +20,7 @@ from ledger.client.session_options import policy_source_of, settings_of
 from ledger.client.tokens import Tokens
 from ledger.core.durations import check_duration_ms
 from ledger.core.errors import (
+    AgentAction,
     AlreadyAnsweredError,
     DamageError,
     InputError,
@@ -30,7 +31,6 @@ from ledger.core.errors import (
 )
 from ledger.core.events import (
     Actor,
-    AgentAction,
     Answering,
     CascadeAlways,
     CascadeReject,

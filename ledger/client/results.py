@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from ledger.core.errors import (
+    AgentAction,
     CancelledError,
     CorrectedError,
     DeniedError,
@@ -16,7 +17,7 @@ from ledger.core.errors import (
     RejectedError,
     UnknownRequestError,
 )
-from ledger.core.events import TOLD, Actor, AgentAction, Outcome
+from ledger.core.events import TOLD, Actor, Outcome
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import Evaluation, Offer, PolicySource, ReplyKind
 from ledger.core.times import format_time

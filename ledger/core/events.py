@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from ledger.core.errors import AgentAction
 from ledger.core.limits import DURATION_MS_MAX
 from ledger.core.policy import Demand, Evaluation, Offer, PolicySource, ReplyKind, Verdict
 from ledger.core.proofs import Proof
@@ -31,7 +32,6 @@ CancelCause = Literal["asker_gave_up", "asker_died", "withdrawn", "session_close
 CascadeReject = Literal["session", "siblings", "none"]
 CascadeAlways = Literal["session", "project"]
 Answering = Literal["anyone", "lock-holder"]
-AgentAction = Literal["stop", "continue"]
 WhenAbandoned = Literal["move", "expire"]
 LateDenies = Literal["obey", "ignore"]
 

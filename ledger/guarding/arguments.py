@@ -17,7 +17,7 @@ _RECEIVERS: Final = ("self", "cls")
 
 
 class Arguments:
-    """The parameters of one function. `names` maps them to members of the input; `leave_out` lists those that are no input.
+    """The parameters of one function. `names` maps them to members of the input; `leave_out` lists those left out.
 
     The receiver of a method is left out automatically. The members of a `**` parameter are members of the input. Raises
     InputError for a name that is no parameter.

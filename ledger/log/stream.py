@@ -48,7 +48,7 @@ ROUNDS_MAX = 64
 """Retries of one batch (conflicts, windows) before it fails; each round has seen more than the one before."""
 
 Observer = Callable[[Recorded | None], None]
-Work: TypeAlias = "Coroutine[Any, Any, list[Job[S]]]"
+JobRun: TypeAlias = "Coroutine[Any, Any, list[Job[S]]]"
 """A coroutine that completes jobs, and returns those that did not fit."""
 
 
@@ -231,7 +231,7 @@ class Stream(Generic[S]):
         if not self._draining:
             self._drainer = asyncio.create_task(self._drain(), name=f"drain {self.key.name}")
 
-    async def _drain(self, jobs: list[Job[S]] | None = None, begun: Work[S] | None = None) -> None:
+    async def _drain(self, jobs: list[Job[S]] | None = None, begun: JobRun[S] | None = None) -> None:
         """Process the queue, after these jobs, which `begun` completes."""
         if jobs and begun is not None:
             await self._bring_to_end(jobs, begun)
@@ -240,7 +240,7 @@ class Stream(Generic[S]):
             if jobs:
                 await self._bring_to_end(jobs, self._handle(jobs))
 
-    async def _bring_to_end(self, jobs: list[Job[S]], work: Work[S]) -> None:
+    async def _bring_to_end(self, jobs: list[Job[S]], work: JobRun[S]) -> None:
         try:
             left = await work
         except Foreign as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ledger.core.durations import spell_duration
-from ledger.core.events import AgentAction, Settings
+from ledger.core.errors import AgentAction
+from ledger.core.events import Settings
 from ledger.core.policy import PolicySource, Verdict
 from ledger.session.state import Settled
 

@@ -17,7 +17,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import InvalidResponse, RedisError, ResponseError
 
 
-class Answers(asyncio.Protocol):
+class ReplyReader(asyncio.Protocol):
     """A protocol that parses replies and delivers each; `lost` is called once, with the reason, at the end."""
 
     def __init__(self, take: Callable[[Any], None], lost: Callable[[BaseException], None]) -> None:

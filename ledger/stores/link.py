@@ -21,7 +21,7 @@ import hiredis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 
-from ledger.stores.answers import Answers, writer_of
+from ledger.stores.answers import ReplyReader, writer_of
 
 Argument = bytes | str | int | float
 CommandLine = tuple[Any, ...]
@@ -197,7 +197,7 @@ class Link:
         def lost(error: BaseException) -> None:
             self._break_soon(connection, error)
 
-        writer.transport.set_protocol(Answers(take, lost))
+        writer.transport.set_protocol(ReplyReader(take, lost))
 
     async def _write(self, connection: AbstractConnection) -> None:
         try:

@@ -20,7 +20,7 @@ from ledger.stores.link import CommandLine, Link, LinkError
 SENTINEL_ANSWER_SECONDS = 1.0
 """The timeout of a sentinel, after which the next one is asked."""
 
-Address = tuple[str, int]
+SentinelAddress = tuple[str, int]
 
 
 class PrimaryConnection(SentinelManagedConnection):
@@ -56,7 +56,7 @@ class PrimaryLink(Link):
 
 
 def primary_of(
-    sentinels: Sequence[Address],
+    sentinels: Sequence[SentinelAddress],
     service: str,
     options: Mapping[str, Any],
     sentinel_options: Mapping[str, Any],

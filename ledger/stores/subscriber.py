@@ -15,7 +15,7 @@ from typing import Any
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError, ResponseError
 
-from ledger.stores.answers import Answers, writer_of
+from ledger.stores.answers import ReplyReader, writer_of
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class Subscriber:
             except ResponseError as refusal:
                 end(refusal)
 
-        writer.transport.set_protocol(Answers(take, end))
+        writer.transport.set_protocol(ReplyReader(take, end))
         return lost
 
     async def _hear(self, connection: AbstractConnection, lost: asyncio.Future[None] | None) -> None:

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from ledger.core.errors import InputError
+from ledger.core.errors import AgentAction, InputError
 from ledger.core.events import (
-    AgentAction,
     Answering,
     CascadeAlways,
     CascadeReject,

@@ -54,7 +54,7 @@ def check_registration(response: Any, challenge: bytes, *, rp_id: str, origin: s
 
 
 def check_proof(proof: Proof) -> int:
-    """Return the authenticator's counter. Checks the signature of the proof's key over its claims, with user verification.
+    """Check the signature of a proof's key over its claims, with the user verified; return the authenticator's counter.
 
     The caller must check whose key it is. Raises PasskeyRefusedError, MissingExtraError.
     """

@@ -26,7 +26,7 @@ from ledger.session.would_run.names import (
     QUESTION_TOOLS,
     SEARCH_TOOLS,
     SHELL_TOOLS,
-    Kind,
+    CallKind,
 )
 
 LINE_CHARS: Final = 200
@@ -45,7 +45,7 @@ class WouldRun(msgspec.Struct, frozen=True):
     name. `judged_as` are the judged patterns that the texts do not contain. Displays show all three.
     """
 
-    kind: Kind
+    kind: CallKind
     texts: tuple[str, ...]
     judged_as: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
@@ -251,7 +251,7 @@ def _member(*names: str) -> Callable[[Input, Input], _Told | None]:
     return tell
 
 
-_TELLERS: Final[tuple[tuple[Kind, frozenset[str], Callable[[Input, Input], _Told | None]], ...]] = (
+_TELLERS: Final[tuple[tuple[CallKind, frozenset[str], Callable[[Input, Input], _Told | None]], ...]] = (
     ("question", QUESTION_TOOLS, _questions),
     ("plan", PLAN_TOOLS, _plan),
     ("command", SHELL_TOOLS, _commands),

@@ -12,7 +12,7 @@ import msgspec
 
 from ledger.policy.shell.facts import Danger
 from ledger.session.would_run.marks import Mark, OddCharacter
-from ledger.session.would_run.names import Kind, Origin, SectionKind
+from ledger.session.would_run.names import CallKind, Origin, SectionKind
 
 LONG_LINES: Final = 14
 """A section of more lines may be folded."""
@@ -57,7 +57,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     `odd` are the distinct marked characters of all texts; `odd_left` counts those beyond the limit.
     """
 
-    kind: Kind
+    kind: CallKind
     dangers: tuple[Danger, ...]
     odd: tuple[OddCharacter, ...]
     odd_left: int

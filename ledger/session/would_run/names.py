@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-Kind = Literal["command", "file", "search", "address", "query", "question", "plan", "tool", "patterns"]
+CallKind = Literal["command", "file", "search", "address", "query", "question", "plan", "tool", "patterns"]
 
 Origin = Literal["input", "metadata", "patterns", "always", "request"]
 """The member of the request that a section is from; labels of `input` and `metadata` are the agent's own words."""
