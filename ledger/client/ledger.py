@@ -313,10 +313,7 @@ class Ledger:
     def compiled(
         self, source: PolicySource, policy_digest: str, *, cwd: str | None = None, home: str | None = None
     ) -> Policy:
-        """Return the compiled policy for a folder and a home, with this machine's files as its facts.
-
-        It is cached while it is in use.
-        """
+        """Return the compiled policy for a folder and a home, with this machine's files as its facts. It is cached."""
         key = (policy_digest, cwd, home)
         policy = self._policies.get(key)
         if policy is None:
