@@ -517,10 +517,7 @@ class Ledger:
     async def connect_inbox(
         self, client_id: str, *, actor: Actor | str, reach: InboxReach = EVERYWHERE
     ) -> list[Pending]:
-        """Connect a person's inbox, which is present in every session within its reach, later ones included.
-
-        Return the pending requests of those sessions, for replay.
-        """
+        """Connect a person's inbox to all sessions within its reach; return their pending requests for replay."""
         who = self.actor(actor, "person")
         presence = Presence(check_id(client_id, "client id"), check_name(who.name, "client name"))
         await renew_inbox(self.store, Inbox(presence, reach))
