@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.agents("claude", "opencode", "gemini", "codex"), pytes
 
 LONG_MS = 60_000
 REPLIES = {name: reply for name, (reply, _) in ANSWERS.items()}
+BUTTONS = {"once": "Allow once", "session": "Allow in this session", "always": "Always allow in "}
 NARROWED = ("codex",)
 """Clients that suggest to remember every edit. The page offers less: allow once, and a grant for the file."""
 
@@ -123,11 +124,11 @@ async def _answered(person: Visitor, name: str, session: str) -> None:
     if reply == "reject":
         await card.get_by_role("button", name="Reject…", exact=True).press("Enter")
         await card.get_by_role("textbox").fill(message or "")
-        await card.get_by_role("button", name="Reject with feedback", exact=True).press("Enter")
-        await expect(card).to_contain_text("Rejected with feedback by you", timeout=LONG_MS)
+        await card.get_by_role("button", name="Reject with instructions", exact=True).press("Enter")
+        await expect(card).to_contain_text("Rejected with instructions by you", timeout=LONG_MS)
         return
-    await card.get_by_role("button", name=reply.capitalize(), exact=True).press("Enter")
+    await card.get_by_role("button", name=BUTTONS[reply]).press("Enter")
     is_narrowed = name in NARROWED
     await expect(card).to_contain_text(f"Allowed by you ({'once' if is_narrowed else reply})", timeout=LONG_MS)
     if is_narrowed:
-        await expect(card).to_contain_text("Remembered as chosen.", timeout=LONG_MS)
+        await expect(card).to_contain_text("Grant created.", timeout=LONG_MS)

@@ -162,7 +162,7 @@ async def test_hiding_anything_at_all_from_the_page(anybody: Caller, agent: Call
         ({"answer_by": "passkey", "replies": ["reject"]}, "ann", {"once"}, "Reject it in the inbox: a passkey"),
         ({"answer_by": "passkey", "replies": ["always"]}, "ann", {"once", "reject"}, "the answer `session` or `always` "),
         ({"not_by": "asker"}, "ann", {"once", "reject"}, "the answer must come from somebody else than `bob`"),
-        ({"not_by": "asker"}, "bob", set(), "You are bob: a rule wants the answer of somebody else."),
+        ({"not_by": "asker"}, "bob", set(), "You are bob: a rule requires the answer of somebody else."),
     ],
 )  # fmt: skip
 async def test_having_a_link_pressed_that_can_only_be_refused(

@@ -11,7 +11,7 @@ from playwright.async_api import Locator, expect
 from tests.attacks.seen import missing, texts_on
 from tests.attacks.strange_inputs import some_input
 from tests.gateway.inbox.stopped import STEADY_MS, comes, passes, visit_stopped
-from tests.gateway.inbox.visitors import Inbox, Visitor
+from tests.gateway.inbox.visitors import LABELS, Inbox, Visitor
 from tests.gateway.strange import STRANGE
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -93,7 +93,7 @@ async def test_asking_for_a_folder_without_the_command_that_wants_it(inbox: Inbo
     card = ann.page.locator("article.card")
     await expect(card).to_contain_text("/etc/*")
     await expect(card).to_contain_text("cat /etc/shadow")
-    await expect(card.get_by_role("button", name="Once")).to_be_disabled()
+    await expect(card.get_by_role("button", name="Allow once")).to_be_disabled()
     await card.get_by_role("button", name="Show all of it").click()
     await expect(card).to_contain_text(EVIL)
 
@@ -117,7 +117,7 @@ async def test_having_the_middle_of_a_long_command_allowed_unread(inbox: Inbox) 
     for key in ("o", "s", "a"):
         await ann.page.keyboard.press(key)
         await passes(ann, 2 * STEADY_MS)
-    for name in ("Once", "Session", "Always"):
+    for name in LABELS.values():
         await expect(card.get_by_role("button", name=name, exact=True)).to_be_disabled()
         await card.get_by_role("button", name=name, exact=True).click(force=True)
     assert ann.sent == []
@@ -127,10 +127,10 @@ async def test_having_the_middle_of_a_long_command_allowed_unread(inbox: Inbox) 
     await ann.page.evaluate(SCROLL, 1_000_000)
     await passes(ann, 2 * STEADY_MS)
     await ann.page.keyboard.press("o")
-    await expect(card.get_by_role("button", name="Once")).to_be_disabled()
+    await expect(card.get_by_role("button", name="Allow once")).to_be_disabled()
     assert ann.sent == []
     await read_through(ann)
-    await expect(card.get_by_role("button", name="Once")).to_be_enabled()
+    await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
     await ann.page.keyboard.press("o")
     await expect(card).to_contain_text("Allowed by you (once)")
 
@@ -163,10 +163,10 @@ async def test_having_the_tail_of_a_change_allowed_unread(inbox: Inbox) -> None:
     }
     _, card = await card_of(inbox, "Edit", given, viewport={"width": 1200, "height": 12_000})
     await expect(card).to_contain_text("Show all of it")
-    await expect(card.get_by_role("button", name="Once")).to_be_disabled()
+    await expect(card.get_by_role("button", name="Allow once")).to_be_disabled()
     await card.get_by_role("button", name="Show all of it").click()
     await expect(card).to_contain_text(EVIL)
-    await expect(card.get_by_role("button", name="Once")).to_be_enabled()
+    await expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
 
 
 async def test_having_an_edited_call_sent_before_its_fold_was_opened(inbox: Inbox) -> None:
@@ -186,7 +186,7 @@ async def test_keeping_a_person_from_rejecting_what_they_did_not_unfold(inbox: I
     ann = await inbox.visit("ann")
     card = ann.card("echo begin")
     await card.get_by_role("button", name="Reject…").click()
-    await card.get_by_role("button", name="Reject", exact=True).click()
+    await card.get_by_role("button", name="Reject and stop", exact=True).click()
     await expect(card).to_contain_text("Rejected by you")
 
 
@@ -248,8 +248,8 @@ async def test_wearing_people_out_with_answers_that_count_for_nothing(inbox: Inb
     for visitor, is_asker in ((ann, True), (bob, False)):
         line = visitor.card("npm publish").locator(".needs")
         await expect(line).to_contain_text("The answer must come from somebody else than ann")
-        await expect(line.get_by_text("you cannot answer so")).to_have_count(int(is_asker))
-    await expect(ann.card("make").get_by_role("button", name="Once")).to_be_visible()
+        await expect(line.get_by_text("you cannot give this answer")).to_have_count(int(is_asker))
+    await expect(ann.card("make").get_by_role("button", name="Allow once")).to_be_visible()
     await expect(ann.card("make").locator(".needs")).to_have_count(0)
 
 

@@ -114,7 +114,7 @@ async def test_putting_a_new_card_under_the_pointer_of_a_click(inbox: Inbox) -> 
     await inbox.session()
     first = await waiting(inbox, "git fetch")
     ann = await visit_stopped(inbox, "ann", cards=1)
-    place = await middle_of(ann.card("git fetch").get_by_role("button", name="Once"))
+    place = await middle_of(ann.card("git fetch").get_by_role("button", name="Allow once"))
     await first.cancel("git-fetch", cause="withdrawn")
     await comes(ann, ann.page.get_by_text("Nothing is waiting."))
     await first.submit("bash", ["git clone"], request_id="r2", always=["git clone*"])
@@ -129,13 +129,13 @@ async def test_putting_a_new_card_under_the_pointer_of_a_click(inbox: Inbox) -> 
 async def test_pushing_another_card_under_the_pointer_of_a_click(inbox: Inbox) -> None:
     session = await waiting(inbox, "git fetch", "git push evil")
     ann = await visit_stopped(inbox, "ann", cards=2)
-    place = await middle_of(ann.card("git fetch").get_by_role("button", name="Once"))
+    place = await middle_of(ann.card("git fetch").get_by_role("button", name="Allow once"))
     sly = await inbox.session("ses_sly", timeouts=SOON)
     # As high as the first: the earlier content moves down by one card.
     await sly.submit("bash", ["git pulls"], request_id="r1", always=["git pulls*"])
     await comes(ann, ann.card("git pulls"))
     for name in ("git fetch", "git pulls"):
-        await expect(ann.card(name).get_by_role("button", name="Once")).to_be_disabled()
+        await expect(ann.card(name).get_by_role("button", name="Allow once")).to_be_disabled()
     await ann.page.mouse.click(*place)
     await nothing_was_sent(ann, session, sly)
 

@@ -137,7 +137,7 @@ async def still_waits(inbox: Inbox, ann: Visitor) -> None:
     result = await (await inbox.ledger.attach("ses_1")).result("r1")
     assert result.outcome is None
     assert (await inbox.ledger.grants_anywhere()).rows == []
-    await ann.press(SECRET_WORDS, "Once")
+    await ann.press(SECRET_WORDS, "Allow once")
     await expect(ann.card(SECRET_WORDS)).to_contain_text("Allowed by you (once)")
 
 

@@ -71,7 +71,7 @@ async def test_the_person_with_the_device_signs_an_always(inbox: Inbox) -> None:
     ann, _ = await enrolled(inbox)
     session = await waiting(inbox)
     await ann.go()
-    await ann.press("git push origin", "Always")
+    await ann.press("git push origin", "Always allow in shop")
     await expect(ann.card("git push origin")).to_contain_text("Allowed by you")
     result = await session.result("r1")
     assert (result.outcome, result.reply) == ("allowed", "always")
@@ -86,7 +86,7 @@ async def test_the_person_with_the_device_signs_a_rejection(inbox: Inbox) -> Non
     session = await waiting(inbox)
     await ann.go()
     await ann.press("git push origin", "Reject…")
-    await ann.press("git push origin", "Reject")
+    await ann.press("git push origin", "Reject and stop")
     await expect(ann.card("git push origin")).to_contain_text("Rejected")
     result = await session.result("r1")
     assert result.settled is not None
@@ -99,7 +99,7 @@ async def test_pressing_the_button_where_the_device_does_not_know_the_person(inb
     session = await waiting(inbox)
     await device.verifies(False)
     await ann.go()
-    await ann.press("git push origin", "Once")
+    await ann.press("git push origin", "Allow once")
     await expect(ann.card("git push origin")).to_contain_text("your device did not sign")
     assert (await session.result("r1")).outcome is None
 
@@ -108,7 +108,7 @@ async def test_answering_in_a_browser_without_the_passkey(inbox: Inbox) -> None:
     await enrolled(inbox)
     session = await waiting(inbox)
     thief = await inbox.visit("mallory")
-    await thief.press("git push origin", "Once")
+    await thief.press("git push origin", "Allow once")
     await expect(thief.card("git push origin")).to_contain_text("no passkey here")
     assert (await session.result("r1")).outcome is None
 
@@ -133,7 +133,7 @@ async def test_making_an_always_of_a_signed_once_in_the_browser(inbox: Inbox) ->
     session = await waiting(inbox)
     signed = await changed(ann, {"reply": "always"})
     await ann.go()
-    await ann.press("git push origin", "Once")
+    await ann.press("git push origin", "Allow once")
     await expect(ann.card("git push origin")).to_contain_text("look again and sign anew")
     assert len(signed) == 1
     assert (await session.result("r1")).outcome is None
@@ -144,11 +144,11 @@ async def test_using_a_signature_for_another_request_in_the_browser(inbox: Inbox
     session = await waiting(inbox)
     signed = await changed(ann, {})
     await ann.go()
-    await ann.press("git push origin", "Once")
+    await ann.press("git push origin", "Allow once")
     await expect(ann.card("git push origin")).to_contain_text("Allowed by you")
     await waiting(inbox, "r2", "git push --force")
     await changed(ann, {"signed": signed[0]})
-    await ann.press("git push --force", "Once")
+    await ann.press("git push --force", "Allow once")
     await expect(ann.card("git push --force")).to_contain_text("sign anew")
     assert (await session.result("r2")).outcome is None
 

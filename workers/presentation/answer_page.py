@@ -139,9 +139,9 @@ def headline(result: Result, name: str | None) -> str:
         case "expired":
             return "Too late: the request expired"
         case "cancelled":
-            return "No answer is needed any more: the request was cancelled"
+            return "No answer needed: the request was cancelled"
         case "denied" if result.reply is not None:
-            return f"Denied by the rules of now: {'your' if is_own else 'an'} answer came too late"
+            return f"Denied by the current rules: {'your' if is_own else 'an'} answer came too late"
         case "denied":
             return "Denied by rule"
         case "allowed" if result.reply is None:
@@ -155,7 +155,7 @@ def headline(result: Result, name: str | None) -> str:
 def _said(result: Result) -> str:
     settled = result.settled
     message = settled.message if settled is not None else None
-    return "" if not message else f"<p>With these words:</p>{block(message)}"
+    return "" if not message else f"<p>Instructions:</p>{block(message)}"
 
 
 def _folded(shown: Shown, allowing: str, then: str) -> str:
@@ -167,7 +167,7 @@ def _folded(shown: Shown, allowing: str, then: str) -> str:
 def _elsewhere(request: Request, name: str, replies: Collection[ReplyKind]) -> str:
     """Return the reason why an allow or a rejection has no button here, and the place for it."""
     if not any(asks_passkey(request.demands, one) for one in ("once", "reject") if one not in replies):
-        return f'<p class="odd">You are {text(name)}: a rule wants the answer of somebody else.</p>'
+        return f'<p class="odd">You are {text(name)}: a rule requires the answer of somebody else.</p>'
     which = "Allow it" if "reject" in replies else "Reject it" if "once" in replies else "Answer it"
     return f'<p class="odd">{which} in the inbox: a passkey must sign that, and a link cannot.</p>{INBOX_LINK}'
 
@@ -176,7 +176,7 @@ def _allowing(state: SessionState, request: Request, replies: Collection[ReplyKi
     lasting = ", ".join(f"<code>{text(one)}</code>" for one in request.always)
     where = f"in project {text(state.project)}" if state.project else "in this session"
     lasting_ones = {
-        "session": _button("session", "Allow for this session", f"also allows {lasting} in this session"),
+        "session": _button("session", "Allow in this session", f"also allows {lasting} in this session"),
         "always": _button("always", "Always allow", f"also allows {lasting} {where} from now on"),
     }
     offers = request.always and not is_plan(request)

@@ -34,7 +34,7 @@ def warning(description: Description) -> str:
     left = len(description.odd) - NAMED_COUNT + description.odd_left
     more = f" and {left} more" if left > 0 else ""
     return (
-        '<p class="odd"><b>Look closely.</b> It holds characters that cannot be seen or look like others: '
+        '<p class="odd"><b>Look closely.</b> It contains characters that are invisible or look like others: '
         f"{escape(named)}{more}.</p>"
     )
 

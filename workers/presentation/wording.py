@@ -74,7 +74,7 @@ def _headline(result: Result) -> str:
     how = f" ({result.reply})" if result.reply else ""
     who = answerer(result.by.name, result.told)
     if result.outcome == "denied" and result.reply is not None:
-        return f"denied by the rules of now, although {who} answered {result.reply}"
+        return f"denied by the current rules, although {who} answered {result.reply}"
     if result.outcome == "denied" or (result.outcome == "allowed" and result.reply is None):
         return f"{result.outcome} by {_decided_by(result)}"
     if result.outcome == "expired":

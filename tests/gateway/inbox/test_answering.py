@@ -20,7 +20,7 @@ async def test_an_answer_on_one_page_is_told_on_every_other(inbox: Inbox) -> Non
     asking = asyncio.create_task(session.ask("bash", ["git push origin main"], always=["git push *"]))
     ann, bob = await inbox.visit("ann"), await inbox.visit("bob")
     await expect(bob.card("git push origin main")).to_be_visible()
-    await ann.press("git push origin main", "Once")
+    await ann.press("git push origin main", "Allow once")
     await expect(ann.card("git push origin main")).to_contain_text("Allowed by you (once)")
     await expect(bob.card("git push origin main")).to_contain_text("Allowed by ann (once)")
     result = await asking
@@ -41,7 +41,7 @@ async def test_whoever_is_second_is_told_who_was_first(inbox: Inbox) -> None:
     await expect(bob.page.locator("#connection")).to_contain_text("Reconnecting")
     await session.reply("r1", "once", actor=PERSON)
     await bob.press("git push", "Reject…")
-    await bob.press("git push", "Reject")
+    await bob.press("git push", "Reject and stop")
     await expect(bob.card("git push")).to_contain_text("ann answered first. Allowed by ann (once)")
 
 
@@ -51,8 +51,8 @@ async def test_an_answer_after_the_deadline_says_that_it_expired(inbox: Inbox) -
     ann = await inbox.visit("ann", None)
     await ann.page.route("**/clients/*", lambda route: route.abort())
     await ann.go()
-    await expect(ann.card("git push")).to_contain_text("time is up")
-    await ann.press("git push", "Once")
+    await expect(ann.card("git push")).to_contain_text("deadline passed")
+    await ann.press("git push", "Allow once")
     await expect(ann.card("git push")).to_contain_text("Expired: nobody answered in time")
     result = await session.result("r1")
     assert result.outcome != "allowed"
@@ -74,7 +74,7 @@ async def test_an_answer_whose_confirmation_is_lost_counts_once_and_is_confirmed
             await route.continue_()
 
     await ann.page.route("**/reply", cut)
-    await ann.press("git push", "Once")
+    await ann.press("git push", "Allow once")
     # Told by the event stream, or by sending it again: whichever reaches the page first.
     await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
     replies = [event async for event in session.events(follow_on=False) if event.type == "replied"]
@@ -87,9 +87,9 @@ async def test_an_answer_given_without_a_network_arrives_when_there_is_one(inbox
     ann = await inbox.visit("ann")
     await expect(ann.card("git push")).to_be_visible()
     await ann.context.set_offline(True)
-    await ann.press("git push", "Once")
+    await ann.press("git push", "Allow once")
     await expect(ann.card("git push")).to_contain_text("No connection")
-    await expect(ann.page.locator("#connection")).to_contain_text("Reconnecting … what you see is as of")
+    await expect(ann.page.locator("#connection")).to_contain_text("Reconnecting … last updated at")
     assert (await session.result("r1")).outcome is None
     await ann.context.set_offline(False)
     await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
@@ -106,14 +106,14 @@ async def test_a_reload_in_the_middle_of_an_answer_says_that_it_did_not_arrive_a
         held.append(route)  # it stays in flight
 
     await ann.page.route("**/reply", hold)
-    await ann.press("git push", "Once")
+    await ann.press("git push", "Allow once")
     await expect(ann.card("git push")).to_contain_text("Sending: allow once")
     await ann.page.reload()
     await expect(ann.card("git push")).to_contain_text("Your answer “once” had not arrived")
     assert (await session.result("r1")).outcome is None
     await held[0].abort()
     await ann.page.unroute("**/reply")
-    await ann.press("git push", "Once")
+    await ann.press("git push", "Allow once")
     await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
 
 
@@ -130,7 +130,7 @@ async def test_a_reload_after_the_gateway_has_heard_says_that_the_answer_arrived
         arrived.set()  # the gateway has it, and the page is loaded anew before it is told
 
     await ann.page.route("**/reply", forward)
-    await ann.press("git push", "Once")
+    await ann.press("git push", "Allow once")
     await arrived.wait()
     await ann.page.reload()
     await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
@@ -153,8 +153,8 @@ async def test_a_network_cut_in_the_middle_of_an_answer_is_said_until_it_is_know
 
     await ann.page.route("**/reply", cut)
     await ann.press("git push", "Reject…")
-    await ann.press("git push", "Reject")
-    await expect(ann.card("git push")).to_contain_text("it is not known whether “reject” arrived")
+    await ann.press("git push", "Reject and stop")
+    await expect(ann.card("git push")).to_contain_text("“reject” may not have arrived")
     # Another person answers meanwhile: the first answer counts, and both pages show it.
     await session.reply("r1", "once", actor=PERSON)
     await ann.page.unroute("**/reply")
@@ -171,10 +171,10 @@ async def test_feedback_reaches_the_agent_and_the_effect_on_others_is_said_befor
     await expect(ann.page.locator("article.card")).to_have_count(2)
     card = ann.card("git rebase main")
     await ann.press("git rebase main", "Reject…")
-    await expect(card).to_contain_text("Without words the agent stops. It also rejects 1 other waiting request")
+    await expect(card).to_contain_text("Without instructions the agent stops. It also rejects 1 other pending request")
     await card.get_by_role("textbox").fill("merge main instead")
-    await ann.press("git rebase main", "Reject with feedback")
-    await expect(card).to_contain_text("Rejected with feedback by you")
+    await ann.press("git rebase main", "Reject with instructions")
+    await expect(card).to_contain_text("Rejected with instructions by you")
     await expect(ann.card("npm test")).to_contain_text("Rejected by you")
     result = await session.result("r1")
     assert result.outcome == "corrected"
@@ -189,14 +189,14 @@ async def test_always_grants_what_it_says_and_exactly_grants_only_what_was_asked
     ann = await inbox.visit("ann")
     wide, exact = ann.card("git push origin main"), ann.card("npm test")
     await expect(wide.locator(".granting p")).to_contain_text(
-        "remember git push * for bash: in this session, or in all of project shop."
+        "cover git push * for bash: in this session, or in all of project shop."
     )
-    await ann.press("git push origin main", "Always")
+    await ann.press("git push origin main", "Always allow in shop")
     await expect(wide).to_contain_text("Allowed by you (always)")
     await exact.get_by_label("exactly this").check()
-    await expect(exact.locator(".granting p")).to_contain_text("remember npm test for bash")
-    await ann.press("npm test", "Always")
-    await expect(exact).to_contain_text("Remembered as chosen.")
+    await expect(exact.locator(".granting p")).to_contain_text("cover npm test for bash")
+    await ann.press("npm test", "Always allow in shop")
+    await expect(exact).to_contain_text("Grant created.")
     grants = await inbox.ledger.approved_in_project("shop")
     assert sorted(one.grant.pattern for one in grants) == ["git push *", "npm test"]
 
@@ -208,17 +208,17 @@ async def test_a_card_offers_the_narrowest_first_and_marks_what_is_wide(inbox: I
     await session.submit("edit", ["src/a.ts"], always=["*"], request_id="r3")
     ann = await inbox.visit("ann")
     wide, deleting, edit = ann.card("npm install left-pad"), ann.card("rm -rf build"), ann.card("src/a.ts")
-    await expect(wide.locator(".granting p")).to_contain_text("remember npm install left-pad for bash")
+    await expect(wide.locator(".granting p")).to_contain_text("cover npm install left-pad for bash")
     await expect(wide.locator(".warning.wide")).to_have_count(0)
     await wide.get_by_label("this kind").check()
-    await expect(wide.locator(".granting.wide")).to_contain_text("remember npm install * for bash")
-    await expect(wide.locator(".warning.wide")).to_contain_text("it will let through much more than this call")
-    await expect(deleting.locator(".granting p")).to_contain_text("remember rm -rf build for bash")
+    await expect(wide.locator(".granting.wide")).to_contain_text("cover npm install * for bash")
+    await expect(wide.locator(".warning.wide")).to_contain_text("it allows much more than this call")
+    await expect(deleting.locator(".granting p")).to_contain_text("cover rm -rf build for bash")
     await expect(deleting.locator(".reach")).to_have_count(0)
     await edit.get_by_label("more").check()
-    await expect(edit.locator(".granting.wide")).to_contain_text("remember every file edit")
-    await ann.press("rm -rf build", "Always")
-    await expect(deleting).to_contain_text("Remembered as chosen.")
+    await expect(edit.locator(".granting.wide")).to_contain_text("cover every file edit")
+    await ann.press("rm -rf build", "Always allow in shop")
+    await expect(deleting).to_contain_text("Grant created.")
     grants = await inbox.ledger.approved_in_project("shop")
     assert [one.grant.pattern for one in grants] == ["rm -rf build"]
 
@@ -254,7 +254,7 @@ async def test_everything_can_be_answered_by_the_keyboard_alone(inbox: Inbox) ->
     await keyboard.press("r")
     await keyboard.type("not today")
     await keyboard.press("Control+Enter")
-    await expect(ann.card("git fetch")).to_contain_text("Rejected with feedback by you")
+    await expect(ann.card("git fetch")).to_contain_text("Rejected with instructions by you")
     outcomes = [(await session.result(f"r{index}")).outcome for index in range(3)]
     assert outcomes == ["allowed", "allowed", "corrected"]
 
@@ -263,7 +263,7 @@ async def test_an_auditor_looks_on_and_has_no_buttons(inbox: Inbox) -> None:
     session = await inbox.session()
     await session.submit("bash", ["git push"], request_id="r1")
     eve = await inbox.visit("eve", role="auditor")
-    await expect(eve.card("git push")).to_contain_text("You may look on")
+    await expect(eve.card("git push")).to_contain_text("Read-only")
     assert await eve.card("git push").get_by_role("button").count() == 0
 
 

@@ -29,7 +29,7 @@ async def test_a_card_says_since_when_nobody_waits_for_its_answer(inbox: Inbox) 
         await expect(mark).to_contain_text("Asker gone since", timeout=GONE_MS)
         again = asyncio.create_task(client.submit("ses_1", body, wait=55))
         await expect(mark).to_be_hidden(timeout=GONE_MS)
-        await ann.press("git push", "Once")
+        await ann.press("git push", "Allow once")
         assert (await again)["outcome"] == "allowed"
 
 
@@ -39,8 +39,8 @@ async def test_who_rejects_with_words_is_told_where_the_agent_will_not_see_them(
     await session.submit("bash", ["git tag"], metadata={"command": "git tag"})
     ann = await inbox.visit("ann")
     for text, said in (
-        ("git push", "The agent will not see these words"),
-        ("git tag", "The agent reads this and goes on"),
+        ("git push", "The agent will not see these instructions"),
+        ("git tag", "The agent reads this and continues"),
     ):
         await ann.press(text, "Reject…")
         await ann.card(text).locator("textarea").fill("not today")

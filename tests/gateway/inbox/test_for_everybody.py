@@ -64,7 +64,7 @@ async def test_on_a_narrow_phone_nothing_is_cut_off_and_answering_takes_one_tap(
         await settled(ann.page)
         assert await ann.page.evaluate("document.documentElement.scrollWidth") <= 320, place
     await ann.go()
-    once = ann.card("git status").get_by_role("button", name="Once")
+    once = ann.card("git status").get_by_role("button", name="Allow once")
     box = await once.bounding_box()
     assert box
     assert box["height"] >= 44
@@ -147,8 +147,8 @@ async def test_who_wants_it_is_told_by_the_browser_of_what_waits_while_the_page_
     await ann.page.add_init_script(NOTIFICATION)
     await ann.go("/account")
     await session.submit("bash", ["git pull"], request_id="r1")
-    await ann.page.get_by_role("button", name="Tell me here when something waits").click()
-    await expect(ann.page.get_by_role("button", name="Stop telling me here")).to_be_visible()
+    await ann.page.get_by_role("button", name="Enable notifications").click()
+    await expect(ann.page.get_by_role("button", name="Disable notifications")).to_be_visible()
     await expect(ann.page.locator(".count")).to_have_text("2")
     assert await ann.page.evaluate("window.told") == []
     await hide(ann.page, "true")

@@ -19,7 +19,7 @@ async def locked(inbox: Inbox) -> tuple[Session, Visitor, Visitor]:
 
 async def test_whoever_does_not_hold_the_lock_is_told_who_does_and_nothing_is_sent(inbox: Inbox) -> None:
     session, _, bob = await locked(inbox)
-    await bob.press("git push", "Once")
+    await bob.press("git push", "Allow once")
     await expect(bob.card("git push")).to_contain_text(
         "Nothing was sent: in this session only the device that holds its input lock may answer, and ann holds it since"
     )
@@ -28,19 +28,19 @@ async def test_whoever_does_not_hold_the_lock_is_told_who_does_and_nothing_is_se
 
 async def test_the_lock_comes_to_whoever_asked_for_it_when_its_holder_leaves(inbox: Inbox) -> None:
     session, ann, bob = await locked(inbox)
-    await bob.press("git push", "Once")
+    await bob.press("git push", "Allow once")
     await bob.press("git push", "Ask for the lock")
     await expect(bob.card("git push")).to_contain_text("You have asked for the lock")
     await ann.page.goto("about:blank")
     await expect(bob.card("git push")).to_contain_text("You hold the lock now: answer again.")
-    await bob.press("git push", "Once")
+    await bob.press("git push", "Allow once")
     await expect(bob.card("git push")).to_contain_text("Allowed by you (once)")
     assert (await session.result("r1")).by.name == "bob"
 
 
 async def test_the_holder_of_the_lock_answers_as_anywhere_else(inbox: Inbox) -> None:
     session, ann, _ = await locked(inbox)
-    await ann.press("git push", "Once")
+    await ann.press("git push", "Allow once")
     await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
     assert (await session.result("r1")).by.name == "ann"
 
@@ -48,11 +48,11 @@ async def test_the_holder_of_the_lock_answers_as_anywhere_else(inbox: Inbox) -> 
 async def test_the_holder_is_told_who_wants_the_lock_and_can_hand_it_over(inbox: Inbox) -> None:
     session, ann, bob = await locked(inbox)
     await expect(ann.page.locator("#connection")).to_have_text("live")
-    await bob.press("git push", "Once")
+    await bob.press("git push", "Allow once")
     await bob.press("git push", "Ask for the lock")
     await expect(ann.card("git push")).to_contain_text("bob asks for the input lock of this session")
-    await ann.press("git push", "Hand it over")
+    await ann.press("git push", "Hand over the lock")
     await expect(ann.card("git push")).to_contain_text("bob may answer here now.")
     await expect(bob.card("git push")).to_contain_text("You hold the lock now: answer again.")
-    await bob.press("git push", "Once")
+    await bob.press("git push", "Allow once")
     assert (await session.wait("r1")).by.name == "bob"

@@ -121,7 +121,7 @@ async def test_what_waits_in_a_session_can_be_answered_on_its_page_and_the_page_
     session = await inbox.session()
     await session.submit("bash", ["git push"], request_id="r1")
     ann = await inbox.visit("ann", "/sessions/ses_1")
-    await ann.press("git push", "Once")
+    await ann.press("git push", "Allow once")
     await expect(ann.card("git push")).to_contain_text("Allowed by you (once)")
     await expect(ann.page.locator(".event.good")).to_have_count(1)
     await session.submit("bash", ["ls"], request_id="r2")
@@ -175,7 +175,7 @@ async def test_an_administrator_makes_and_revokes_tokens(inbox: Inbox) -> None:
     page = root.page
     await page.get_by_label("Name").fill("ci")
     await page.get_by_label("Role").select_option("agent")
-    await page.get_by_role("button", name="Make a token").click()
+    await page.get_by_role("button", name="Create a token").click()
     text = await page.locator(".status.warn code").inner_text()
     assert (await inbox.ledger.tokens.find(text)).role == "agent"
     await page.locator(".grant", has_text="ci").get_by_role("button").click()

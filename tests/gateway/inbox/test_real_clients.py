@@ -9,21 +9,21 @@ from typing import Final
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.gateway.inbox.visitors import Inbox, Visitor
+from tests.gateway.inbox.visitors import LABELS, Inbox, Visitor
 from tests.support.command_line import ROOT, CommandLine
 from tests.support.servers import RealServer
 
 RECORD: Final = ROOT / "tests" / "data" / "agents" / "together-waiting.jsonl"
 
 CARDS: Final = {
-    "claude-code": ("Write", "assert total([0.1, 0.2]) == 0.3", "Once"),
-    "gemini": ("bash", "rm -r build", "Once"),
-    "codex": ("edit", "return round(sum(prices), 2)", "Session"),
-    "codelia": ("bash", "git commit -q -m", "Always"),
-    "python": ("bash", "python -m compileall -q prices.py", "Once"),
-    "build": ("bash", "git tag v1.4.0", "Always"),
+    "claude-code": ("Write", "assert total([0.1, 0.2]) == 0.3", "once"),
+    "gemini": ("bash", "rm -r build", "once"),
+    "codex": ("edit", "return round(sum(prices), 2)", "session"),
+    "codelia": ("bash", "git commit -q -m", "always"),
+    "python": ("bash", "python -m compileall -q prices.py", "once"),
+    "build": ("bash", "git tag v1.4.0", "always"),
 }
-"""By what the agent calls itself (OpenCode's is `build`): permission, what its card shows, and the button pressed."""
+"""By what the agent calls itself (OpenCode's is `build`): permission, content of its card, and the reply."""
 
 TALL: Final = {"width": 1200, "height": 6000}
 """All cards are on the screen as a whole, so that all can be allowed."""
@@ -51,17 +51,17 @@ async def test_each_client_has_a_card_that_says_who_asks_for_what_and_where(inbo
 
 async def test_each_is_answered_once_on_its_own_card_and_then_nothing_waits(inbox: Inbox) -> None:
     ann = await inbox.visit("ann", viewport=TALL)
-    for agent, (permission, _, button) in CARDS.items():
+    for agent, (permission, _, reply) in CARDS.items():
         card = card_of(ann, agent, permission)
         # By the keyboard: a card that has just moved takes no click, and each answer moves those below.
         await expect(ann.page.locator(".deck[data-quiet]")).to_have_count(1)
         await expect(card).to_have_attribute("data-armed", "")
-        await card.get_by_role("button", name=button, exact=True).press("Enter")
-        await expect(card).to_contain_text(f"Allowed by you ({button.lower()})")
+        await card.get_by_role("button", name=LABELS[reply], exact=True).press("Enter")
+        await expect(card).to_contain_text(f"Allowed by you ({reply})")
     await expect(ann.page.locator(".lines li")).to_have_count(len(CARDS))
     assert await inbox.ledger.pending() == []
     replies = await asyncio.gather(*[_replies(inbox, name) async for name in inbox.ledger.sessions()])
-    assert sorted(reply for one in replies for reply in one) == sorted(row[2].lower() for row in CARDS.values())
+    assert sorted(reply for one in replies for reply in one) == sorted(row[2] for row in CARDS.values())
 
 
 async def _replies(inbox: Inbox, session: str) -> list[str]:

@@ -191,7 +191,7 @@ async def test_whatever_an_agent_sends_its_card_is_shown_and_those_of_others_too
     await ann.go()
     await expect(ann.page.locator("article.card")).to_have_count(2 * len(STRANGE))
     # Whatever it is, it is shown as usual, and can be answered.
-    await expect(ann.page.get_by_text("of a shape that the page does not know")).to_have_count(0)
+    await expect(ann.page.get_by_text("has an unknown format")).to_have_count(0)
     await expect(ann.page.locator("article.card [data-answer=once]")).to_have_count(2 * len(STRANGE))
 
 

@@ -14,6 +14,9 @@ from workers.projector.worker import CatchingUp
 PROOF_ENTRY = "permission-ledger.proof"
 """The name under which `proof.js` keeps a sign-in's second secret in the origin's storage."""
 
+LABELS = {"once": "Allow once", "session": "Allow in this session", "always": "Always allow in shop"}
+"""The buttons of a card in project `shop`, by their reply."""
+
 RULES = [
     {"permission": "bash", "pattern": "ls*", "action": "allow"},
     {"permission": "bash", "pattern": "rm *", "action": "deny"},

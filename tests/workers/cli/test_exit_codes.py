@@ -276,5 +276,5 @@ def test_3_is_also_a_yes_that_a_newer_rule_overrules(ledger: CommandLine, tmp_pa
     stricter.write_text('[{"permission": "bash", "pattern": "git push*", "action": "deny"}]')
     ledger("ask", "ses_1", "bash", "git status", "--rules", stricter, "--no-wait", code=7)
     answered = ledger("reply", "r1", "once", "--as", "ann", code=3)
-    assert answered.out.startswith("denied by the rules of now, although ann answered once\n")
+    assert answered.out.startswith("denied by the current rules, although ann answered once\n")
     assert "because  rule `bash git push* deny`" in answered.out

@@ -79,5 +79,5 @@ async def test_how_several_ended_is_one_message(ledger: Ledger, clock: TestClock
     assert message.title == "2 requests were settled"
     assert sorted(message.body.split("\n\n")) == [
         "Answered: bob rejected it\n> bash\n> command: r1",
-        "No answer is needed any more: the request was cancelled\n> bash\n> command: r2",
+        "No answer needed: the request was cancelled\n> bash\n> command: r2",
     ]

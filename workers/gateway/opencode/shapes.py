@@ -78,7 +78,7 @@ def ambiguous(request_id: str, sessions: list[str]) -> Row:
 
 def denied(request_id: str, why: str) -> Row:
     """Return the error for a denial after the answer. OpenCode has no such case: its rules do not change meanwhile."""
-    message = f"Permission request denied by the rules of now: {request_id}: {why}"
+    message = f"Permission request denied by the current rules: {request_id}: {why}"
     return {"_tag": "PermissionDeniedError", "requestID": request_id, "message": message}
 
 

@@ -1,4 +1,4 @@
-// An answer on its way: sent until the gateway says that it counted, or who was first. Nothing is shown as done before.
+// Sending an answer: repeated until the gateway confirms it or names an earlier answer. Only then is it shown as done.
 
 import { NoConnection, Problem, call, path } from "./api.js";
 import { signAnswer } from "./passkeys.js";
@@ -8,8 +8,8 @@ const RETRY_MS = [1000, 2000, 4000, 8000];
 const UNDELIVERED = "permission-ledger.undelivered";
 
 /**
- * Send an answer. `tell(phase, detail)` hears `sending`, `unsure` (no connection; it goes on), `settled` (the row),
- * `failed` (a Problem). The same answer again counts once, so repeating it after a lost connection is safe.
+ * Send an answer. `tell(phase, detail)` is called with `sending`, `unsure` (no connection; retrying), `settled` (the
+ * row) or `failed` (a Problem). Answers are idempotent, so repeating one after a lost connection is safe.
  */
 export async function send(row, answer, tell) {
   remember(row, answer);
@@ -46,7 +46,7 @@ function reply(row, answer, signed) {
   if (answer.updated_input) body.updated_input = answer.updated_input;
   if (signed) body.signed = signed;
   if (row.answering === "lock-holder") body.client_id = clientId();
-  // keepalive: a page that is closed while it sends must not take the answer with it.
+  // keepalive: the answer is sent even if the page is closed meanwhile.
   return call("POST", path("/v1/sessions/{}/asks/{}/reply", row.session, row.request_id), { body, keepalive: true });
 }
 
@@ -77,14 +77,14 @@ function connectionOr(ms) {
   });
 }
 
-/** Make the chosen patterns a grant. Raises Problem, NoConnection. */
+/** Create a grant of the chosen patterns. Raises Problem, NoConnection. */
 export function grantChosen(row, patterns) {
   const reach = row.always_scope === "project" ? { project: row.project } : { session: row.session };
   const body = { ...reach, permission: row.permission, patterns, reason: `as chosen in request ${row.request_id}` };
   return call("POST", "/v1/grants", { body, key: encodeURIComponent(`exact-${row.request_id}-${row.session}`).slice(0, 250) });
 }
 
-// A reload in the middle of an answer: what was not confirmed is told afterwards, and not sent again unasked.
+// A reload while an answer is in flight: the unconfirmed answer is reported afterwards, and not sent again.
 
 function remember(row, answer) {
   const all = undelivered();
@@ -98,12 +98,12 @@ function forget(row) {
   ifAllowed(() => sessionStorage.setItem(UNDELIVERED, JSON.stringify(all)));
 }
 
-/** Answers of this tab that were not confirmed, by session, line feed, request. */
+/** Return this tab's unconfirmed answers, by session, line feed, request. */
 export function undelivered() {
   return ifAllowed(() => JSON.parse(sessionStorage.getItem(UNDELIVERED) ?? "{}")) ?? {};
 }
 
-/** They were told; from now on nothing is known of them. */
+/** Forget the unconfirmed answers after they were reported. */
 export function forgetUndelivered() {
   ifAllowed(() => sessionStorage.removeItem(UNDELIVERED));
 }

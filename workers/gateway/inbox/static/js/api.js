@@ -1,11 +1,11 @@
-// Talking to the gateway: every failure is a Problem with its code, or says that there is no connection.
+// Requests to the gateway: a failure is a Problem with its code, or NoConnection.
 
 import { learnServerTime } from "./clock.js";
 import { proofHeaders } from "./proof.js";
 
 const TIMEOUT_MS = 15_000;
 
-/** The gateway refused: `status`, `code`, and all members of its problem details as `body`. */
+/** A refusal by the gateway: `status`, `code`, and all members of its problem details as `body`. */
 export class Problem extends Error {
   constructor(status, body) {
     super(body.detail || `the gateway answered ${status}`);
@@ -15,12 +15,12 @@ export class Problem extends Error {
   }
 }
 
-/** Nobody can say whether the gateway heard us. */
+/** A lost connection: the gateway may or may not have received the request. */
 export class NoConnection extends Error {}
 
 const listeners = new Set();
 
-/** Be told of each 401: the browser's sign-in has ended. */
+/** Register a callback for each 401: the browser's sign-in has ended. */
 export function onSignedOut(listener) {
   listeners.add(listener);
 }
@@ -38,7 +38,7 @@ export async function call(method, path, { body, query, signal, key, keepalive =
 
 export const get = (path, query, signal) => call("GET", path, { query, signal });
 
-/** `/v1/sessions/{}/asks/{}` with each `{}` filled in. */
+/** Return a path such as `/v1/sessions/{}/asks/{}` with each `{}` filled in. */
 export function path(template, ...ids) {
   let index = 0;
   return template.replaceAll("{}", () => encodeURIComponent(ids[index++]));
@@ -65,7 +65,7 @@ async function send(method, url, { body, signal, key, keepalive }) {
   }
 }
 
-/** The response to a stream of events, which goes on until `signal` ends it. Raises TypeError without a connection. */
+/** Return the response of an event stream, open until `signal` ends it. Raises TypeError without a connection. */
 export function openStream(url, signal) {
   const headers = { Accept: "text/event-stream", ...proofHeaders() };
   return fetch(url, { headers, cache: "no-store", credentials: "same-origin", signal });

@@ -1,23 +1,23 @@
-// The time axis of a session: a window of its events side by side, what waited above them from its question to its end,
-// with its deadline, and what one answer took along. Between two events lies the time between them.
+// The time axis of a session: a window of its events side by side and, above them, the waits from asking to end with
+// their deadlines and branches. The space between two events stands for the time between them.
 
 import { at, serverNow, spell } from "./clock.js";
 import { kindOf } from "./events.js";
 import { endKind, make } from "./lanes.js";
 
-const EVENT_PX = 11; // so far apart at least, that a finger hits the one it means
-const SIDE_PX = 8; // half of a slider's thumb, so that thumb and cursor stand above each other
+const EVENT_PX = 11; // minimum distance, so that a finger hits the intended event
+const SIDE_PX = 8; // half of a slider's thumb, so that thumb and cursor are aligned
 const LANE_PX = 13;
 const TOP_PX = 8;
 const TICKS_PX = 15;
 const LABELS_PX = 17;
 const LABEL_EVERY_PX = 112;
-const EDGE_SHARE = 0.12; // so near to an end of the window, the window moves
+const EDGE_SHARE = 0.12; // the window moves when the cursor is this near to its end
 const AHEAD_MS_MAX = 30 * 86_400_000;
 const TALL = { quiet: 6, grant: 10 };
 
 export class Axis {
-  /** `onpick(version)` is called with the event that was pressed. */
+  /** `onpick(version)` is called with the pressed event. */
   constructor({ onpick }) {
     this.svg = make("svg", { class: "axis", "aria-hidden": "true" });
     this.svg.addEventListener("click", (event) => onpick(this.#versionAt(event.offsetX)));
@@ -26,12 +26,12 @@ export class Axis {
     this.to = 1;
   }
 
-  /** How much of the right side is kept for what lies ahead, in px. */
+  /** Width on the right for the time ahead, in px. */
   get aheadPx() {
     return this.hasAhead ? Math.max(58, Math.min(150, this.width * 0.13)) : 0;
   }
 
-  /** Choose the window around a version (null: now) of `total` events; an open session has a time ahead. */
+  /** Set the window around a version (null: now) of `total` events; an open session has time ahead. */
   look(version, total, isOpen) {
     this.width = this.svg.clientWidth || 300;
     const count = Math.max(12, Math.floor((this.width - 2 * SIDE_PX - 60) / EVENT_PX));
@@ -48,7 +48,7 @@ export class Axis {
     return [this.from, this.to];
   }
 
-  /** Draw the window: `entryAt(version)` gives an event of the log when it is known, `waits` what waited in it. */
+  /** Draw the window: `entryAt(version)` returns an event of the log if it is loaded, `waits` are the waits in it. */
   draw({ version, total, entryAt, waits }) {
     this.lanes = Math.max(this.lanes, ...waits.map((one) => one.lane + 1));
     const height = TOP_PX + this.lanes * LANE_PX + TICKS_PX + LABELS_PX;
@@ -82,7 +82,7 @@ export class Axis {
     return TOP_PX + (lane + 0.5) * LANE_PX;
   }
 
-  /** Where a time lies: between the events around it, or ahead of the last one; null when it is out of the window. */
+  /** Return the position of a time: between the events around it, or ahead of the last one; null outside the window. */
   #xOfTime(ms, times) {
     if (times.length === 0 || times[0] === null || ms < times[0]) return null;
     for (let index = 0; index + 1 < times.length; index += 1) {
@@ -91,7 +91,7 @@ export class Axis {
       if (ms <= right) return this.#x(this.from + index + (right > left ? (ms - left) / (right - left) : 1));
     }
     if (!this.hasAhead) return null;
-    // Seconds and days have to find room side by side.
+    // A logarithmic scale shows seconds and days side by side.
     const share = Math.log1p(Math.max(0, ms - serverNow()) / 1000) / Math.log1p(AHEAD_MS_MAX / 1000);
     return this.#x(this.to) + Math.min(1, share) * (this.aheadPx - 4);
   }
@@ -108,7 +108,7 @@ export class Axis {
     const left = begun ? this.#x(one.asked) : 0;
     const isEnded = one.ended !== null && one.ended <= this.to;
     const stillOpen = one.ended === null && this.hasAhead;
-    // A deadline matters to what waits, now or at the chosen event, and to what it ended.
+    // Deadlines are drawn for requests that are pending, now or at the chosen event, and for expired ones.
     const isDue = one.ended === null || one.outcome === "expired" || (one.asked <= chosen && chosen < one.ended);
     const due = isDue && one.deadline ? this.#xOfTime(Date.parse(one.deadline), times) : null;
     const right = isEnded ? this.#x(one.ended) : stillOpen ? this.#x(this.to) : this.width;
@@ -121,7 +121,7 @@ export class Axis {
     return parts;
   }
 
-  /** How long is left, beside the deadline that lies ahead. */
+  /** Draw the time left beside a deadline that lies ahead. */
   #leftText(one, x, y) {
     const ms = Date.parse(one.deadline) - serverNow();
     const isRoom = this.width - x > 46;

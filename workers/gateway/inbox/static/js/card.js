@@ -1,5 +1,5 @@
-// One request that waits, from its question to what became of it. What is shown never changes under the reader: the
-// head ticks and the foot follows the answer, the middle is made once.
+// The card of one request, from its question to its outcome. Its middle never changes under the reader: only the head
+// (time left) and the foot (progress of the answer) are updated.
 
 import { foot } from "./foot.js";
 import { h } from "./dom.js";
@@ -12,7 +12,7 @@ const SOON_MS = 15_000;
 const CHOOSING = new Set(["waiting", "failed"]);
 const GONE = new Set(["gone", "settled"]);
 
-/** The card as an element with `tick()` for the time left, `refoot()` after the answer moved on, and its `key`. */
+/** Return the card: an element with `tick()` to update the time left, `refoot()` to update the foot, and its `key`. */
 export function card(row, page) {
   const left = h("span", { class: "left" });
   const bar = h("span", { class: "bar", "aria-hidden": "true" });
@@ -34,7 +34,7 @@ export function card(row, page) {
     const local = page.localOf(element.key);
     const [before, held] = [element.dataset.phase, bottom.contains(document.activeElement)];
     element.dataset.phase = local?.phase ?? "waiting";
-    // An answered card keeps its height, so that nothing moves under the pointer that goes to the next.
+    // An answered card keeps its height, so that nothing moves under the pointer on its way to the next card.
     bottom.style.minHeight = CHOOSING.has(element.dataset.phase) ? "" : `${bottom.offsetHeight}px`;
     bottom.replaceChildren(...foot(row, local, page, element));
     element.tick();
@@ -45,25 +45,25 @@ export function card(row, page) {
   return element;
 }
 
-/** The card's name for who cannot see it; the agent's own word comes last. */
+/** The card's accessible name; the name that the agent chose comes last. */
 function nameOf({ permission, by, agent }) {
   return `${permission} asked by ${by}${agent && agent !== by ? `, calls itself ${agent}` : ""}`;
 }
 
-/** The token that asks is the ledger's word; what the agent calls itself is the agent's own. */
+/** The authenticated token, and apart from it the name that the agent chose. */
 function askerOf(row) {
   const asker = h("span", { class: "asker", title: "The token that asks" }, ...revealIn(row, row.by));
   if (!row.agent || row.agent === row.by) return [asker];
-  return [asker, h("span", { class: "calls-itself", title: "The agent's own word; nobody has checked it" }, "calls itself “", ...revealIn(row, row.agent), "”")];
+  return [asker, h("span", { class: "calls-itself", title: "Chosen by the agent, not verified" }, "calls itself “", ...revealIn(row, row.agent), "”")];
 }
 
-/** One request of a strange shape must not take the others from the page: then all of it is shown as it came. */
+/** A request of an unknown format must not break the page: it is shown as raw JSON. */
 function whatOf(row) {
   try {
     return whatRuns(row);
   } catch (error) {
     reportError(error);
-    return [h("p", { class: "warning" }, "This request is of a shape that the page does not know. Here is all of it."), h("pre", { class: "code" }, ...reveal(JSON.stringify(row, null, 2)))];
+    return [h("p", { class: "warning" }, "This request has an unknown format. All of it is shown below."), h("pre", { class: "code" }, ...reveal(JSON.stringify(row, null, 2)))];
   }
 }
 
@@ -84,7 +84,7 @@ function tick(row, local, { left, bar, gone }) {
   const end = Date.parse(row.deadline);
   const ms = end - serverNow();
   const share = Math.max(0, Math.min(1, ms / Math.max(1, end - Date.parse(row.asked_at))));
-  left.textContent = ms > 0 ? `${spell(ms)} left` : "time is up";
+  left.textContent = ms > 0 ? `${spell(ms)} left` : "deadline passed";
   left.title = `${row.tier ?? ""} until ${row.deadline}`;
   left.classList.toggle("soon", ms < SOON_MS);
   bar.style.transform = `scaleX(${share.toFixed(3)})`;

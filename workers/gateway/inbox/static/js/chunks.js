@@ -1,11 +1,11 @@
-// The events of a session, of which a page at a time is fetched when it comes into view, and forgotten again when there
-// are many: a session may be of any length.
+// The events of a session, fetched in pages as they come into view and dropped again when there are many: a session
+// may have any length.
 
 import { NoConnection, Problem, get, path } from "./api.js";
 
 export const CHUNK = 200;
 export const LANES = 6;
-const REST_MS = 60; // a list that is scrolled fast passes what nobody looks at
+const REST_MS = 60; // a list that is scrolled fast skips pages
 const KEPT_CHUNKS = 60;
 const WAITS_AT_ONCE = 1000;
 
@@ -14,18 +14,18 @@ export class Chunks extends EventTarget {
     super();
     this.session = session;
     this.chunks = new Map();
-    /** What waited, by request: `{asked, ended, until, lane, deadline, …}` as the gateway outlines it. */
+    /** Waits by request: `{asked, ended, until, lane, deadline, …}`, from the gateway's outline. */
     this.waits = new Map();
     this.wanted = new Map();
     this.total = 0;
   }
 
-  /** `{line, entry}` of a version: the sentence of the views and the event of the log, each when it is there. */
+  /** Return `{line, entry}` of a version: the sentence of the views and the event of the log, each if it is loaded. */
   at(version) {
     return this.chunks.get(this.#of(version))?.rows[(version - 1) % CHUNK];
   }
 
-  /** There are so many now; the last chunk may have grown, and what waited may have ended. */
+  /** Set the number of events; the last chunk may have grown, and waits may have ended. */
   grow(total) {
     if (total === this.total) return;
     const before = this.total;
@@ -36,7 +36,7 @@ export class Chunks extends EventTarget {
     else if (before) this.#fetchWaits(last, Math.max(before, total - WAITS_AT_ONCE), Math.min(WAITS_AT_ONCE, total - before));
   }
 
-  /** These versions are in view in the place of this name. What was wanted before and is out of view by now is not fetched. */
+  /** Set the versions in view at the named place. Earlier wanted pages that are out of view are not fetched. */
   want(name, from, to) {
     this.wanted.set(name, [this.#of(from), this.#of(to)]);
     clearTimeout(this.resting);
@@ -60,7 +60,7 @@ export class Chunks extends EventTarget {
     return undefined;
   }
 
-  /** Drop what is furthest from all that is looked at. */
+  /** Drop the pages furthest from all views. */
   #forget() {
     if (this.chunks.size <= KEPT_CHUNKS) return;
     const distance = (index) => Math.min(...[...this.wanted.values()].map(([from, to]) => Math.max(from - index, index - to, 0)));
@@ -68,7 +68,7 @@ export class Chunks extends EventTarget {
     for (const index of far.slice(0, this.chunks.size - KEPT_CHUNKS)) this.chunks.delete(index);
   }
 
-  /** What waited at some time between these versions. */
+  /** Return the waits that overlap these versions. */
   waitsBetween(from, to) {
     return [...this.waits.values()].filter((one) => one.asked <= to && (one.until ?? Infinity) >= from);
   }

@@ -1,9 +1,9 @@
-// Times as people read them, by the server's clock: a deadline must not depend on how this device's clock is set.
+// Times for people, by the server's clock: a deadline must not depend on this device's clock.
 
 const TOLERANCE_MS = 1500; // the header `Date` has whole seconds
 let offsetMs = 0;
 
-/** Learn the server's time from an answer that took from `sentMs` to now. */
+/** Estimate the server's time from a response to a request sent at `sentMs`. */
 export function learnServerTime(dateHeader, sentMs) {
   const told = Date.parse(dateHeader ?? "");
   if (Number.isNaN(told)) return;
@@ -49,7 +49,7 @@ export function at(time) {
 
 const tickers = new Set();
 
-/** Call `tick` about once a second while the page is visible; returns what ends it. */
+/** Call `tick` about once a second while the page is visible; return a function that ends it. */
 export function everySecond(tick) {
   tickers.add(tick);
   return () => tickers.delete(tick);

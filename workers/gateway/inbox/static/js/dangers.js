@@ -1,4 +1,4 @@
-// The dangers of a request, above all else: facts about its text, the gravest first.
+// The dangers of a request, shown first: facts about its text, the gravest first.
 
 import { h } from "./dom.js";
 import { reveal, revealMarked } from "./reveal.js";
@@ -16,16 +16,16 @@ export function dangers({ dangers: found = [] }) {
     h("span", {}, ...found.filter((one) => one.kind === kind).flatMap(({ says }, index) => [index ? "; " : "", ...inWords(says)])))));
 }
 
-/** A sentence on the characters that are not what they seem, or null. */
+/** Return a sentence on misleading characters, or null. */
 export function oddNote({ odd = [], odd_left: left = 0 }) {
   if (!odd.length) return null;
   const named = odd.slice(0, 4).map(({ char, code, name, kind, like }) => [kind === "look-alike" ? [h("code", {}, ...revealMarked(char)), " "] : null, `${code} ${name}`, like ? ` (not ${like})` : ""]);
   const more = odd.length - named.length + left;
-  return h("p", { class: "warning odd-note" }, h("strong", {}, "Look closely. "), "It holds characters that are not what they seem: ",
+  return h("p", { class: "warning odd-note" }, h("strong", {}, "Look closely. "), "It contains misleading characters: ",
     ...named.flatMap((one, index) => [index ? ", " : null, one]), more ? ` and ${more} more` : "", ".");
 }
 
-/** A sentence of the ledger: what stands in backticks is somebody's own text. */
+/** Return a sentence of the ledger as nodes; backticks quote text of others. */
 export function inWords(text) {
   const pieces = text.split("`");
   if (pieces.length % 2 === 0) return reveal(text);

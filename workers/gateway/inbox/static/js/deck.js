@@ -1,4 +1,4 @@
-// A list of cards that live and are answered: the inbox has one, and so has a session's page.
+// A list of cards that can be answered, on the inbox and on a session's page.
 
 import { announce } from "./dom.js";
 import { byDeadline, keyOf } from "./store.js";
@@ -16,12 +16,12 @@ const GAP_PX = 14;
 const STAYS_MS = 5000;
 const MAY_ANSWER = ["approver", "admin"];
 const REFUSALS = {
-  unsteady: "The list has just changed. Look again, then answer.",
+  unsteady: "The list has just changed. Check it, then answer again.",
   unread: "Not all of this request was on the screen yet. Nothing was sent.",
 };
 
 export class Deck {
-  /** `wanted(row)` chooses what is in it, at most `most` of them; `onchange(waiting, shown)` hears how many there are. */
+  /** `wanted(row)` selects the rows, at most `most` of them; `onchange(waiting, shown)` is called with their counts. */
   constructor(root, { requests, me, wanted = () => true, most = Infinity, onchange = () => {} }) {
     Object.assign(this, { root, requests, me, wanted, most, onchange });
     this.mayAnswer = MAY_ANSWER.includes(me.role);
@@ -68,11 +68,11 @@ export class Deck {
     const { remember, ...given } = answer;
     const sent = remember ? { reply: "once" } : given;
     element.focus({ preventScroll: true });
-    // What is answered is what was drawn, whatever came under this id since.
+    // The answer is for the request as drawn, even if another request has taken its id since.
     send({ ...row, digest: element.digest }, sent, (phase, detail) => this.#went(key, row, answer, phase, detail));
   }
 
-  /** Every button of an answer passes here, by whatever means it was pressed. */
+  /** Check every press of an answer button, by pointer or key. */
   #guard(event) {
     const name = event.target.closest("[data-answer]")?.dataset.answer;
     if (!name || name === "back" || !this.#isRefused(event.target.closest("[data-key]").dataset.key, name, event)) return;
@@ -80,7 +80,7 @@ export class Deck {
     event.stopPropagation();
   }
 
-  /** Whether what was pressed on a card does not count yet; that is said, and what was not seen is shown. */
+  /** Return whether to refuse a press; a refusal is announced, and the unread part is shown. */
   #isRefused(key, name, event) {
     const element = this.list.element(key);
     const refusal = this.screen.refusal(element, name, event);
@@ -91,21 +91,21 @@ export class Deck {
     return true;
   }
 
-  /** Bring what was not on the screen yet there; what is folded is left to be opened. */
+  /** Scroll to the unread part; folds stay closed. */
   showUnread(element) {
     const block = this.screen.unread(element);
     block?.scrollIntoView({ block: "start" });
     block?.querySelector(".unfold")?.focus({ preventScroll: true });
   }
 
-  /** Ask for the input lock of a request's session, and say when it is here. */
+  /** Request the input lock of a request's session, and show when it has passed. */
   async takeLock(row) {
     const key = keyOf(row);
     try {
       const { held } = await askForLock(row.session);
-      if (!held) this.requests.setLocal(key, { phase: "waiting", offer: null, note: "You have asked for the lock. It comes when its holder hands it over or leaves, after 10 s at the latest." });
+      if (!held) this.requests.setLocal(key, { phase: "waiting", offer: null, note: "You have asked for the lock. It passes to you when its holder hands it over or leaves, after 10 s at the latest." });
       const isMine = held || (await lockComes(row.session, this.controller.signal));
-      if (this.localOf(key)?.phase === "waiting" || held) this.requests.setLocal(key, { phase: "waiting", offer: null, note: isMine ? "You hold the lock now: answer again." : "The lock has not come yet: answer again in a moment." });
+      if (this.localOf(key)?.phase === "waiting" || held) this.requests.setLocal(key, { phase: "waiting", offer: null, note: isMine ? "You hold the lock now: answer again." : "You do not have the lock yet: answer again in a moment." });
     } catch (problem) {
       if (problem.name !== "AbortError") this.requests.setLocal(key, { phase: "failed", problem });
     }
@@ -128,7 +128,7 @@ export class Deck {
     }
   }
 
-  /** Who holds the lock, in the words of people: the refusal knows the device only. */
+  /** Add the name of the lock's holder: the refusal contains only the device. */
   async #nameHolder(key, row, problem) {
     const holder = await lockHolder(row.session).catch(() => undefined);
     if (holder === undefined || this.localOf(key)?.problem !== problem) return;
@@ -139,9 +139,9 @@ export class Deck {
     const reach = answer.reply === "session" ? { ...row, always_scope: "session" } : row;
     try {
       await grantChosen(reach, answer.remember);
-      this.requests.setLocal(key, { granted: { ok: true, text: "Remembered as chosen." } });
+      this.requests.setLocal(key, { granted: { ok: true, text: "Grant created." } });
     } catch (problem) {
-      this.requests.setLocal(key, { granted: { ok: false, text: `Allowed this once, but not remembered: ${problem.message}.` } });
+      this.requests.setLocal(key, { granted: { ok: false, text: `Allowed once, but the grant was not created: ${problem.message}.` } });
     }
   }
 
@@ -190,7 +190,7 @@ export class Deck {
     this.#clear();
   }
 
-  /** What was settled goes after a while, but not while somebody is at work in the list. */
+  /** Remove settled cards after a while, but not while the list is in use. */
   #clear() {
     const now = performance.now();
     if (now - (this.usedAt ?? -Infinity) < 1500) return;
@@ -215,13 +215,13 @@ export class Deck {
     if (key !== undefined) this.list.reveal(key)?.focus({ preventScroll: true });
   }
 
-  /** The key of the card that has the focus. */
+  /** Return the key of the card with the focus. */
   focused() {
     const item = document.activeElement?.closest?.("[data-key]");
     return item && this.root.contains(item) ? item.dataset.key : null;
   }
 
-  /** j and k. */
+  /** Move the focus for the keys j and k. */
   step(by) {
     const current = this.focused();
     if (current === null) return this.focus(this.list.firstVisible());
@@ -229,7 +229,7 @@ export class Deck {
     if (index >= 0 && index < this.list.keys.length) this.focus(this.list.keys[index]);
   }
 
-  /** A key on the focused card is its button. */
+  /** Press the focused card's button for a key. */
   press(name, event) {
     const key = this.focused();
     if (key === null) {

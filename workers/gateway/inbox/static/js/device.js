@@ -3,7 +3,7 @@
 const CLIENT = "permission-ledger.client";
 let fallback = null;
 
-/** What `use` gives; a browser that allows no storage must not stop anybody from answering. */
+/** Return the result of `use`; undefined in browsers without storage, where answering must still work. */
 export function ifAllowed(use) {
   try {
     return use();
@@ -12,7 +12,7 @@ export function ifAllowed(use) {
   }
 }
 
-/** An id that outlives a reload, not the tab. */
+/** Return an id that survives a reload, but not the tab. */
 export function clientId() {
   const kept = ifAllowed(() => sessionStorage.getItem(CLIENT)) ?? fallback;
   if (kept) return kept;

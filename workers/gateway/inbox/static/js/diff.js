@@ -1,8 +1,8 @@
-// Two texts side by side as lines that went, came or stayed.
+// The difference of two texts as removed, added and unchanged lines.
 
 const CELLS_MAX = 1_000_000;
 
-/** Lines `{kind: "gone" | "came" | "same", text, from, to}`; `from` and `to` mark what changed in a line. */
+/** Return lines `{kind: "gone" | "came" | "same", text, from, to}`; `from` and `to` mark the change in a line. */
 export function lineDiff(before, after) {
   const a = lines(before);
   const b = lines(after);
@@ -15,7 +15,7 @@ export function lineDiff(before, after) {
   return markWithin(all);
 }
 
-/** The lines of a patch as it was written, signs and all. */
+/** Return the lines of a patch unchanged, with their signs. */
 export function patchLines(text) {
   return text.split("\n").map((line) => ({ kind: patchKind(line), text: line, isRaw: true }));
 }
@@ -59,7 +59,7 @@ function changed(a, b) {
   return found;
 }
 
-/** In a line that was replaced by one line, only what differs is marked. */
+/** Mark only the difference in a line that one line replaced. */
 function markWithin(all) {
   for (let i = 0; i + 1 < all.length; i += 1) {
     const [gone, came] = [all[i], all[i + 1]];

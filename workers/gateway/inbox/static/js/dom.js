@@ -1,8 +1,8 @@
-// Elements without innerHTML: what agents wrote can only ever become text.
+// Elements without innerHTML: agents' input can only become text.
 
 import { reveal } from "./reveal.js";
 
-/** An element; `on…` members are listeners, `data` goes to its dataset, other members are attributes. */
+/** Return an element; `on…` members are listeners, `data` goes to its dataset, other members are attributes. */
 export function h(tag, members = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(members)) {
@@ -22,7 +22,7 @@ export function byId(id) {
 
 let announced;
 
-/** Tell those who listen to the page rather than look at it. */
+/** Announce a text to screen readers. */
 export function announce(text) {
   const announcer = byId("announcer");
   announcer.textContent = "";
@@ -30,12 +30,12 @@ export function announce(text) {
   announced = setTimeout(() => { announcer.textContent = text; }, 50);
 }
 
-/** A button; `kind` is a class such as `once` or `quiet`. */
+/** Return a button; `kind` is a class such as `once` or `quiet`. */
 export function button(text, onclick, { kind = "", ...members } = {}) {
   return h("button", { type: "button", class: `button ${kind}`.trim(), onclick, ...members }, text);
 }
 
-/** A link within the page; main.js follows it without a reload. */
+/** Return a link within the page; main.js follows it without a reload. */
 export function link(href, members, ...children) {
   return h("a", { href, "data-link": true, ...members }, ...children);
 }

@@ -1,4 +1,4 @@
-// An event of the log in words: who, what, why.
+// Events of the log in words: who, what, why.
 
 import { ago, at } from "./clock.js";
 import { h } from "./dom.js";
@@ -8,7 +8,7 @@ import { ruleText } from "./why.js";
 const VIA = { gateway: "over the gateway", inbox: "in the inbox", link: "by an answer link", opencode: "in OpenCode", local: "on this machine", told: "told by the agent's side, not seen" };
 const CANCELLED = { asker_gave_up: "the agent gave up waiting", asker_died: "the agent that asked is gone", withdrawn: "withdrawn", session_closed: "the session was closed", token_revoked: "the agent's token was revoked or has expired" };
 
-/** What the views say of it, or, while they lag behind, the event's own name. */
+/** Return the sentence from the views or, while they lag, the event's type. */
 export function sentence({ line, entry }) {
   return line?.text ?? `${entry.actor.name}: ${entry.type.replaceAll("_", " ")}${entry.event.request_id ? ` ${entry.event.request_id}` : ""}`;
 }
@@ -17,7 +17,7 @@ export function whoText(actor) {
   return `${actor.name}${actor.via && VIA[actor.via] ? `, ${VIA[actor.via]}` : actor.kind && actor.kind !== "person" ? `, ${actor.kind}` : ""}`;
 }
 
-/** A few words that stand under the sentence. */
+/** Return the short reason below the sentence. */
 export function shortWhy({ type, event }) {
   const evaluation = event.detail?.evaluation;
   if (type === "asked") return evaluation?.rules?.length ? `rule ${evaluation.rules.map((rule) => rule.text).join(", ")}` : (evaluation?.reason ?? "");
@@ -26,7 +26,7 @@ export function shortWhy({ type, event }) {
   return event.detail?.reason ?? event.detail?.message ?? "";
 }
 
-/** All that is known of an event. */
+/** Return all details of an event. */
 export function eventDetail(row) {
   const { entry } = row;
   const evaluation = entry.event.detail?.evaluation;
@@ -48,7 +48,7 @@ export function eventDetail(row) {
   ];
 }
 
-/** A class for the colour of an event. */
+/** Return a class for an event's colour. */
 export function kindOf({ type, event }) {
   if (type === "replied") return event.outcome === "allowed" ? "good" : "bad";
   if (type === "asked") return { allow: "quiet", ask: "asks", deny: "bad" }[event.verdict] ?? "quiet";

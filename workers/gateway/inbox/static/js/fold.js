@@ -1,4 +1,4 @@
-// Long texts of a request, folded. What is folded keeps an allow from counting until it was opened and looked through.
+// Long texts of a request, folded. A fold blocks an allow until it was opened and scrolled through.
 
 import { h } from "./dom.js";
 import { reveal } from "./reveal.js";
@@ -7,7 +7,7 @@ const PREVIEW_LINES = 14;
 const PREVIEW_CHARS = 1600;
 const TAIL_CHARS = 80;
 
-/** `draw(text)` makes the element of a text; of a long one its beginning is shown, its end, and how much there is. */
+/** Return a text folded to its beginning, its end and its size; `draw(text)` makes the element of a text. */
 export function folded(text, draw) {
   const lines = text.split("\n");
   const size = lines.length > 1 ? `${lines.length} lines` : `${text.length} characters`;
@@ -15,7 +15,7 @@ export function folded(text, draw) {
   return foldedParts(size, () => draw(text), () => draw(wholeLetters(beginning)), text);
 }
 
-/** The same for what is drawn of several texts; `ending` is a text whose end is shown. */
+/** Fold an element of several texts; `ending` is the text whose end is shown. */
 export function foldedParts(size, whole, beginning, ending) {
   const wrapper = h("div", { class: "folded" });
   const more = h("button", { type: "button", class: "unfold" });
@@ -34,7 +34,7 @@ export function foldedParts(size, whole, beginning, ending) {
   return wrapper;
 }
 
-/** A text that was cut anywhere, without half a letter at its ends. */
+/** Return a cut text without half a surrogate pair at its ends. */
 function wholeLetters(text) {
   return text.replace(/^[\u{DC00}-\u{DFFF}]|[\u{D800}-\u{DBFF}]$/gu, "");
 }

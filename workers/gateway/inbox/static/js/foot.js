@@ -1,4 +1,4 @@
-// The foot of a card: what may be answered, what the answer would grant, and how it goes with the answer.
+// The foot of a card: the answer buttons, the grant that an answer would create, and the progress of the answer.
 
 import { at } from "./clock.js";
 import { button, h } from "./dom.js";
@@ -8,15 +8,16 @@ import { answered, choices, planOf, questionsOf } from "./question.js";
 import { reveal } from "./reveal.js";
 import { firstChoice, rejectionTakesAlong, whatIsGranted } from "./why.js";
 
-export const VERBS = { once: "Allow once", session: "Allow for the session", always: "Always allow", reject: "Reject" };
+const NAME_CHARS = 24;
+export const VERBS = { once: "Allow once", session: "Allow in this session", always: "Always allow", reject: "Reject" };
 
 export function foot(row, local, page, element) {
   switch (local?.phase) {
     case "sending": return [status(`Sending: ${VERBS[local.answer.reply].toLowerCase()} …`, "busy")];
-    case "unsure": return [status(`No connection: it is not known whether “${VERBS[local.answer.reply].toLowerCase()}” arrived. It is sent again as soon as there is one, and counts once.`, "warn")];
-    case "gone": return [status("Does not wait any more; asking how it ended …", "busy")];
+    case "unsure": return [status(`No connection: “${VERBS[local.answer.reply].toLowerCase()}” may not have arrived. It will be sent again, and counts only once.`, "warn")];
+    case "gone": return [status("No longer pending; loading the outcome …", "busy")];
     case "settled": return settled(local, page);
-    default: return page.mayAnswer ? answering(row, local, page, element) : [status("You may look on. To answer takes a token of role approver.", "")];
+    default: return page.mayAnswer ? answering(row, local, page, element) : [status("Read-only: you need the approver role to answer.", "")];
   }
 }
 
@@ -52,32 +53,32 @@ function answering(row, local, page, element) {
   };
   return [
     problem, note,
-    isOffered ? granting(row, granted, chosen, { reach, draft, element }) : isPlan ? null : h("p", { class: "granting" }, "Only once: this request offers nothing to remember."),
-    row.answering === "lock-holder" ? h("p", { class: "granting" }, "In this session one device answers: the one that holds its input lock.") : null,
+    isOffered ? granting(row, granted, chosen, { reach, draft, element }) : isPlan ? null : h("p", { class: "granting" }, "This can only be allowed once."),
+    row.answering === "lock-holder" ? h("p", { class: "granting" }, "In this session only the device that holds the input lock can answer.") : null,
     h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
-      button(isPlan ? "Go ahead" : "Once", say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
-      isOffered ? button("Session", say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }) : null,
-      isOffered ? button("Always", say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }) : null,
+      button(isPlan ? "Go ahead" : VERBS.once, say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
+      isOffered ? button(VERBS.session, say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }) : null,
+      isOffered ? button(alwaysLabel(row), say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }) : null,
       button("Reject…", mode("reject"), { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } }),
       canEdit(row) && !isPlan ? button("Edit…", mode("edit"), { kind: "quiet", "aria-keyshortcuts": "e", data: { answer: "edit" } }) : null),
     lockNote(page, element),
   ].filter(Boolean);
 }
 
-/** Under the buttons of a card that folds something: why they wait, and the way to what was not seen. */
+/** Return the note below the buttons of a card with a fold: why they are disabled, and a button to the unread part. */
 function lockNote(page, element) {
   if (!element.querySelector(".folded")) return null;
   const text = h("span", {});
-  const show = button("Show it", () => page.showUnread(element), { kind: "small" });
+  const show = button("Show the unread part", () => page.showUnread(element), { kind: "small" });
   element.showLock = (isRead) => {
     if (show.hidden === isRead && text.textContent) return;
-    text.textContent = isRead ? "All of it was on the screen." : "To allow this, look at all of it first.";
+    text.textContent = isRead ? "All of it was shown." : "To allow this, scroll through all of it first.";
     show.hidden = isRead;
   };
   return h("p", { class: "lock-note" }, text, show);
 }
 
-/** What was chosen is the answer, and goes back in the input. */
+/** The chosen options are the answer, sent back in the input. */
 function answeringQuestions(row, draft, page, element) {
   const missing = h("p", { class: "status bad", role: "alert" });
   const submit = () => {
@@ -94,17 +95,22 @@ function answeringQuestions(row, draft, page, element) {
   ];
 }
 
-/** Exactly what *session* and *always* let through: the choices, and the one that is made. */
+/** Return the exact scope of a grant by *session* or *always*: the choices, and the present one. */
 function granting(row, granted, chosen, { reach, draft, element }) {
   const name = `reach-${element.key}`;
   const choice = (one, index) => h("label", { class: one.wide ? "wide" : null },
     h("input", { type: "radio", name, checked: one === chosen, onchange: () => { draft.choice = index; element.refoot(); element.querySelector(`input[name="${CSS.escape(name)}"]:checked`)?.focus(); } }), ` ${one.label}`);
   return h("div", { class: `granting${chosen.wide ? " wide" : ""}` },
-    granted.length < 2 ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "How much to remember"), h("span", { "aria-hidden": "true" }, "Remember"), ...granted.map(choice)),
-    h("p", {}, h("b", {}, "Session"), " and ", h("b", {}, "Always"), " remember ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
+    granted.length < 2 ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "Scope of the grant"), h("span", { "aria-hidden": "true" }, "Scope"), ...granted.map(choice)),
+    h("p", {}, h("b", {}, VERBS.session), " and ", h("b", {}, VERBS.always), " also cover ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
       reach === "this session" ? ", in this session." : [": in this session, or in all of ", ...reveal(reach), "."]),
     chosen.still.length ? h("p", { class: "warning still-asked" }, "The next such call is asked about all the same: ", ...reveal(chosen.still.join("; ")), ".") : null,
-    chosen.wide ? h("p", { class: "warning wide" }, "This is wide: it will let through much more than this call.") : null);
+    chosen.wide ? h("p", { class: "warning wide" }, "This is broad: it allows much more than this call.") : null);
+}
+
+function alwaysLabel(row) {
+  if (row.always_scope !== "project") return `${VERBS.always} in this session`;
+  return row.project.length > NAME_CHARS ? `${VERBS.always} in this project` : [`${VERBS.always} in `, h("i", {}, ...reveal(row.project))];
 }
 
 function listed(row, patterns) {
@@ -118,9 +124,9 @@ function rejecting(row, draft, page, element) {
   const text = h("textarea", { rows: "2", maxlength: "4000", "aria-label": "What the agent should do instead (optional)", placeholder: "What should the agent do instead? (optional)", value: draft.text });
   const show = () => {
     const hasWords = draft.text.trim() !== "";
-    submit.textContent = hasWords ? "Reject with feedback" : "Reject";
-    const heard = row.metadata?.hears_no_words === true ? "The agent will not see these words: its protocol has no place for them. The log keeps them." : "The agent reads this and goes on.";
-    effect.textContent = `${hasWords ? heard : "Without words the agent stops."}${others ? ` It also rejects ${others} other waiting request${others === 1 ? "" : "s"} of this session.` : ""}`;
+    submit.textContent = hasWords ? "Reject with instructions" : "Reject and stop";
+    const heard = row.metadata?.hears_no_words === true ? "The agent will not see these instructions: its protocol cannot carry them. The log keeps them." : "The agent reads this and continues.";
+    effect.textContent = `${hasWords ? heard : "Without instructions the agent stops."}${others ? ` It also rejects ${others} other pending request${others === 1 ? "" : "s"} of this session.` : ""}`;
   };
   text.addEventListener("input", () => { draft.text = text.value; show(); });
   show();
@@ -135,10 +141,10 @@ function editing(row, draft, page, element) {
   text.addEventListener("input", () => { draft.edited = text.value; });
   const submit = button("Run this instead, once", () => {
     const input = command ? { ...row.input, command: text.value } : parsed(text.value);
-    if (input === null) { wrong.textContent = "This is no JSON object; nothing was sent."; return; }
+    if (input === null) { wrong.textContent = "This is not a JSON object; nothing was sent."; return; }
     page.answer(element.key, { reply: "once", updated_input: input });
   }, { kind: "once", data: { answer: "send-edit" } });
-  return h("div", { class: "form" }, text, wrong, h("p", { class: "granting" }, "It runs as you write it, this once, unless a rule denies it."), h("div", { class: "buttons" }, submit, back(draft, element)));
+  return h("div", { class: "form" }, text, wrong, h("p", { class: "granting" }, "The edited call may run once, unless a rule denies it."), h("div", { class: "buttons" }, submit, back(draft, element)));
 }
 
 function back(draft, element) {
@@ -160,11 +166,11 @@ function parsed(text) {
 
 function problemText({ problem, holder }, row, page) {
   if (problem.code === "NO_INPUT_LOCK") return lockedText(holder, row, page);
-  const said = { DIGEST_MISMATCH: "What is asked is not what was shown here; nothing was sent. Look at it again.", FORBIDDEN: `You may not answer this: ${problem.message}.`, UNAUTHORIZED: "You are signed out; nothing was sent." }[problem.code];
+  const said = { DIGEST_MISMATCH: "The request has changed since it was shown; nothing was sent. Read it again.", FORBIDDEN: `You may not answer this: ${problem.message}.`, UNAUTHORIZED: "You are signed out; nothing was sent." }[problem.code];
   return status(said ?? `Not sent: ${problem.message}.`, "bad");
 }
 
-/** In this session one device at a time may answer: which, and how to become it. */
+/** Return the refusal for lack of the input lock: its holder, and a button to request it. */
 function lockedText(holder, row, page) {
   if (holder === null) return status("Nothing was sent: in this session only the device that holds its input lock may answer, and nobody holds it now. ", "bad", button("Take the lock", () => page.takeLock(row), { kind: "small" }));
   const who = holder ? `${holder.name === page.me.name ? "another device of yours" : holder.name} holds it since ${at(holder.since)}` : "another device holds it";

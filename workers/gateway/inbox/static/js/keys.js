@@ -1,15 +1,15 @@
-// The keyboard: what each key does, and the list of them.
+// Keyboard shortcuts and their list.
 
 import { byId, h } from "./dom.js";
 
 const HELP = [
   ["j / k", "next, previous request"],
   ["o", "allow once"],
-  ["s", "allow for the session"],
+  ["s", "allow in this session"],
   ["a", "always allow"],
-  ["r", "reject, with words if you like"],
+  ["r", "reject, with optional instructions"],
   ["e", "edit what will run"],
-  ["← / →", "in a session: one event back, on"],
+  ["← / →", "in a session: previous, next event"],
   ["Ctrl + Enter", "send what you wrote"],
   ["Esc", "back"],
   ["/", "filter"],
@@ -23,7 +23,7 @@ const CHORD_MS = 1200;
 
 let chordAt = -Infinity;
 
-/** `deck()` gives the list of cards of the page that is shown, or null; `step()` what moves in time; `go` follows a link. */
+/** `deck()` returns the shown list of cards, or null; `step()` a function that moves in time; `go` follows a link. */
 export function listenToKeys({ deck, step, go }) {
   addEventListener("keydown", (event) => {
     if (event.altKey || event.metaKey) return;

@@ -1,4 +1,4 @@
-// Requests as lines beside the events: from the question to its end, with branches where one answer took others along.
+// Requests as lines beside the events, from asking to end, with branches to requests settled by the same answer.
 
 import { LANES } from "./chunks.js";
 
@@ -8,10 +8,10 @@ const SVG = "http://www.w3.org/2000/svg";
 export const LANES_PX = LANES * STEP_PX + 6;
 const KINDS = { allowed: "good", denied: "bad", rejected: "bad", corrected: "bad", expired: "gone", cancelled: "gone" };
 
-/** A class for how a request ended. */
+/** Return a class for a request's outcome. */
 export const endKind = (outcome) => KINDS[outcome] ?? "gone";
 
-/** The drawing beside the event of this version; `near` are the waits around it, by request. */
+/** Return the drawing beside the event of this version; `near` are the waits around it, by request. */
 export function laneDrawing(version, near, height) {
   const svg = make("svg", { class: "lanes", width: LANES_PX, height, "aria-hidden": "true" });
   const middle = height / 2;

@@ -1,5 +1,5 @@
-// A list of any length of which only what is near the window is in the page. Heights are measured as items appear;
-// what is in view stays where it is when something above it grows, comes or goes.
+// A virtual list: only items near the window are in the page. Heights are measured as items appear; visible items keep
+// their position when items above them grow, appear or disappear.
 
 const MARGIN_PX = 900;
 
@@ -39,7 +39,7 @@ export class WindowedList {
     this.#layOut(anchor);
   }
 
-  /** Make an item anew, where it is shown. */
+  /** Render an item again if it is shown. */
   refresh(key) {
     const old = this.shown.get(key);
     if (!old) return;
@@ -49,7 +49,7 @@ export class WindowedList {
     this.observer?.unobserve(old);
     old.replaceWith(element);
     this.shown.set(key, element);
-    // Measuring makes the browser lay the page out; with many at once that is felt.
+    // Measuring forces a layout, which is slow for many items at once.
     if (!this.fixed) this.#measure([key]);
   }
 
@@ -57,7 +57,7 @@ export class WindowedList {
     return this.shown.get(key);
   }
 
-  /** Bring an item into the window and give back its element. */
+  /** Scroll an item into the window and return its element. */
   reveal(key, { block = "nearest", above = 90 } = {}) {
     const index = this.index.get(key);
     if (index === undefined) return null;
@@ -70,7 +70,7 @@ export class WindowedList {
     return this.shown.get(key);
   }
 
-  /** The first item that can be seen. */
+  /** Return the first visible item. */
   firstVisible() {
     return this.keys[this.#at(scrollY - this.#pageTop() + 60)];
   }
@@ -97,12 +97,12 @@ export class WindowedList {
     this.#draw();
   }
 
-  /** What is looked at now, and how far it is from the top of the list. */
+  /** Return the item to keep in place, and its distance from the top of the list. */
   #anchor() {
     if (!this.keys.length) return null;
     const held = this.#held();
     const key = held ?? this.keys[this.#at(scrollY - this.#pageTop())];
-    // At the very top nothing was scrolled away: new items may push the rest down, unless one is in use.
+    // At the top, new items may push the others down, unless one is in use.
     if (!held && scrollY <= this.#pageTop()) return null;
     return { key, top: this.tops[this.index.get(key)] };
   }
@@ -113,7 +113,7 @@ export class WindowedList {
     if (Math.abs(by) >= 1) scrollBy({ top: by, behavior: "instant" });
   }
 
-  /** The item with the focus, or under the pointer: it never leaves the page, and never moves under its user. */
+  /** Return the item with the focus or under the pointer, which is never removed or moved. */
   #held() {
     const focused = document.activeElement?.closest?.("[data-key]");
     const item = focused && this.root.contains(focused) ? focused : this.root.querySelector(":scope > [data-key]:hover");
@@ -167,7 +167,7 @@ export class WindowedList {
     return element;
   }
 
-  /** In the order of the list, so that Tab and readers go through it in that order. */
+  /** Keep the elements in the order of the list, for Tab and screen readers. */
   #place(wanted) {
     const ordered = [...wanted].map((key) => this.index.get(key)).sort((a, b) => a - b);
     let before = null;

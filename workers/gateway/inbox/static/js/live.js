@@ -1,4 +1,4 @@
-// How the page stays current: the event stream, or asking again and again where there is none.
+// Keeps the page current: by the event stream, or by polling where there is none.
 
 import { NoConnection, Problem, get, path } from "./api.js";
 import { keyOf } from "./store.js";
@@ -13,7 +13,7 @@ const ASKERS_MS = 5000;
 const LOOKED_UP_MAX = 25;
 const SETTLING = ["permission.replied", "permission.timeout", "permission.cancelled"];
 
-/** The request that an event is about, with what the event knows of where it is. */
+/** Return the request of an event, with its project and lineage. */
 const rowOf = (data) => ({ evaluation: data.evaluation, ...data.request, project: data.project, lineage: data.lineage });
 
 export class Live extends EventTarget {
@@ -23,7 +23,7 @@ export class Live extends EventTarget {
     this.state = "connecting";
     this.attempt = 0;
     this.asOf = null;
-    this.problems = []; // streams that cannot be read: what waits in them is not shown
+    this.problems = []; // streams that cannot be read; their pending requests are not shown
     document.addEventListener("visibilitychange", () => this.#visible());
     addEventListener("online", () => this.start());
     requests.addEventListener("doubt", () => this.doubt());
@@ -32,7 +32,7 @@ export class Live extends EventTarget {
     setInterval(() => this.askers(), ASKERS_MS);
   }
 
-  /** No event tells that an asker is gone. */
+  /** Poll for absent askers, for which there is no event. */
   async askers() {
     if (this.state !== "live" || document.hidden || !this.requests.rows.size) return;
     try {
@@ -43,7 +43,7 @@ export class Live extends EventTarget {
     }
   }
 
-  /** Look whether the gateway is still there: a connection that was cut without a word keeps its stream open. */
+  /** Check the connection: a stream stays open when the connection is lost without a close. */
   async doubt() {
     try {
       await get("/healthz");
@@ -67,7 +67,7 @@ export class Live extends EventTarget {
     this.#close();
   }
 
-  /** Ask once what is pending; whether that worked. */
+  /** Fetch the pending requests once; return whether that succeeded. */
   async poll() {
     const begun = performance.now();
     try {
@@ -135,7 +135,7 @@ export class Live extends EventTarget {
     if (this.source !== source) return;
     if (this.state === "live") this.asOf = Date.now();
     this.#close();
-    // A gateway that has no event stream refuses at once; then asking again and again must do.
+    // A gateway without an event stream refuses at once; the page then polls.
     if (source.isRefused) this.noStream = true;
     this.poll().then((ok) => { if (ok) this.#stream(); });
   }
@@ -146,7 +146,7 @@ export class Live extends EventTarget {
     this.source = null;
   }
 
-  /** Browsers allow six connections to a host over HTTP/1.1: a tab that nobody looks at gives its own back. */
+  /** Browsers allow six connections to a host over HTTP/1.1, so a hidden tab closes its stream. */
   #visible() {
     clearTimeout(this.hiding);
     if (!document.hidden) {
@@ -159,7 +159,7 @@ export class Live extends EventTarget {
     }
   }
 
-  /** Without an event that says it, how a request ended is asked. */
+  /** Fetch the outcomes of requests that ended without an event. */
   async #howTheyEnded(gone) {
     for (const row of gone.slice(0, LOOKED_UP_MAX)) {
       try {

@@ -1,4 +1,4 @@
-// The page from its first moment: who is there, which part is shown, is it current.
+// Start of the page: sign-in, navigation, connection.
 
 import { NoConnection, call, get, onSignedOut } from "./api.js";
 import { at, everySecond } from "./clock.js";
@@ -35,11 +35,11 @@ async function start() {
   } catch (error) {
     if (error.status === 401) return signIn.show(byId("main"), { next: location.pathname + location.hash, text: halfSignedIn(error) });
     if (error instanceof NoConnection) setTimeout(start, RETRY_MS);
-    const text = error instanceof NoConnection ? "No connection to the gateway; trying again …" : `The gateway says: ${error.message}.`;
+    const text = error instanceof NoConnection ? "No connection to the gateway; trying again …" : `Error from the gateway: ${error.message}.`;
     return byId("main").replaceChildren(h("p", { class: "empty" }, text));
   }
   if (app.me.role === "agent") {
-    return byId("main").replaceChildren(h("p", { class: "empty" }, "This is an agent's token: it asks, and has no inbox. Sign in with a person's."), h("p", { class: "empty" }, h("button", { class: "button", onclick: () => signOut() }, "Sign out")));
+    return byId("main").replaceChildren(h("p", { class: "empty" }, "This is an agent's token, which has no inbox. Sign in with a person's token."), h("p", { class: "empty" }, h("button", { class: "button", onclick: () => signOut() }, "Sign out")));
   }
   app.live = new Live(app.requests);
   app.presence = new Presence();
@@ -58,7 +58,7 @@ async function start() {
   show();
 }
 
-/** Go to a place of this page without loading it anew. */
+/** Go to a part of this page without a reload. */
 function go(place) {
   const before = location.pathname;
   history.pushState(null, "", place);
@@ -96,12 +96,12 @@ function drawNav() {
   byId("nav").replaceChildren(
     ...places.map(([place, name, number]) => link(place, { "aria-current": app.shown?.nav === place ? "page" : null, class: place === "/account" ? "account" : null, title: place === "/account" ? `Signed in as ${name}` : null }, place === "/account" ? initialAnd(name) : name, number ? h("span", { class: "count", "aria-label": `${number} waiting` }, String(number)) : null)),
     h("button", { type: "button", class: "keys-button", "aria-label": "Keys", title: "Keys (?)", onclick: showHelp }, "?"));
-  // On the icon of an installed page, where there is one.
+  // The badge of an installed page's icon, if supported.
   navigator.setAppBadge?.(count).catch(() => {});
   document.title = `${count ? `(${count}) ` : ""}${app.shown?.title ?? "Permissions"}`;
 }
 
-/** On a narrow phone there is room for the first letter of a name. */
+/** Return a name and its first letter, for which a narrow phone has room. */
 function initialAnd(name) {
   return [h("span", { class: "initial", "aria-hidden": "true" }, [...name][0]?.toUpperCase() ?? "?"), h("span", { class: "name" }, name)];
 }
@@ -110,13 +110,13 @@ const CONNECTION = { connecting: "connecting …", live: "live", asking: "up to 
 
 function drawConnection() {
   const { state, asOf } = app.live;
-  const text = state === "offline" && asOf ? `Reconnecting … what you see is as of ${at(new Date(asOf).toISOString())}` : CONNECTION[state];
+  const text = state === "offline" && asOf ? `Reconnecting … last updated at ${at(new Date(asOf).toISOString())}` : CONNECTION[state];
   const box = byId("connection");
   if (box.textContent !== text) box.textContent = text;
   box.dataset.state = state;
 }
 
-const halfSignedIn = (error) => error.code === "SIGN_IN_AGAIN" ? "Sign in again: this browser has only the cookie of its sign-in. That is so after an update, when the data of this site was deleted, or when another program on this machine has set the cookie." : null;
+const halfSignedIn = (error) => error.code === "SIGN_IN_AGAIN" ? "Sign in again: this browser has only the cookie of its sign-in. Possible causes: an update, deleted data of this site, or another program on this machine that has set the cookie." : null;
 
 function signedOut(problem) {
   app.live.end();

@@ -1,18 +1,18 @@
-// The state of a session at a moment: what waited, what was approved, who was there.
+// The state of a session at a moment: pending requests, grants, clients.
 
 import { h } from "./dom.js";
 import { at, serverNow, spell } from "./clock.js";
 import { inOneLine } from "./what.js";
 import { reveal } from "./reveal.js";
 
-/** Nodes for the brief row of `GET …/state`; `isNow` counts deadlines by the clock, otherwise by that moment. */
+/** Return nodes for the brief row of `GET …/state`; with `isNow` deadlines count from now, else from that moment. */
 export function moment(row, isNow) {
   const nowMs = isNow ? serverNow() : Date.parse(row.at);
   const { pending, approved, clients, settled } = row.state;
   return [
     part("Waiting", pending.length, pending.map((one) => waiting(one, nowMs)), "Nothing waited."),
     part("Approved", approved.length, approved.map(approval), "Nothing was approved."),
-    part("There", clients.length, clients.map((client) => h("li", {}, client.name, row.lock === client.client_id ? h("small", {}, " holds the input lock") : null, h("small", {}, ` since ${at(client.since)}`))), "Nobody was there."),
+    part("Online", clients.length, clients.map((client) => h("li", {}, client.name, row.lock === client.client_id ? h("small", {}, " holds the input lock") : null, h("small", {}, ` since ${at(client.since)}`))), "Nobody was online."),
     h("p", { class: "hint" }, settledText(settled)),
   ];
 }
@@ -22,7 +22,7 @@ function part(name, count, items, none) {
     count ? h("ul", {}, ...items.slice(0, 50), count > 50 ? h("li", { class: "hint" }, `and ${count - 50} more`) : null) : h("p", { class: "hint" }, none));
 }
 
-/** A line from the question to its deadline, filled as far as time had gone. */
+/** Return a bar from asking to deadline, filled by the elapsed share. */
 function waiting(one, nowMs) {
   const begun = Date.parse(one.asked_at);
   const end = one.deadline ? Date.parse(one.deadline) : null;
@@ -42,7 +42,7 @@ function approval(one) {
 
 const OUTCOMES = ["allowed", "denied", "rejected", "corrected", "expired", "cancelled"];
 
-/** `counts` has how many ended in each way. */
+/** `counts` has the number of requests by outcome. */
 function settledText(counts) {
   const said = OUTCOMES.filter((outcome) => counts[outcome]).map((outcome) => `${counts[outcome]} ${outcome}`);
   return said.length ? `Settled by then: ${said.join(", ")}.` : "Nothing was settled by then.";

@@ -1,10 +1,10 @@
-// Passkeys: registered and removed on the account page, and asked to sign an answer where a rule demands it.
+// Passkeys: registered and removed on the account page; they sign answers where a rule demands it.
 
 import { Problem, call, get, path } from "./api.js";
 import { at } from "./clock.js";
 import { announce, button, h } from "./dom.js";
 
-/** The challenge of an answer, signed by a passkey of this person. Raises Problem, NoConnection. */
+/** Return the challenge of an answer, signed by a passkey of this person. Raises Problem, NoConnection. */
 export async function signAnswer(row, answer) {
   const body = { reply: answer.reply };
   if (answer.message) body.message = answer.message;
@@ -37,7 +37,7 @@ async function sign(issued) {
 
 async function register(name) {
   const issued = await call("POST", "/v1/passkeys/challenge", { body: { action: "register" } });
-  // Who has a passkey must consent with it, so that a browser that was taken over cannot add one of its own.
+  // An existing passkey must consent, so that a hijacked browser cannot add a passkey of its own.
   const consent = issued.passkeys.length ? await sign(issued) : undefined;
   const made = await attempt(() => navigator.credentials.create({
     publicKey: {
@@ -65,7 +65,7 @@ async function remove(id) {
   return call("POST", path("/v1/passkeys/{}/remove", id), { body: { consent: await sign(issued) } });
 }
 
-/** The part of the account page. */
+/** Append the passkeys to the account page. */
 export function passkeys(main) {
   const status = h("p", { class: "status bad", role: "alert" });
   const list = h("ul", { class: "grants", "aria-label": "Your passkeys" });
@@ -78,7 +78,7 @@ export function passkeys(main) {
     try {
       await work();
     } catch (error) {
-      status.textContent = `That did not work: ${error.message}.`;
+      status.textContent = `Failed: ${error.message}.`;
     }
   };
   const load = () => doing(async () => {
@@ -93,7 +93,7 @@ export function passkeys(main) {
 }
 
 function elsewhere(better) {
-  return h("p", { class: "status warn" }, "Browsers have no passkeys for an IP address. Open ", h("a", { href: better }, better), " instead, and sign in there.");
+  return h("p", { class: "status warn" }, "Browsers do not support passkeys for IP addresses. Open ", h("a", { href: better }, better), " instead, and sign in there.");
 }
 
 function registering(doing, load) {
@@ -106,9 +106,9 @@ function registering(doing, load) {
   return form;
 }
 
-/** What the browser says when a person declines, or has no such passkey, in words. */
+/** Run a passkey operation of the browser; raise its refusal as a Problem. */
 async function attempt(ceremony) {
-  if (!window.PublicKeyCredential) throw refused("this browser has no passkeys at this address; they need https, or the name localhost");
+  if (!window.PublicKeyCredential) throw refused("this browser does not support passkeys at this address; they need https, or the name localhost");
   try {
     return await ceremony();
   } catch (error) {

@@ -1,5 +1,5 @@
-// Being there: a page that is visible and was used in the last minutes keeps saying so. An open page that nobody looks
-// at says nothing, so that requests get the long deadline and the people a notification.
+// Presence: a page that is visible and was used in the last minutes renews its presence. An unused page does not, so
+// that requests get the long deadline and people get a notification.
 
 import { call, path } from "./api.js";
 import { clientId } from "./device.js";
@@ -25,7 +25,7 @@ export class Presence {
     this.#renew();
   }
 
-  /** Be there in a session too, as long as its page is open; returns what ends it. */
+  /** Be present in a session too, as long as its page is open; return a function that ends it. */
   inSession(session) {
     const place = `${path("/v1/sessions/{}", session)}/clients/{}`;
     this.places.add(place);
@@ -56,7 +56,7 @@ export class Presence {
     else this.#used();
   }
 
-  /** One after the other: two that race would both connect. */
+  /** Renew one place after the other: two concurrent renewals would both connect. */
   async #renew() {
     if (!this.isThere) return this.leave();
     if (this.renewing) {
@@ -67,7 +67,7 @@ export class Presence {
     for (const place of this.places) {
       if (!this.isThere) break;
       this.present.add(place);
-      // A renewal that fails is made up for by the next one.
+      // A failed renewal is repeated by the next one.
       await call("PUT", path(place, clientId()), { body: {} }).catch(() => {});
     }
     this.renewing = false;

@@ -1,9 +1,9 @@
-// A question of an agent with choices: what is asked is shown, and what is chosen goes back as the answer.
+// A question of an agent with choices; the chosen options are sent back as the answer.
 
 import { h } from "./dom.js";
 import { reveal } from "./reveal.js";
 
-/** The questions of a call such as `AskUserQuestion`, or none. */
+/** Return the questions of a call such as `AskUserQuestion`, or none. */
 export function questionsOf(row) {
   const asked = row.input?.questions;
   if (!row.tool_name || !Array.isArray(asked) || !asked.length) return [];
@@ -11,13 +11,13 @@ export function questionsOf(row) {
   return asked.every(isReadable) ? asked : [];
 }
 
-/** What the choices show of a request: each text after its place in the input and a line feed. */
+/** Return the texts of a request that the choices show: each after its place in the input and a line feed. */
 export function choiceTexts(row) {
   const placed = (option, place) => [`${place}.label\n${labelOf(option)}`, `${place}.description\n${option?.description}`];
   return questionsOf(row).flatMap((one, index) => (one.options ?? []).flatMap((option, at) => placed(option, `questions[${index}].options[${at}]`)));
 }
 
-/** A plan that an agent wants to begin with, or null. */
+/** Return the plan that an agent wants to start, or null. */
 export function planOf(row) {
   return row.tool_name && typeof row.input?.plan === "string" && row.input.plan.trim() ? row.input.plan : null;
 }
@@ -25,7 +25,7 @@ export function planOf(row) {
 const labelOf = (option) => String(typeof option === "object" && option !== null ? (option.label ?? "") : option);
 const isMany = (one) => one.multiSelect === true || one.multiple === true;
 
-/** Fields to choose with; `draft.chosen` keeps what was chosen, by the number of the question. */
+/** Return the fields of the choices; `draft.chosen` keeps the chosen options, by the number of the question. */
 export function choices(row, draft, element) {
   draft.chosen ??= {};
   return questionsOf(row).map((one, index) => {
@@ -34,7 +34,7 @@ export function choices(row, draft, element) {
     const own = h("input", { type: "text", maxlength: "2000", placeholder: "In your own words", "aria-label": `In your own words: ${one.question}`, value: chosen.own });
     own.addEventListener("input", () => { chosen.own = own.value; });
     return h("fieldset", { class: "choices" },
-      // A question alone stands above already.
+      // The text of a single question is shown above already.
       h("legend", { class: questionsOf(row).length > 1 ? null : "spoken" }, ...reveal(one.question)),
       ...(one.options ?? []).map((option) => choice(option, { name, isMany: isMany(one), chosen })),
       own);
@@ -51,14 +51,14 @@ function choice(option, { name, isMany: many, chosen }) {
   return h("label", {}, box, h("span", {}, h("strong", {}, ...reveal(label)), option?.description ? h("small", {}, ...reveal(String(option.description))) : null));
 }
 
-/** The input with its answers, by question; null while one is missing. */
+/** Return the input with its answers, by question; null while one is missing. */
 export function answered(row, draft) {
   const answers = {};
   for (const [index, one] of questionsOf(row).entries()) {
     const { labels = [], own = "" } = draft.chosen?.[index] ?? {};
     const said = own.trim() ? (isMany(one) ? [...labels, own.trim()] : [own.trim()]) : labels;
     if (!said.length) return null;
-    // One client reads several labels as a list, the other as one text.
+    // Some clients expect several labels as a list, others as one text.
     answers[one.question] = one.multiple === true ? said : said.join(", ");
   }
   return { ...row.input, answers };

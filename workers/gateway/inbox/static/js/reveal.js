@@ -1,5 +1,5 @@
-// Characters that cannot be seen, or look like others, are shown for what they are: a command that reads harmless
-// must not run as something else.
+// Invisible characters and look-alikes are marked and named: a command that looks harmless must not run as something
+// else.
 
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/u;
 const LOOK_ALIKE = /[\u{2010}-\u{2015}\u{2018}-\u{201F}\u{2024}\u{2044}\u{2215}\u{2236}\u{2212}\u{037E}\u{0589}\u{01C3}\u{A789}\u{FF01}-\u{FF5E}\u{1D400}-\u{1D7FF}\u{29F8}\u{2216}]/u;
@@ -15,7 +15,7 @@ const NAMES = {
   0x2069: "POP DIRECTIONAL ISOLATE", 0xfeff: "BYTE ORDER MARK",
 };
 
-/** What is odd in a text: by position, `invisible` or `look-alike`. */
+/** Return the misleading characters of a text: by position, `invisible` or `look-alike`. */
 export function oddities(text) {
   const found = new Map();
   if (/^[\x20-\x7e\n\t]*$/.test(text)) return found;
@@ -38,14 +38,14 @@ export function oddities(text) {
   return found;
 }
 
-/** The text as nodes, with what is odd in it found here: for texts that no description of the gateway has. */
+/** Return a text as nodes, with marks computed here: for texts without marks from the gateway. */
 export function reveal(text, classAt = () => "") {
   const odd = oddities(text);
   return nodesOf(text, (index) => odd.get(index), classAt);
 }
 
 /**
- * The text as nodes, with the marks of its description: spans in code points. What cannot be seen is shown in any case.
+ * Return a text as nodes, with the marks of its description: spans in code points. Invisible ones are always shown.
  * `classAt(index)` may name a class for a position; runs of one class become one element.
  */
 export function revealMarked(text, marks = [], classAt = () => "") {
@@ -87,7 +87,7 @@ function nodesOf(text, kindAt, classAt) {
   return nodes;
 }
 
-/** The text for places that show no marks: what cannot be seen is written out. */
+/** Return a text with invisible characters written out, for places without marks. */
 export function plain(text) {
   const odd = oddities(text);
   let index = 0;

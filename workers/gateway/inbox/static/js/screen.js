@@ -1,6 +1,6 @@
-// What of each card has been on the screen, and for how long it has stood still there. An answer counts only for what
-// could be seen: an allow waits until all of the card was on the screen, and every answer waits for half a second after
-// the card came, moved or changed its buttons. A key waits for half a second of quiet after anything came or went.
+// The parts of each card that have been on the screen, and the time since it last moved. An answer counts only for a
+// card that could be read: an allow needs all of the card to have been on the screen, and every answer needs half a
+// second since the card appeared, moved or changed its buttons. A key needs half a second without any such change.
 
 import { byId } from "./dom.js";
 
@@ -11,7 +11,7 @@ const BLOCKS = ".what > :not(.members), .members > *, .facts > *, .granting";
 const ALLOWS = ["once", "session", "always", "send-edit"];
 
 export class Screen {
-  /** `cards()` are the elements of a list's cards, as far as they are in the page. */
+  /** `cards()` returns the cards of a list that are in the page. */
   constructor(root, cards, signal) {
     Object.assign(this, { root, cards });
     this.known = new WeakMap();
@@ -28,24 +28,24 @@ export class Screen {
     signal.addEventListener("abort", () => { observer.disconnect(); clearTimeout(this.timer); });
   }
 
-  /** Something came, went or took the focus without being asked to: keys wait until it was quiet for a moment. */
+  /** Delay keys after a card appeared, disappeared or took the focus by itself. */
   stir(now = performance.now()) {
     this.quietFrom = Math.max(this.quietFrom, now);
     this.look();
   }
 
-  /** The buttons of a card are others than before: a second click of a double click is not for them. */
+  /** Delay answers after a card's buttons changed, against the second click of a double click. */
   changeFoot(card) {
     const known = this.known.get(card);
     if (known) known.footAt = performance.now();
     this.look();
   }
 
-  /** Why an answer by this event does not count: `unsteady`, `unread`, or null. `name` is that of its button. */
+  /** Return the reason to refuse an answer by this event: `unsteady`, `unread`, or null. `name` is its button's. */
   refusal(card, name, event) {
     this.look();
     const known = this.known.get(card);
-    // A key tells the card by the focus, a pointer by its place.
+    // A key addresses the card with the focus, a pointer the card at its position.
     const since = event.detail > 0 ? Math.max(known.since, known.footAt) : Math.max(known.since, this.quietFrom);
     if (event.timeStamp < since + STEADY_MS) return "unsteady";
     if (!ALLOWS.includes(name)) return null;
@@ -53,13 +53,13 @@ export class Screen {
     return event.timeStamp < known.readAt + STEADY_MS ? "unsteady" : null;
   }
 
-  /** The keys of the cards of which something is on the screen, from top to bottom. */
+  /** Return the keys of the cards that are partly on the screen, from top to bottom. */
   visible() {
     const ceiling = ceilingOf();
     return [...this.cards()].filter((card) => isIn(card.getBoundingClientRect(), ceiling)).map((card) => card.dataset.key);
   }
 
-  /** The first block of a card that was not on the screen as a whole, or null. */
+  /** Return the first block of a card that was not shown completely, or null. */
   unread(card) {
     return blocksOf(card).find((block) => this.read.get(block) !== true) ?? null;
   }
@@ -75,13 +75,13 @@ export class Screen {
     if (next < Infinity) this.timer = setTimeout(() => this.look(), next + 1);
   }
 
-  /** Give back in how many ms the card takes answers that it does not take yet; 0 or less is now. */
+  /** Return the time in ms until the card accepts further answers; 0 or less is now. */
   #lookAt(card, ceiling, now) {
     const box = card.getBoundingClientRect();
     const known = this.known.get(card) ?? { since: Infinity, readAt: Infinity, footAt: -Infinity, isIn: false };
     const wasIn = known.isIn;
     known.isIn = isIn(box, ceiling);
-    // Scrolling moves a card on the screen and not on the page, keeping it in view while others come does the reverse.
+    // Scrolling moves a card on the screen, not on the page; keeping it in view while others appear does the reverse.
     const hasMoved = Math.abs(box.top - known.top) >= 1 && Math.abs(box.top + scrollY - known.place) >= 1;
     if (!known.isIn) known.since = Infinity;
     else if (!wasIn || hasMoved) known.since = now;
@@ -105,12 +105,12 @@ export class Screen {
     return isAll;
   }
 
-  /** Note what of a block is on the screen; whether all of it was by now. */
+  /** Record the visible part of a block; return whether all of it has been visible by now. */
   #readOn(block, ceiling) {
     const { top, bottom, width, height } = block.getBoundingClientRect();
     const size = `${width} ${height}`;
     const known = this.read.get(block);
-    // A block that was unfolded, or is of another width, has its words elsewhere.
+    // Unfolding or another width moves the text of a block.
     const seen = known?.size === size ? known.seen : [];
     const from = Math.max(0, ceiling - top);
     const to = Math.min(height, innerHeight - top);
@@ -136,7 +136,7 @@ export class Screen {
     this.stir();
   }
 
-  /** Whoever types on when a form has gone under their hands answers nothing with it. */
+  /** Restart the delay at a key within it: somebody may type on after a form has disappeared. */
   #keyed(event) {
     const isWriting = event.target.matches?.("input, textarea, select");
     if (!isWriting && event.timeStamp < this.quietFrom + STEADY_MS) this.stir(event.timeStamp);
@@ -158,12 +158,12 @@ const blocksOf = (card) => [...card.querySelectorAll(BLOCKS)];
 const isClosed = (block) => block.matches(CLOSED) || block.querySelector(CLOSED) !== null;
 const isIn = ({ top, bottom }, ceiling) => bottom > ceiling && top < innerHeight;
 
-/** Below it the head of the page covers nothing. */
+/** Return the lower edge of the page's head, which covers what is above. */
 function ceilingOf() {
   return Math.max(0, byId("top").getBoundingClientRect().bottom);
 }
 
-/** A stretch added to those seen before; they stay apart from each other. */
+/** Return the visible ranges with one added; overlapping ranges are merged. */
 function joined(stretches, from, to) {
   const touches = ([a, b]) => b >= from - SLACK_PX && a <= to + SLACK_PX;
   const met = stretches.filter(touches);

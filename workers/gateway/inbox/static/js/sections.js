@@ -1,4 +1,4 @@
-// The sections of a request's description as elements. Every section is drawn: whole, or folded with an allow that waits.
+// The sections of a request's description as elements. Every section is drawn: whole, or folded, which delays an allow.
 
 import { h } from "./dom.js";
 import { lineDiff, patchLines } from "./diff.js";
@@ -12,7 +12,7 @@ const PROSE = new Set(["question", "option", "plan"]);
 const CHANGES = new Set(["before", "after", "content", "patch"]);
 const WIDE = new Set(["command", ...CHANGES, ...PROSE]);
 
-/** Elements of all that the head, the facts and the foot of a card do not show. `paint(text)` gives a class for each position. */
+/** Return elements of the sections outside of head, facts and foot. `paint(text)` returns a class for each position. */
 export function drawSections(row, paint) {
   const told = new Set(choiceTexts(row));
   const isShown = (one) => one.repeats || HEAD.has(one.kind) || isChoice(one, told) || (one.kind === "pattern" && [row.permission, row.tool_name].includes(one.text));
@@ -30,7 +30,7 @@ export function drawSections(row, paint) {
   ];
 }
 
-/** A command of which the judged parts alone came as patterns is shown once, whole, where the metadata has it. */
+/** If the patterns are only the parts of a command in the metadata, show that command once, whole. */
 function withoutPieces(sections) {
   const pieces = sections.filter((one) => one.kind === "command" && one.origin === "patterns");
   const whole = sections.find((one) => one.kind === "command" && one.origin === "metadata" && pieces.length && pieces.every(({ text }) => one.text.includes(text)));
@@ -42,18 +42,18 @@ function membersList(sections) {
   return sections.length ? h("dl", { class: "members" }, ...sections.map(member)) : null;
 }
 
-/** What is asked by its pattern alone is shown as large as a command. */
+/** Return the section of a request with only a pattern, which is drawn as large as a command. */
 function onlyPattern(sections) {
   const own = sections.filter((one) => one.origin !== "metadata");
   return own.length === 1 && own[0].kind === "pattern" ? own[0] : null;
 }
 
-/** A question's options can be chosen below, where each has its words. */
+/** Return whether a section is an option of a question, which the choices below show. */
 function isChoice(section, told) {
   return section.kind === "option" && section.origin === "input" && told.has(`${section.label}\n${section.text}`);
 }
 
-/** What goes and what comes for it, side by side. */
+/** Pair the removed text with its replacement. */
 function paired(sections) {
   const found = [];
   for (const one of sections) {
@@ -83,7 +83,7 @@ function block(section, draw, isNamed = false) {
   return isNamed ? h("div", { class: "named" }, label(section), body) : body;
 }
 
-/** The member's own name; of a file that is written whole, so much is said. */
+/** Return the member's own name, with a note for a file that is written whole. */
 function label(section) {
   return h("p", { class: "what-label" }, ...nameOf(section), section.kind === "content" ? h("small", {}, " writes the whole file") : null);
 }
@@ -98,7 +98,7 @@ function code(text, { marks }) {
   return h("pre", { class: "code" }, ...revealMarked(text, marks));
 }
 
-/** A command, one of its parts a line. */
+/** Return a command, one of its parts a line. */
 function commandRows(text, { text: whole, rows, marks }, paint) {
   const painted = paint(whole);
   const element = h("pre", { class: "code command" });
@@ -115,7 +115,7 @@ function commandRows(text, { text: whole, rows, marks }, paint) {
   return element;
 }
 
-/** Marks of a text for what begins at this code point of it. */
+/** Return the marks of a text, shifted to the part that begins at this code point. */
 function shifted(marks = [], by) {
   return by ? marks.map(([start, end, kind]) => [start - by, end - by, kind]) : marks;
 }
@@ -141,7 +141,7 @@ function diff(lines, ...sections) {
     h("span", { class: "text" }, ...revealMarked(line.text, marksOf(line.text, odd), (index) => (line.from !== undefined && index >= line.from && index < line.to ? "within" : ""))))));
 }
 
-/** The marked characters of a text, each with its kind: a line of it has lost its place. */
+/** Return the marked characters of a text with their kinds, for lines whose position is lost. */
 function markedIn({ marks = [], text }) {
   if (!marks.length) return [];
   const letters = [...text];
@@ -153,7 +153,7 @@ function marksOf(text, odd) {
 }
 
 function remark(section) {
-  return h("p", { class: "said", title: "What the agent says about it; nobody has checked that" }, "“", ...revealMarked(section.text, section.marks), "”");
+  return h("p", { class: "said", title: "The agent's own description, not verified" }, "“", ...revealMarked(section.text, section.marks), "”");
 }
 
 function member(section) {
@@ -168,7 +168,7 @@ function brief(text, { marks }) {
   return text ? h("code", {}, ...revealMarked(text, marks)) : h("span", { class: "empty-text" }, "empty");
 }
 
-/** JSON without its line breaks, none of which stands in a text; marks have their places in the text as it is. */
+/** Return JSON without its line breaks, none of which is inside a string; marked text stays, as marks have positions. */
 function inOneLine({ text, is_json: isJson, marks }) {
   if (!isJson || marks) return text;
   return text.replaceAll(/(?<=[[{])\n\s*|\n\s*(?=[\]}])/g, "").replaceAll(/\n\s*/g, " ");

@@ -1,4 +1,4 @@
-// The slider through a session's time: the axis of what is near, and under it the whole session from end to end.
+// The slider through a session's time: an axis of the nearby events, and a strip of the whole session.
 
 import { Axis } from "./axis.js";
 import { button, h } from "./dom.js";
@@ -8,7 +8,7 @@ const STRIP_PX = 22;
 export const BARS_COUNT = 300;
 
 export class Slider {
-  /** `onmove(version)` is called with each version that is chosen; null is now. */
+  /** `onmove(version)` is called with each chosen version; null is now. */
   constructor({ onmove }) {
     this.onmove = onmove;
     this.axis = new Axis({ onpick: (version) => this.#choose(version === this.total ? null : version) });
@@ -38,7 +38,7 @@ export class Slider {
     this.onmove(version);
   }
 
-  /** Stand at a version; null is now. */
+  /** Move to a version; null is now. */
   show(version) {
     this.version = version;
     this.input.value = String(version ?? this.total);
@@ -56,11 +56,11 @@ export class Slider {
     this.show(this.version);
   }
 
-  /** The versions that the axis shows around where the slider stands. */
+  /** Return the first and last version on the axis around the slider's position. */
   look(isOpen) {
     const near = this.axis.look(this.version, this.total, isOpen);
     this.whole.hidden = this.axis.isWhole;
-    // With the whole session on the axis, thumb and cursor stand above each other.
+    // If the axis shows the whole session, thumb and cursor are aligned.
     this.input.style.width = this.axis.isWhole ? `${this.axis.width - this.axis.aheadPx}px` : "";
     const span = Math.max(1, this.total - 1);
     this.near.style.left = `${((near[0] - 1) / span) * 100}%`;
@@ -68,13 +68,13 @@ export class Slider {
     return near;
   }
 
-  /** Draw the axis from what is known of its events and of what waited. */
+  /** Draw the axis from the loaded events and waits. */
   draw(chunks) {
     const entryAt = (version) => chunks.at(version)?.entry;
     this.axis.draw({ version: this.version, total: this.total, entryAt, waits: chunks.waitsBetween(this.axis.from, this.axis.to) });
   }
 
-  /** Draw the whole session: `bars` of equal length, each with how often what happened in it. */
+  /** Draw the whole session: `bars` of equal length, each with its counts of events by kind. */
   drawWhole(bars) {
     this.bars = bars;
     const width = this.element.clientWidth ? this.strip.clientWidth : 0;
@@ -91,7 +91,7 @@ export class Slider {
       let y = STRIP_PX;
       for (const [kind, colour] of BARS) {
         if (!bar[kind]) continue;
-        // What people had to do with is seen beside hundreds of calls that a rule decided.
+        // Requests to people stay visible beside hundreds of calls that rules decided.
         const height = Math.max(kind === "by_rule" ? 1 : 3, (bar[kind] / most) * (STRIP_PX - 4));
         context.fillStyle = style.getPropertyValue(colour);
         context.fillRect(index * step, y - height, Math.max(1, step - 0.5), height);

@@ -1,4 +1,4 @@
-// What is known of pending requests, wherever it came from. One line feed joins session and request to a key.
+// The pending requests of the page. A request's key is its session and id, joined by a line feed.
 
 const LINES_MAX = 60;
 
@@ -8,17 +8,17 @@ export class Requests extends EventTarget {
   constructor() {
     super();
     this.rows = new Map();
-    /** What became of answers of this page: by key, `{phase, …}`. */
+    /** The progress of answers given on this page: by key, `{phase, …}`. */
     this.local = new Map();
-    /** What was settled lately, newest first. */
+    /** Recently settled requests, newest first. */
     this.lines = [];
     this.asOf = null;
     this.changed = false;
   }
 
-  /** The whole truth as of now: what is not in it does not wait any more. Gives back the rows that have gone. */
+  /** Replace all rows by a complete list of pending requests; return the rows that are no longer pending. */
   replace(rows) {
-    // A row that is known already stays the same object; when all do, nothing is drawn anew.
+    // An unchanged row stays the same object; if all do, nothing is redrawn.
     const now = new Map(rows.map((row) => [keyOf(row), this.#known(row)]));
     const isSame = now.size === this.rows.size && [...now].every(([key, row]) => this.rows.get(key) === row);
     if (isSame && this.isFilled) return [];
@@ -40,7 +40,7 @@ export class Requests extends EventTarget {
     if (row) this.add({ ...row, ...members });
   }
 
-  /** By key, since when nobody waits for the answer; requests that are not named are waited for. */
+  /** Set the times at which askers were last present, by key; other requests have a present asker. */
   goneAskers(gone) {
     for (const [key, row] of this.rows) {
       const at = gone.get(key) ?? null;
@@ -48,13 +48,13 @@ export class Requests extends EventTarget {
     }
   }
 
-  /** A request has ended: `result` is what is known of how, if anything. */
+  /** Settle a request; `result` is its outcome if it is known. */
   settle(row, result) {
     const key = keyOf(row);
     const known = this.rows.get(key) ?? row;
     this.rows.delete(key);
     const mine = this.local.get(key);
-    // While an answer of this page is on its way, what comes back to it says how it went.
+    // While an answer of this page is in flight, its response sets the outcome.
     if ((mine || known !== row) && (mine?.phase !== "sending" || result?.isOwn)) {
       this.local.set(key, { ...mine, phase: "settled", row: known, result: result ?? mine?.result ?? null, since: performance.now() });
     }
@@ -62,7 +62,7 @@ export class Requests extends EventTarget {
     this.#tell();
   }
 
-  /** Note something for the quiet line; what is known better replaces what was noted of the same request. */
+  /** Add a line on a request to the recent list; a better known outcome replaces its earlier line. */
   line(row, result) {
     if (!result) return;
     const key = keyOf(row);
@@ -82,7 +82,7 @@ export class Requests extends EventTarget {
 
   #known(row) {
     const known = this.rows.get(keyOf(row));
-    // Events do not tell of the asker; what was asked does.
+    // Events do not contain the asker; the pending row does.
     const at = row.asker_gone_at === undefined ? known?.asker_gone_at : row.asker_gone_at;
     if (!known || known.digest !== row.digest || known.deadline !== row.deadline || known.tier !== row.tier) return { ...row, asker_gone_at: at };
     return (known.asker_gone_at ?? null) === (at ?? null) ? known : { ...known, asker_gone_at: at };
@@ -95,7 +95,7 @@ export class Requests extends EventTarget {
     this.local.set(key, { ...mine, phase: mine?.phase ?? "gone", row, since: performance.now() });
   }
 
-  /** Many changes at once make one redrawing. */
+  /** Combine simultaneous changes into one redraw. */
   #tell() {
     if (this.changed) return;
     this.changed = true;
@@ -106,7 +106,7 @@ export class Requests extends EventTarget {
   }
 }
 
-/** Nearest deadline first; what never expires comes last, in order of asking. */
+/** Order by nearest deadline; requests without one come last, in order of asking. */
 export function byDeadline(a, b) {
   const [left, right] = [a.deadline ?? "~", b.deadline ?? "~"];
   if (left !== right) return left < right ? -1 : 1;

@@ -3,15 +3,15 @@
 import { openStream } from "./api.js";
 
 /**
- * Dispatches each event of the stream by its name, with its `data`, and `error` when the stream cannot be had or has
- * ended. It is not opened again by itself.
+ * Dispatches each event of the stream by its name, with its `data`, and `error` when the stream cannot be opened or has
+ * ended. It does not reconnect.
  */
 export class EventStream extends EventTarget {
   #ending = new AbortController();
 
   constructor(path) {
     super();
-    this.isRefused = false; // the gateway answered, and not with a stream
+    this.isRefused = false; // the gateway's response was no stream
     this.#read(path);
   }
 
@@ -25,7 +25,7 @@ export class EventStream extends EventTarget {
       this.isRefused = !response.ok;
       if (response.ok) await this.#take(response.body.pipeThrough(new TextDecoderStream()).getReader());
     } catch (error) {
-      if (!(error instanceof TypeError) && error.name !== "AbortError") throw error; // but the connection broke off
+      if (!(error instanceof TypeError) && error.name !== "AbortError") throw error; // the connection was lost
     }
     if (!this.#ending.signal.aborted) this.dispatchEvent(new Event("error"));
   }

@@ -1,5 +1,5 @@
-// Telling somebody who looks at another window that something waits: by the browser's own notifications, if they want.
-// For a phone in a pocket there is the notifier; this is for a computer on which the page is open anyway.
+// Browser notifications of new requests while the page is in the background, if the person enabled them. The notifier
+// serves phones; this serves a computer on which the page is open.
 
 import { ifAllowed } from "./device.js";
 import { plain } from "./reveal.js";
@@ -12,7 +12,7 @@ export const canTell = () => "Notification" in window;
 export const isRefused = () => Notification.permission === "denied";
 export const isTelling = () => canTell() && Notification.permission === "granted" && ifAllowed(() => localStorage.getItem(WANTED)) === "yes";
 
-/** Ask the browser for leave; whether it was given. */
+/** Ask the browser for permission; return whether it was given. */
 export async function beginTelling() {
   if ((await Notification.requestPermission()) !== "granted") return false;
   ifAllowed(() => localStorage.setItem(WANTED, "yes"));
@@ -34,7 +34,7 @@ export class Telling {
   #changed() {
     const { rows } = this.requests;
     for (const [key, one] of this.open) if (!rows.has(key)) this.#close(key, one);
-    // What waited when the page was opened is no news.
+    // Requests that were pending when the page was opened are not new.
     const fresh = this.known === null ? [] : [...rows].filter(([key]) => !this.known.has(key));
     if (this.requests.isFilled) this.known = new Set(rows.keys());
     if (!fresh.length || !document.hidden || !isTelling()) return;
@@ -51,7 +51,7 @@ export class Telling {
       };
       this.open.set(key, one);
     } catch (error) {
-      // Some phones have notifications only for pages that are installed with a worker of their own.
+      // Some phones support notifications only for installed pages with a service worker.
       if (!(error instanceof TypeError)) throw error;
       endTelling();
     }

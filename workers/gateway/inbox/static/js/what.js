@@ -1,4 +1,4 @@
-// What will run, as a person can judge it: the gateway's description of a request, drawn whole.
+// The call of a request: the gateway's description of it, drawn whole.
 
 import { dangers, oddNote } from "./dangers.js";
 import { h } from "./dom.js";
@@ -7,22 +7,22 @@ import { drawSections } from "./sections.js";
 
 const STRICTNESS = { allow: 0, ask: 1, deny: 2 };
 
-/** Nodes that show the request, whole: its dangers first; long texts are folded with a word on how much is folded. */
+/** Return nodes of the whole request, its dangers first; long texts are folded, with their size. */
 export function whatRuns(row) {
   return [dangers(row.description), oddNote(row.description), ...drawSections(row, (text) => painted(row, text)), parts(row)];
 }
 
-/** One line for lists and announcements, as the ledger tells it; it says where it was cut. */
+/** Return the ledger's one-line summary for lists and announcements; it marks a cut. */
 export function inOneLine(row) {
   return row.would_run.replaceAll(/\s+/g, " ");
 }
 
-/** A text of a request, as nodes, with the marks that its description has for it. */
+/** Return a text of a request as nodes, with the marks from its description. */
 export function revealIn(row, text) {
   return revealMarked(text, row.description?.sections.find((one) => one.text === text)?.marks);
 }
 
-/** How each part of a command was judged. Its text stands above, whole: this fold holds back nothing. */
+/** Return the verdict of each part of a command. The whole text stands above, so this fold hides nothing. */
 function parts(row) {
   const found = row.evaluation?.parts ?? [];
   if (found.length < 2) return null;
@@ -36,10 +36,10 @@ function parts(row) {
       part.rules?.length ? h("small", {}, " by ", h("code", {}, ...reveal(part.rules[0].text))) : null))));
 }
 
-/** Classes by position for the parts of a command that were judged; the innermost part counts, so outer ones come first. */
+/** Return classes by position for the judged parts of a command. Inner parts win, so outer ones are set first. */
 function painted(row, command) {
   const found = row.evaluation?.parts ?? [];
-  // Where all of it is one part, a mark on everything marks nothing.
+  // A single part needs no mark.
   if (found.length === 1 && found[0].text.trim() === command.trim()) return [];
   const classes = new Array(command.length);
   const places = [];
@@ -55,7 +55,7 @@ function painted(row, command) {
   return classes;
 }
 
-/** Where a part begins: not in the middle of a word, such as `sh` in `install.sh`. */
+/** Return the start of a part, outside of longer words: not the `sh` of `install.sh`. */
 function placeOf(text, command, from) {
   let start = text ? command.indexOf(text, from) : -1;
   while (start > 0 && /[\w./-]/.test(command[start - 1])) start = command.indexOf(text, start + 1);

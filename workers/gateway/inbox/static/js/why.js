@@ -1,29 +1,29 @@
-// Why a person is asked, and what an answer would do: in words.
+// The reason for asking a person, and the effect of an answer, in words.
 
 import { h, sessionLink } from "./dom.js";
 import { inWords } from "./dangers.js";
 import { reveal } from "./reveal.js";
 import { revealIn } from "./what.js";
 
-/** The reason in a sentence, and the rules with their files. */
+/** Return the reason as a sentence, and the rules with their files. */
 export function why(row) {
   const evaluation = row.evaluation ?? {};
   const rules = distinct([...(evaluation.rules ?? []), ...(evaluation.parts ?? []).filter((part) => part.verdict !== "allow").flatMap((part) => part.rules ?? [])]);
-  const reason = evaluation.reason ?? (rules.length ? null : "no rule says anything about it");
+  const reason = evaluation.reason ?? (rules.length ? null : "no rule matches");
   return h("div", { class: "why" },
     h("span", { class: "key" }, "Why"),
     h("span", {}, reason ? inWords(reason.charAt(0).toUpperCase() + reason.slice(1)) : null, ...rules.slice(0, 3).map((rule, index) => [index || reason ? h("br") : null, ...ruleText(rule)]),
       rules.length > 3 ? ` and ${rules.length - 3} more` : null));
 }
 
-/** What rules demand of the answer, before anybody gives one in vain; or null. */
+/** Return the rules' demands on the answer, or null. */
 export function needs(row, me) {
   if (!row.demanded?.length) return null;
   const isAsker = [row.by, row.owner].some((name) => name?.toLowerCase() === me.name.toLowerCase());
   const isOwn = isAsker && row.demands.some((one) => one.not_by === "asker" && (!one.roles?.length || one.roles.includes(me.role)));
   return h("div", { class: "needs" },
     h("span", { class: "key" }, "Needs"),
-    h("span", {}, ...row.demanded.flatMap((text, index) => [index ? "; " : "", ...inWords(index ? text : text.charAt(0).toUpperCase() + text.slice(1))]), isOwn ? h("b", {}, ": you cannot answer so") : null));
+    h("span", {}, ...row.demanded.flatMap((text, index) => [index ? "; " : "", ...inWords(index ? text : text.charAt(0).toUpperCase() + text.slice(1))]), isOwn ? h("b", {}, ": you cannot give this answer") : null));
 }
 
 export function ruleText(rule) {
@@ -35,7 +35,7 @@ function distinct(rules) {
   return [...new Map(rules.map((rule) => [JSON.stringify(rule), rule])).values()];
 }
 
-/** Who asks, from the root of its tree of agents on, and where it would run. */
+/** Return the asking session with its parents, root first, and the folder of the call. */
 export function where(row) {
   const tree = [...(row.lineage ?? []), row.session];
   return h("div", { class: "where" },
@@ -50,8 +50,8 @@ export function where(row) {
 const LABELS = { exact: "exactly this", kind: "this kind", all: "more" };
 
 /**
- * The choices of what `session` and `always` remember, the narrowest first, and where. `isSuggested` is the one that these
- * replies grant by themselves; any other is granted beside an answer for this once.
+ * Return the choices of a grant by `session` or `always`, the narrowest first, and its reach. `isSuggested` is the one
+ * that these replies grant by themselves; any other is a grant beside an answer `once`.
  */
 export function whatIsGranted(row) {
   const reach = row.always_scope === "project" ? `project ${row.project}` : "this session";
@@ -61,7 +61,7 @@ export function whatIsGranted(row) {
   return { reach, choices: choices.length ? choices : withoutOffers(row, suggested) };
 }
 
-/** A request of an older log: what was suggested, and its patterns. */
+/** Return the choices for a request of an older log: the suggestion, and its patterns. */
 function withoutOffers(row, suggested) {
   const exact = [...new Set(row.patterns)];
   const still = row.still_asked ?? [];
@@ -75,12 +75,12 @@ function isSame(some, others) {
   return some.length === others.length && some.every((one) => others.includes(one));
 }
 
-/** The index of the choice that stands until another is made: what the agent suggests unless it is wide, else the narrowest. */
+/** Return the index of the default choice: the agent's suggestion unless it is wide, else the narrowest. */
 export function firstChoice(choices) {
   return Math.max(choices.findIndex((one) => one.isSuggested && !one.wide), 0);
 }
 
-/** What else ends with a rejection without words. */
+/** Return the number of requests that a rejection without instructions ends too. */
 export function rejectionTakesAlong(row, others) {
   if (row.cascade_reject === "none") return 0;
   const same = others.filter((one) => one.session === row.session && one.request_id !== row.request_id);

@@ -1,4 +1,4 @@
-// Who this is; for administrators, everybody's tokens.
+// The signed-in person's account; for administrators, all tokens.
 
 import { call, get, path } from "../api.js";
 import { at } from "../clock.js";
@@ -12,7 +12,7 @@ const ROLES = { approver: "answers, grants and revokes", auditor: "sees everythi
 export function show(main, app) {
   const { me } = app;
   const reach = [me.projects.length ? `projects ${me.projects.join(", ")}` : null, me.sessions.length ? `sessions ${me.sessions.join(", ")}` : null].filter(Boolean).join("; ");
-  main.append(h("h1", {}, me.name), h("p", { class: "hint lead" }, `Role ${me.role}: ${ROLES[me.role]}. Reaches ${reach || "all projects"}.`),
+  main.append(h("h1", {}, me.name), h("p", { class: "hint lead" }, `Role ${me.role}: ${ROLES[me.role]}. Access to ${reach || "all projects"}.`),
     signingOut());
   if (me.role !== "auditor" && canTell()) onThisDevice(main);
   if (me.role !== "auditor") passkeys(main);
@@ -28,18 +28,18 @@ function signingOut() {
   return place;
 }
 
-/** The browser's own notifications, which everybody chooses for themselves. */
+/** Append the switch for the browser's notifications. */
 function onThisDevice(main) {
   const place = h("div", {});
   const draw = () => place.replaceChildren(
     isRefused()
-      ? h("p", { class: "hint" }, "This browser does not let the page tell you anything; that can be changed in the browser's settings for this address.")
+      ? h("p", { class: "hint" }, "This browser blocks notifications of this address; you can change that in its settings.")
       : isTelling()
-        ? button("Stop telling me here", () => { endTelling(); draw(); })
-        : button("Tell me here when something waits", async () => { await beginTelling(); draw(); }));
+        ? button("Disable notifications", () => { endTelling(); draw(); })
+        : button("Enable notifications", async () => { await beginTelling(); draw(); }));
   draw();
   main.append(h("h2", { class: "spaced" }, "On this device"),
-    h("p", { class: "hint lead" }, "While this page is open in a tab that you do not look at, the browser can tell you of new requests, within half a minute."), place);
+    h("p", { class: "hint lead" }, "While this page is open in a background tab, the browser can notify you of new requests within half a minute."), place);
 }
 
 function tokens(main) {
@@ -51,7 +51,7 @@ function tokens(main) {
   const projects = h("input", { name: "projects", autocomplete: "off", placeholder: "all" });
   const expires = h("input", { name: "expires", autocomplete: "off", placeholder: "never, or 30d" });
   const label = (text, control) => h("label", {}, h("span", {}, text), control);
-  const form = h("form", { class: "find" }, label("Name", name), label("Role", role), label("Projects", projects), label("Ends after", expires), h("button", { class: "button small" }, "Make a token"));
+  const form = h("form", { class: "find" }, label("Name", name), label("Role", role), label("Projects", projects), label("Expires", expires), h("button", { class: "button small" }, "Create a token"));
   main.append(h("h2", { class: "spaced" }, "Tokens"), form, status, made, list);
 
   const attempt = async (work) => {
@@ -59,15 +59,15 @@ function tokens(main) {
     try {
       await work();
     } catch (error) {
-      status.textContent = `That did not work: ${error.message}.`;
+      status.textContent = `Failed: ${error.message}.`;
     }
   };
   const load = () => attempt(async () => {
     const { tokens: all } = await get("/v1/tokens");
     list.replaceChildren(...all.filter((one) => one.in_force).map((one) => h("li", { class: "grant" },
       h("div", { class: "grant-what" }, h("strong", {}, one.name), h("span", { class: "permission" }, one.role), one.use === "bearer" ? null : h("small", {}, one.use === "browser" ? "a browser" : "a sign-in link")),
-      h("div", { class: "hint grant-who" }, `${one.projects.length ? one.projects.join(", ") : "all projects"} · made ${at(one.at)} by ${one.by} · ${one.expires_at ? `until ${at(one.expires_at)}` : "without an end"}`),
-      h("div", { class: "grant-end" }, button("Revoke", () => attempt(async () => { await call("DELETE", path("/v1/tokens/{}", one.token_id)); announce(`Revoked the token of ${one.name}`); await load(); }), { kind: "small", "aria-label": `Revoke the token of ${one.name}, made ${at(one.at)}` })))));
+      h("div", { class: "hint grant-who" }, `${one.projects.length ? one.projects.join(", ") : "all projects"} · created ${at(one.at)} by ${one.by} · ${one.expires_at ? `expires ${at(one.expires_at)}` : "never expires"}`),
+      h("div", { class: "grant-end" }, button("Revoke", () => attempt(async () => { await call("DELETE", path("/v1/tokens/{}", one.token_id)); announce(`Revoked the token of ${one.name}`); await load(); }), { kind: "small", "aria-label": `Revoke the token of ${one.name}, created ${at(one.at)}` })))));
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -75,7 +75,7 @@ function tokens(main) {
       const body = { name: name.value.trim(), role: role.value, projects: projects.value.split(/[\s,]+/).filter(Boolean) };
       if (expires.value.trim()) body.expires = expires.value.trim();
       const { token } = await call("POST", "/v1/tokens", { body, key: crypto.randomUUID?.() ?? String(Math.random()) });
-      made.replaceChildren(h("p", { class: "status warn" }, `The token of ${body.name}; it is shown this once: `, h("code", {}, token)));
+      made.replaceChildren(h("p", { class: "status warn" }, `Token of ${body.name}, shown only once: `, h("code", {}, token)));
       form.reset();
       await load();
     });

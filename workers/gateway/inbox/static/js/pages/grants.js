@@ -1,4 +1,4 @@
-// What is let through without asking: who said so, why, since when, until when; and its end.
+// Grants with author, reason, start and expiry, and their revocation.
 
 import { call, get, NoConnection, path, Problem } from "../api.js";
 import { ago, at } from "../clock.js";
@@ -11,8 +11,8 @@ export function show(main, app) {
   const filter = h("input", { type: "search", class: "filter", placeholder: "Filter", "aria-label": "Filter by permission, pattern, project, session or person" });
   const list = h("ul", { class: "grants" });
   const damaged = h("p", { class: "hint", hidden: true });
-  const status = h("p", { class: "hint", role: "status" }, "Looking …");
-  main.append(h("div", { class: "section-head" }, h("h1", {}, "Grants"), h("p", { class: "summary long" }, "What is let through without asking. A configured deny is always above them."), filter), damaged, status, list);
+  const status = h("p", { class: "hint", role: "status" }, "Loading …");
+  main.append(h("div", { class: "section-head" }, h("h1", {}, "Grants"), h("p", { class: "summary long" }, "Calls that are allowed without asking. A configured deny takes precedence."), filter), damaged, status, list);
   const mayRevoke = ["approver", "admin"].includes(app.me.role);
   const controller = new AbortController();
   let grants = [];
@@ -21,7 +21,7 @@ export function show(main, app) {
   const draw = () => {
     const words = filter.value.trim().toLowerCase();
     const wanted = grants.filter((one) => [one.permission, one.pattern, one.project, one.session, one.by, one.reason].join("\n").toLowerCase().includes(words));
-    status.textContent = wanted.length ? "" : grants.length ? "No grant has these words." : "There are no grants: everything that a rule does not decide is asked.";
+    status.textContent = wanted.length ? "" : grants.length ? "No matching grants" : "No grants: you are asked about every call that no rule decides.";
     list.replaceChildren(...wanted.map((one) => grantRow(one, { mayRevoke, isOpen: open === one.grant_id, ask, keep, revoke })));
   };
   const ask = (one) => { open = one.grant_id; draw(); list.querySelector("[data-confirm]")?.focus(); };
@@ -41,13 +41,13 @@ export function show(main, app) {
       const found = await get("/v1/grants", {}, controller.signal);
       grants = found.grants;
       damaged.hidden = !found.problems.length;
-      damaged.textContent = `Damaged, so their grants are not shown: ${found.problems.map((one) => one.stream).join(", ")}.`;
+      damaged.textContent = `Grants of damaged streams are not shown: ${found.problems.map((one) => one.stream).join(", ")}.`;
       grants.sort((a, b) => (a.at < b.at ? 1 : -1));
       if (!open) draw();
     } catch (error) {
       if (error.name === "AbortError") return;
       if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
-      status.textContent = `The grants could not be looked up: ${error.message}.`;
+      status.textContent = `The grants could not be loaded: ${error.message}.`;
     }
   }
 
@@ -60,15 +60,15 @@ export function show(main, app) {
 
 function grantRow(one, { mayRevoke, isOpen, ask, keep, revoke }) {
   const reach = one.scope === "project" ? h("span", {}, "project ", h("strong", {}, one.project)) : h("span", {}, "session ", sessionLink(one.session));
-  const reason = h("input", { "aria-label": "Why it is revoked (optional)", placeholder: "Why? (optional)", maxlength: "500" });
+  const reason = h("input", { "aria-label": "Reason for revoking (optional)", placeholder: "Reason (optional)", maxlength: "500" });
   return h("li", { class: "grant" },
     h("div", { class: "grant-what" }, h("span", { class: "permission" }, one.permission), h("code", {}, ...reveal(one.pattern))),
     h("div", { class: "hint grant-who" }, "in ", reach, ` · by ${one.by}, `, h("time", { datetime: one.at, title: one.at }, ago(one.at)),
-      one.expires_at ? ` · until ${at(one.expires_at)}` : " · without an end",
+      one.expires_at ? ` · expires ${at(one.expires_at)}` : " · never expires",
       one.request_id && one.session ? [" · from request ", h("code", {}, one.request_id)] : null,
       one.imported ? " · imported from a file" : null,
       one.reason ? h("span", {}, " · ", ...reveal(one.reason)) : null),
     !mayRevoke ? null : isOpen
-      ? h("div", { class: "grant-end" }, reason, button("Revoke", () => revoke(one, reason.value.trim()), { kind: "reject small", data: { confirm: "true" } }), button("Keep", keep, { kind: "quiet small" }))
+      ? h("div", { class: "grant-end" }, reason, button("Revoke", () => revoke(one, reason.value.trim()), { kind: "reject small", data: { confirm: "true" } }), button("Keep the grant", keep, { kind: "quiet small" }))
       : h("div", { class: "grant-end" }, button("Revoke…", () => ask(one), { kind: "small", "aria-label": `Revoke ${one.permission} ${one.pattern}` })));
 }

@@ -1,4 +1,4 @@
-// The inbox: everything that waits, nearest deadline first, and what was settled a moment ago.
+// The inbox: all pending requests, nearest deadline first, and recently settled ones.
 
 import { NoConnection, Problem, get, path } from "../api.js";
 import { Deck } from "../deck.js";
@@ -15,7 +15,7 @@ export function show(main, app) {
   const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter by command, project, agent or session", class: "filter" });
   const heading = h("h1", {}, "Waiting for you");
   const count = h("p", { class: "summary" });
-  const feed = h("div", { class: "deck", "aria-label": "Requests that wait" });
+  const feed = h("div", { class: "deck", "aria-label": "Pending requests" });
   const empty = h("div", { class: "empty-state", hidden: true });
   const damaged = h("ul", { class: "damaged", hidden: true, "aria-label": "Sessions that cannot be read" });
   const lines = h("ol", { class: "lines" });
@@ -39,7 +39,7 @@ export function show(main, app) {
     },
   });
   filter.addEventListener("input", () => { search(); deck.draw(); });
-  const drawLines = () => lines.replaceChildren(...app.requests.lines.slice(0, LINES_SHOWN).map((one) => settledLine(one, app)), ...(app.requests.lines.length ? [] : [h("li", { class: "hint" }, "What is answered or decided by rule appears here.")]));
+  const drawLines = () => lines.replaceChildren(...app.requests.lines.slice(0, LINES_SHOWN).map((one) => settledLine(one, app)), ...(app.requests.lines.length ? [] : [h("li", { class: "hint" }, "Recent answers and decisions by rule appear here.")]));
   app.requests.addEventListener("change", drawLines);
   app.live.addEventListener("state", deck.draw.bind(deck));
   const drawDamaged = () => {
@@ -63,10 +63,10 @@ export function show(main, app) {
   };
 }
 
-/** One row for a stream that cannot be read; the rows of all others stand below it. */
+/** Return a row for a stream that cannot be read, shown above all requests. */
 function damagedRow(one) {
   return h("li", { title: one.text }, "Damaged: ", one.session ? sessionLink(one.session) : h("code", {}, one.stream),
-    ". What waits in it cannot be shown. ", h("code", {}, "permission-ledger verify --all"));
+    ". Its pending requests cannot be shown. ", h("code", {}, "permission-ledger verify --all"));
 }
 
 function textOf(row) {
@@ -75,12 +75,12 @@ function textOf(row) {
 }
 
 function drawEmpty(empty, words, app) {
-  if (words) return empty.replaceChildren(h("p", {}, "Nothing that waits has these words."));
-  if (app.live.state === "connecting") return empty.replaceChildren(h("p", {}, "Looking …"));
+  if (words) return empty.replaceChildren(h("p", {}, "No matching requests"));
+  if (app.live.state === "connecting") return empty.replaceChildren(h("p", {}, "Loading …"));
   empty.replaceChildren(
     h("p", { class: "big" }, "Nothing is waiting."),
-    h("p", {}, "As soon as an agent asks for something that needs you, it is here, on every device that has this page open."),
-    ...(app.me.role === "admin" ? [h("p", { class: "hint try" }, "To see it work, on the ledger's machine: ", h("code", {}, "permission-ledger ask demo bash 'git push'"))] : []));
+    h("p", {}, "New requests appear here, on every device that has this page open."),
+    ...(app.me.role === "admin" ? [h("p", { class: "hint try" }, "To try it, run on the ledger's machine: ", h("code", {}, "permission-ledger ask demo bash 'git push'"))] : []));
 }
 
 function settledLine({ row, result }, app) {
@@ -91,7 +91,7 @@ function settledLine({ row, result }, app) {
     h("span", { class: "place" }, sessionLink(row.session, result.version), " ", h("time", { datetime: result.at ?? new Date().toISOString() }, ago(result.at ?? new Date().toISOString()))));
 }
 
-/** Answers that a reload cut off: whether they arrived is told, and nothing is sent again unasked. */
+/** Report whether answers that a reload interrupted have arrived; nothing is sent again. */
 function tellUndelivered(app) {
   const left = Object.entries(undelivered());
   if (!left.length) return;
@@ -99,7 +99,7 @@ function tellUndelivered(app) {
     for (const [key, { reply }] of left) {
       if (!app.requests.rows.has(key)) arrived(app, key);
       else if (!app.requests.local.get(key)) {
-        app.requests.setLocal(key, { phase: "waiting", note: `Your answer “${reply}” had not arrived when the page was loaded anew. It is not sent again: if the request still waits in a moment, answer once more.` });
+        app.requests.setLocal(key, { phase: "waiting", note: `Your answer “${reply}” had not arrived when the page was reloaded, and is not sent again. If the request is still pending in a moment, answer it again.` });
       }
     }
     forgetUndelivered();
@@ -109,7 +109,7 @@ function tellUndelivered(app) {
   else tell();
 }
 
-/** It waits no more, so somebody's answer arrived: show whose. */
+/** Show the outcome of a request that is no longer pending. */
 async function arrived(app, key) {
   const [session, request] = key.split("\n");
   try {

@@ -1,4 +1,4 @@
-// One session: what waits in it now, all that happened, and its state at any moment.
+// One session: its pending requests, all of its events, and its state at any moment.
 
 import { Deck } from "../deck.js";
 import { Chunks, CHUNK } from "../chunks.js";
@@ -16,10 +16,10 @@ const ROW_PX = 58;
 const USES = ["wheel", "touchstart", "pointerdown", "keydown"];
 const LOOK_MS = 3000;
 const SETTLE_MS = 120;
-const OUTLINE_MS = 2000; // a session that goes on is not outlined anew with each of its events
+const OUTLINE_MS = 2000; // an active session is not outlined again for each of its events
 const PROBLEMS_SHOWN = 5;
-const VERIFY_MS = 300; // all of a long log is read for it: what is looked at comes first
-const CARDS_SHOWN = 3; // what happened must not lie a hundred cards further down
+const VERIFY_MS = 300; // it reads the whole log, so the visible part is loaded first
+const CARDS_SHOWN = 3; // the events must not be a hundred cards further down
 
 export function show(main, app, id) {
   const page = new SessionPage(main, app, id);
@@ -36,16 +36,16 @@ class SessionPage {
 
   start() {
     this.head = h("div", { class: "session-head" }, h("h1", {}, this.id));
-    const feed = h("div", { class: "deck", "aria-label": "Requests that wait in this session" });
+    const feed = h("div", { class: "deck", "aria-label": "Pending requests of this session" });
     const more = h("p", { class: "hint", hidden: true });
     const count = h("span", { class: "number" });
     this.waiting = h("section", { class: "waiting-now", hidden: true }, h("h2", {}, "Waiting now", count), feed, more);
-    this.broken = h("section", { class: "broken", hidden: true, "aria-label": "What is wrong with this session's log" });
+    this.broken = h("section", { class: "broken", hidden: true, "aria-label": "Problems in this session's log" });
     this.slider = new Slider({ onmove: (version) => this.goTo(version) });
     this.events = h("div", { class: "events", role: "list", "aria-label": "Events" });
     this.state = h("div", { class: "moment", "aria-live": "off" });
-    this.detail = h("section", { class: "event-detail", hidden: true, "aria-label": "The chosen event" });
-    this.main.append(this.head, this.broken, this.waiting, this.slider.element, h("div", { class: "session" }, h("section", { class: "timeline" }, h("h2", {}, "What happened"), this.events), h("aside", { class: "at-moment" }, this.detail, this.state)));
+    this.detail = h("section", { class: "event-detail", hidden: true, "aria-label": "Selected event" });
+    this.main.append(this.head, this.broken, this.waiting, this.slider.element, h("div", { class: "session" }, h("section", { class: "timeline" }, h("h2", {}, "Events"), this.events), h("aside", { class: "at-moment" }, this.detail, this.state)));
     this.deck = new Deck(feed, { requests: this.app.requests, me: this.app.me, wanted: (row) => row.session === this.id, most: CARDS_SHOWN, onchange: (waiting, shown) => {
       this.waiting.hidden = shown === 0;
       count.textContent = waiting > CARDS_SHOWN ? ` ${waiting}` : "";
@@ -77,7 +77,7 @@ class SessionPage {
     addEventListener("popstate", () => this.#moved(versionOf(location.hash)), { signal });
     addEventListener("resize", () => { this.#draw(); this.slider.drawWhole(this.slider.bars); }, { signal });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.slider.drawWhole(this.slider.bars), { signal });
-    // What stands beside the events begins under the slider, which grows with what waited at once.
+    // The column beside the events begins below the slider, whose height depends on the number of parallel waits.
     this.sizing = new ResizeObserver(() => {
       this.main.style.setProperty("--slider", `${this.slider.element.offsetHeight}px`);
       this.#stay();
@@ -92,7 +92,7 @@ class SessionPage {
     this.looking = setTimeout(() => this.look(), SETTLE_MS);
   }
 
-  /** Whether the session went on, and how it stands. */
+  /** Fetch the session's summary, and its new events if there are any. */
   async look() {
     try {
       const summary = await get(path("/v1/sessions/{}", this.id), {}, this.controller.signal);
@@ -110,7 +110,7 @@ class SessionPage {
     if (this.controller.signal.aborted) return;
     if (error instanceof Problem && error.status === 404) {
       clearInterval(this.timer);
-      this.main.replaceChildren(h("p", { class: "empty" }, `There is no session ${this.id} that you may see.`));
+      this.main.replaceChildren(h("p", { class: "empty" }, `No session ${this.id}, or you have no access to it.`));
     } else if (error instanceof Problem && ["DAMAGED", "NEWER_SCHEMA"].includes(error.code)) this.#cannotGoOn(error);
     else if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
   }
@@ -131,7 +131,7 @@ class SessionPage {
     }
   }
 
-  /** The whole session in bars; soon, and once for all that happens until then. */
+  /** Draw the whole session in bars after a delay that combines several changes. */
   #outline(ms) {
     if (this.outlining) return;
     this.outlining = setTimeout(async () => {
@@ -184,7 +184,7 @@ class SessionPage {
       this.#mark("bad", `✗ ${problems.length} problem${problems.length === 1 ? "" : "s"} in the chain`, "Press to check again");
       this.broken.replaceChildren(...brokenLog(this.id, problems));
     } else if (total > versions) this.#mark("good", `✓ first ${versions} of ${total} verified`, "Press to check all of them");
-    else this.#mark("good", `✓ chain of ${versions} verified`, `No event was changed, lost or put in. Head ${head?.hash ?? ""}`);
+    else this.#mark("good", `✓ chain of ${versions} verified`, `No event was changed, lost or inserted. Head ${head?.hash ?? ""}`);
   }
 
   #mark(kind, text, title) {
@@ -193,7 +193,7 @@ class SessionPage {
     else this.head.replaceChildren(h("h1", {}, this.id), this.mark);
   }
 
-  /** The gateway reads no further: what is known of the damage is all that there is to see. */
+  /** Show only the damage of a session that the gateway cannot read. */
   #cannotGoOn(problem) {
     clearInterval(this.timer);
     if (!this.checked) this.verify();
@@ -203,7 +203,7 @@ class SessionPage {
     this.broken.replaceChildren(h("p", { class: "status bad", role: "alert" }, `This session cannot be read: ${problem.message}.`));
   }
 
-  /** Stand at a version (null: now), and let the address say so. */
+  /** Move to a version (null: now), and set the address accordingly. */
   goTo(version) {
     history.replaceState(null, "", `${location.pathname}${version === null ? "" : `#${version}`}`);
     this.#moved(version, { isOwn: true });
@@ -225,7 +225,7 @@ class SessionPage {
     this.#settle();
   }
 
-  /** Ask for the state, once the slider stands still. */
+  /** Fetch the state when the slider has stopped. */
   #settle() {
     clearTimeout(this.settling);
     this.settling = setTimeout(() => this.#ask(), SETTLE_MS);
@@ -247,7 +247,7 @@ class SessionPage {
     }
   }
 
-  /** What a link led to stays in the middle while the page around it fills, until somebody scrolls. */
+  /** Keep the event of a link in the middle while the page loads, until somebody scrolls. */
   #stay() {
     if (this.version !== null && this.summary && !this.isUsed) this.list.reveal(String(this.version), { block: "center" });
   }
@@ -274,7 +274,7 @@ class SessionPage {
     if (this.version !== null && this.detail.hidden) this.#drawDetail();
   }
 
-  /** What waited around a version, by request. */
+  /** Return the waits around a version, by request. */
   #near(version) {
     const index = Math.floor((version - 1) / CHUNK);
     if (!this.lanes.has(index)) {
@@ -303,12 +303,12 @@ function versionOf(hash) {
   return /^#v?\d{1,12}$/.test(hash) ? Number(hash.replace(/\D/g, "")) : null;
 }
 
-/** What is wrong, where, what it means, and what to do. */
+/** Return the damage of a log: what, where, its effect, and what to do. */
 function brokenLog(id, problems) {
   const shown = problems.slice(0, PROBLEMS_SHOWN);
   return [
-    h("p", { class: "status bad", role: "alert" }, h("strong", {}, "This session's log is not what the ledger wrote. "), "Events were changed, lost, put in or moved, so what is shown here may be wrong, and nothing more is decided in it. Agents that ask are refused."),
+    h("p", { class: "status bad", role: "alert" }, h("strong", {}, "This session's log is not what the ledger wrote. "), "Events were changed, lost, inserted or moved: what is shown here may be wrong, and every request is refused."),
     h("ul", { class: "problems" }, ...shown.map((one) => h("li", {}, one.version ? h("span", { class: "number" }, `at event ${one.version}: `) : null, ...reveal(one.text))), problems.length > shown.length ? h("li", { class: "hint" }, `and ${problems.length - shown.length} more`) : null),
-    h("p", { class: "hint" }, "On a machine of the ledger, ", h("code", {}, `permission-ledger verify ${id}`), " tells the same. Bring the log back from a backup or an export, or go on in a new session."),
+    h("p", { class: "hint" }, "On a machine of the ledger, ", h("code", {}, `permission-ledger verify ${id}`), " reports the same. Restore the log from a backup or an export, or continue in a new session."),
   ];
 }

@@ -1,4 +1,4 @@
-// Sessions found again: by project, agent, person, outcome and date.
+// Search for sessions by project, agent, person, outcome and date.
 
 import { NoConnection, Problem, get } from "../api.js";
 import { ago, at } from "../clock.js";
@@ -18,8 +18,8 @@ export function show(main, app) {
     h("label", { class: "tick" }, h("input", { type: "checkbox", name: "open" }), h("span", {}, "open only")));
   const rows = h("ul", { class: "sessions" });
   const status = h("p", { class: "hint", role: "status" });
-  const more = button("More", () => load(true), { kind: "small", hidden: true });
-  // On a phone the sessions themselves come first.
+  const more = button("Load more", () => load(true), { kind: "small", hidden: true });
+  // On a phone the search form is folded, so that the sessions come first.
   const find = h("details", { class: "find-fold", open: innerWidth > NARROW_PX || location.search !== "" }, h("summary", {}, "Find by project, agent, person, outcome or date"), form);
   main.append(h("h1", {}, "Sessions"), find, status, rows, h("p", { class: "more-row" }, more));
 
@@ -42,12 +42,12 @@ export function show(main, app) {
       cursor = found.cursor;
       if (!isMore) rows.replaceChildren();
       rows.append(...found.sessions.map(sessionRow));
-      status.textContent = rows.children.length ? "" : "No session is like that.";
+      status.textContent = rows.children.length ? "" : "No matching sessions";
       more.hidden = cursor === null;
     } catch (error) {
       if (error.name === "AbortError") return;
       if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
-      status.textContent = `That could not be looked up: ${error.message}.`;
+      status.textContent = `The search failed: ${error.message}.`;
     }
   }
 
@@ -60,7 +60,7 @@ export function show(main, app) {
 function queryOf(form) {
   const values = Object.fromEntries([...new FormData(form)].filter(([, value]) => value !== "").map(([name, value]) => [name, name === "open" ? "true" : String(value).trim()]));
   const query = { ...values };
-  // A day is a day where the reader is.
+  // Days are in the reader's time zone.
   if (values.since) query.since = new Date(`${values.since}T00:00:00`).toISOString();
   if (values.until) query.until = new Date(`${values.until}T23:59:59.999`).toISOString();
   return { said: values, query };
@@ -69,7 +69,7 @@ function queryOf(form) {
 function sessionRow(one) {
   return h("li", { class: "session-row" },
     h("div", { class: "session-name" }, sessionLink(one.session), one.pending ? h("span", { class: "count" }, `${one.pending} waiting`) : null, one.closed_at ? h("small", {}, "closed") : null),
-    h("div", { class: "hint" }, [one.project && `project ${one.project}`, one.agent && `agent ${one.agent}`, one.parent && `below ${one.parent}`].filter(Boolean).join(" · ")),
+    h("div", { class: "hint" }, [one.project && `project ${one.project}`, one.agent && `agent ${one.agent}`, one.parent && `sub-agent of ${one.parent}`].filter(Boolean).join(" · ")),
     h("div", { class: "chips" }, ...Object.entries(one.outcomes ?? {}).map(([outcome, count]) => h("span", { class: `chip ${outcome}` }, `${count} ${outcome}`))),
     h("div", { class: "hint when", title: `opened ${at(one.opened_at)}` }, ago(one.at), h("br"), `${one.version} event${one.version === 1 ? "" : "s"}`));
 }

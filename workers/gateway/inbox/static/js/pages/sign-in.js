@@ -1,4 +1,4 @@
-// Signing in: by a one-time link, whose code is used up only by pressing the button, or with a token.
+// Sign-in by a one-time link, whose code only the button uses up, or with a token.
 
 import { button, h } from "../dom.js";
 import { call, get } from "../api.js";
@@ -14,11 +14,11 @@ export function show(main, { next = "/", text = null }) {
       const { proof } = await call("POST", "/v1/sign-in", { body });
       if (!keepProof(proof)) {
         await call("POST", "/v1/sign-out");
-        status.textContent = "This browser keeps no data for this address, and signing in needs that: allow it in the browser's settings.";
+        status.textContent = "This browser keeps no data for this address, which signing in requires: allow it in the browser's settings.";
         return;
       }
       const place = next.startsWith("/") && !next.startsWith("//") && !next.startsWith("/sign-in") ? next : "/";
-      history.replaceState(null, "", place); // a replaced address that differs by its # alone would not load anew
+      history.replaceState(null, "", place); // an address that differs only in its # would not reload
       location.reload();
     } catch (error) {
       status.textContent = said(error, Boolean(body.code));
@@ -32,7 +32,7 @@ export function show(main, { next = "/", text = null }) {
     status));
 }
 
-/** Links to whoever else vouches for people here; none where nobody does, or where that cannot be asked. */
+/** Return links to other ways of signing in; none if there are none, or if they cannot be fetched. */
 function otherWays() {
   const place = h("div", {});
   get("/v1/sign-in-ways").then(({ oidc, proxy }) => {
@@ -54,11 +54,11 @@ function byToken(signIn) {
   return h("form", { onsubmit: (event) => { event.preventDefault(); signIn({ token: field.value.trim() }); } },
     h("label", { for: "token" }, "Your token"), field,
     h("button", { class: "button once" }, "Sign in"),
-    h("p", { class: "hint" }, "An administrator makes one with ", h("code", {}, "permission-ledger token create NAME --role approver"), ". Whoever started the gateway finds a link that signs in once in its terminal."));
+    h("p", { class: "hint" }, "An administrator makes one with ", h("code", {}, "permission-ledger token create NAME --role approver"), ". The terminal of the gateway shows a link that signs in once."));
 }
 
 function said(error, byLink) {
-  if (error.status === 401 || error.status === 404) return byLink ? "This link was used already, or is too old. Ask for a new one, or sign in with a token." : "This token is not known, or was revoked.";
+  if (error.status === 401 || error.status === 404) return byLink ? "This link was used already, or has expired. Ask for a new one, or sign in with a token." : "This token is unknown, or was revoked.";
   if (error.status === 429) return "Too many attempts; wait a little.";
-  return `That did not work: ${error.message}.`;
+  return `Sign-in failed: ${error.message}.`;
 }
