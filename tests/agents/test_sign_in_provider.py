@@ -136,7 +136,7 @@ async def is_in(page: Page, gateway: RunningGateway) -> None:
     await expect(page.get_by_role("button", name="Sign in on this browser")).to_have_count(0)
     await page.goto(f"{gateway.page_url}/account")
     await expect(page.get_by_role("heading", name="ann@example.com")).to_be_visible()
-    await expect(page.get_by_text("Role approver")).to_contain_text("Reaches projects shop.")
+    await expect(page.get_by_text("Role approver")).to_contain_text("Access to projects shop.")
 
 
 async def test_a_person_signs_in_and_out_also_after_the_provider_took_a_new_key(
