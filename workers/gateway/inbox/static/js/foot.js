@@ -102,7 +102,7 @@ function granting(row, granted, chosen, { reach, draft, element }) {
     h("input", { type: "radio", name, checked: one === chosen, onchange: () => { draft.choice = index; element.refoot(); element.querySelector(`input[name="${CSS.escape(name)}"]:checked`)?.focus(); } }), ` ${one.label}`);
   return h("div", { class: `granting${chosen.wide ? " wide" : ""}` },
     granted.length < 2 ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "Scope of the grant"), h("span", { "aria-hidden": "true" }, "Scope"), ...granted.map(choice)),
-    h("p", {}, h("b", {}, VERBS.session), " and ", h("b", {}, VERBS.always), " also cover ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
+    h("p", {}, "A grant covers ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
       reach === "this session" ? ", in this session." : [": in this session, or in all of ", ...reveal(reach), "."]),
     chosen.still.length ? h("p", { class: "warning still-asked" }, "The next such call is asked about all the same: ", ...reveal(chosen.still.join("; ")), ".") : null,
     chosen.wide ? h("p", { class: "warning wide" }, "This is broad: it allows much more than this call.") : null);
