@@ -92,9 +92,13 @@ def _obstacles(command: ShellCommand, form: NormalForm | None, spelled: Spelled,
 
 
 def _only_tells(command: ShellCommand, form: NormalForm) -> bool:
-    """Return whether `--help` or `--version`, possibly abbreviated, is the only argument."""
+    """Return whether `--help` or `--version`, possibly abbreviated, is the only argument.
+
+    A short name does not count: `-v` of an interpreter may print its version and then read a program.
+    """
     names = [given.name for given in form.options if given.effect is Effect.PLAIN and given.value is None]
-    return len(command.words) == 2 and len(names) == 1 and names[0] in _TELLS
+    is_long = len(command.words) == 2 and (command.words[1].resolved or "").startswith("--")
+    return is_long and len(names) == 1 and names[0] in _TELLS
 
 
 def _spells(spelled: Spelled, given: Given) -> bool:

@@ -74,3 +74,8 @@ def test_a_rule_for_a_program_that_always_asks_covers_the_request_for_its_help(o
     assert verdict(f"truncate {option}", ["prefix truncate"]) is Verdict.ALLOW
     assert verdict(f"truncate {option} x", ["prefix truncate"]) is Verdict.ASK
     assert verdict(f"truncate -s 0 {option}", ["prefix truncate"]) is Verdict.ASK
+
+
+@pytest.mark.parametrize("line", ["perl -v", "bash -v", "xargs -V", "sudo -h", "truncate -h"])
+def test_a_short_option_of_a_program_that_always_asks_is_not_taken_for_its_help(line: str) -> None:
+    assert verdict(line, [f"prefix {line.partition(' ')[0]}"]) is Verdict.ASK
