@@ -10,7 +10,8 @@ import signal
 import struct
 import termios
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,21 @@ class Terminal:
 
     def press(self, keys: str) -> None:
         os.write(self._descriptor, keys.encode())
+
+    def pressing(self, keys: str, every_s: float) -> Callable[[], None]:
+        """Return a function for a wait's condition, which presses the keys now and again every `every_s` seconds.
+
+        Claude Code drops what is pressed in the first moments of a prompt; a person then presses once more.
+        """
+        next_s = 0.0
+
+        def press() -> None:
+            nonlocal next_s
+            if time.monotonic() >= next_s:
+                self.press(keys)
+                next_s = time.monotonic() + every_s
+
+        return press
 
     def wait_for(self, text: str, what: str) -> None:
         """Wait until the program has shown a text."""

@@ -13,7 +13,7 @@ from tests.agents.anthropic_model import Model, bash
 from tests.agents.claude_client import BRIDGE, Room
 from tests.agents.terminal import Terminal
 from tests.support.gateways import RunningGateway
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import wait_until, wait_until_async
 
 pytestmark = [pytest.mark.agents("claude", older="claude-older"), pytest.mark.timeout(180)]
 
@@ -48,7 +48,13 @@ def sit_down(room: Room, gateway: RunningGateway) -> Iterator[Open]:
         terminal.wait_for("\u276f", "the client's own prompt")
         terminal.press("do the work")
         terminal.wait_for("do the work", "what was typed")
-        terminal.press("\r")
+        press = terminal.pressing("\r", 10.0)
+
+        def is_asked() -> bool:
+            press()
+            return room.model.conversation != ""
+
+        wait_until(is_asked, "the model to be asked")
         return terminal
 
     yield sat_down
@@ -77,9 +83,10 @@ async def test_what_is_answered_at_the_terminal_counts_as_what_it_is(
     await ann.waiting(SESSION)
     terminal.wait_for(PROMPT, "the client's question")
     await wait_until_async(gateway.is_waited_for, "the hook at the prompt to wait", 30)
-    terminal.press(key)
+    press = terminal.pressing(key, 3.0)
 
     async def answers() -> list[Any]:
+        press()
         rows = await ann.events(SESSION)
         return [
             (row["event"]["reply"], row["event"].get("told", row["actor"]["via"]))

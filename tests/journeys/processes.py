@@ -161,12 +161,15 @@ class PlayerProcess(Process):
         return [event for event in self.do("events", on=session) if event["type"] in types]
 
     def wait_pending(self, session: str, *request_ids: str) -> None:
-        """Wait until exactly these requests are pending, in this order."""
+        """Wait until exactly these requests are pending, in any order: asks begun together may overtake each other."""
 
-        def pending() -> list[str]:
-            return [one["request_id"] for one in self.do("pending", on=session)]
+        seen: list[str] = []
 
-        wait_until(lambda: pending() == list(request_ids), f"{request_ids} to be pending", ANSWER_S)
+        def are_pending() -> bool:
+            seen[:] = [one["request_id"] for one in self.do("pending", on=session)]
+            return sorted(seen) == sorted(request_ids)
+
+        wait_until(are_pending, lambda: f"{request_ids} to be pending, not {seen}", ANSWER_S)
 
     def wait_event(self, session: str, event_type: str, count: int = 1) -> None:
         wait_until(lambda: self.types(session).count(event_type) >= count, f"{count} {event_type}", ANSWER_S)

@@ -18,7 +18,7 @@ TIMEOUT_S: Final = 60.0
 POLL_INTERVAL_S: Final = 0.003
 
 
-def wait_until(predicate: Callable[[], T], what: str, timeout_s: float = TIMEOUT_S) -> T:
+def wait_until(predicate: Callable[[], T], what: str | Callable[[], str], timeout_s: float = TIMEOUT_S) -> T:
     """Call `predicate` until its result is true, and return that result.
 
     Raises AssertionError, which names the condition and the last result, after `timeout_s` seconds.
@@ -26,7 +26,7 @@ def wait_until(predicate: Callable[[], T], what: str, timeout_s: float = TIMEOUT
     until_s = time.monotonic() + timeout_s
     while not (seen := predicate()):
         if time.monotonic() > until_s:
-            raise AssertionError(_too_long(what, timeout_s, seen))
+            raise AssertionError(_too_long(what if isinstance(what, str) else what(), timeout_s, seen))
         time.sleep(POLL_INTERVAL_S)
     return seen
 
