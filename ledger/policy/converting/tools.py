@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ledger.core.policy import Verdict
 from ledger.policy.converting.model import ChangeReporter, ConversionChange
-from ledger.policy.converting.order import everything
+from ledger.policy.converting.order import everything, overlap
 from ledger.policy.converting.paths import ignore_of_flat
 from ledger.policy.linting import TOOLS
 from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm, tool_names
@@ -27,13 +27,30 @@ def tool_rules(rules: Sequence[Neutral], dialect: str, changes: list[ConversionC
     if everything(rules, Verdict.DENY):
         return [(next(rule for rule in rules if rule.subject == ANY), ANY)]
     found = []
-    for rule in rules:
+    for place, rule in enumerate(rules):
+        grown = _grown_after(rules, place) if dialect == "betcode" else None
+        if grown is not None:
+            text = f"the allow is left out: `{grown.source.ref.text}` cannot be expressed, and it would come before it"
+            changes.append(ConversionChange(rule.source, text))
+            continue
 
         def told(text: str, rule: Neutral = rule) -> None:
             changes.append(ConversionChange(rule.source, text))
 
         found += [(rule, text) for text in _spelt(rule, dialect, told)]
     return found
+
+
+def _grown_after(rules: Sequence[Neutral], place: int) -> Neutral | None:
+    """Return the later restriction that BetCode can only express for its whole tool, behind an allow; None without one.
+
+    In BetCode an allow of some calls comes before a deny or an ask of the whole tool.
+    """
+    rule = rules[place]
+    if rule.action is not Verdict.ALLOW:
+        return None
+    later = (one for one in rules[place + 1 :] if one.action is not Verdict.ALLOW and overlap(one, rule))
+    return next((one for one in later if _specifiers(one, "betcode", allows=False)[0] is None), None)
 
 
 def _spelt(rule: Neutral, dialect: str, told: ChangeReporter) -> list[str]:
