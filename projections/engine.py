@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from ledger.core.errors import DamageError, NewerSchemaError, StoreError
 from ledger.core.grants import Recorded
-from ledger.log.reading import check_info
+from ledger.log.entries import check_info
 from ledger.stores.port import START, Entry, Foreign, Position, Store, StreamKey
-from projections.folding import FoldCache, Folded, nothing
+from projections.folds import FoldCache, Folded, nothing
 from projections.projection import StreamState
 from projections.snapshots import SNAPSHOT_EVERY_EVENTS, load_snapshot, snapshot_of
 from projections.views import FIXED, HEADS, Changes, changes_of

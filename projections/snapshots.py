@@ -21,7 +21,7 @@ from ledger.core.policy import PolicySource
 from ledger.project.state import ProjectState
 from ledger.session.state import Client, LockRequest, Request, SessionState, Settled
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
-from projections.folding import Folded
+from projections.folds import Folded
 from projections.projection import StreamState
 from projections.views import SNAPSHOTS
 

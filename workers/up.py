@@ -16,7 +16,7 @@ from ledger import InputError, Ledger, Timeouts
 from ledger.core.extras import install_line, is_installed, require_extra
 from workers.runtime.children import Kept, own_command, own_environment
 from workers.runtime.place import LedgerPlace
-from workers.runtime.serving import stopping_on_signals
+from workers.runtime.process import stopping_on_signals
 
 WORKERS: Final = ("expiry", "projector")
 GATEWAY: Final = "gateway"

@@ -23,7 +23,7 @@ from ledger.core.requests import check_name, make_question
 from ledger.policy.acceptance import not_accepted
 from ledger.policy.asked import known_tool, permission_of
 from ledger.policy.codelia import confirm_request
-from ledger.policy.offering import narrowed
+from ledger.policy.offers import narrowed
 from ledger.session.first import BEHIND, call_behind, first_request_id
 from ledger.session.state import Request, SessionState
 

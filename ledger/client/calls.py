@@ -28,7 +28,7 @@ from ledger.log.waiters import Waiters
 from ledger.project.state import ProjectState
 from ledger.session.commands import Ask, Cancel, Recheck, Release
 from ledger.session.decision import require_readable, standing_grants
-from ledger.session.rechecking import has_changed, may_change
+from ledger.session.rechecks import has_changed, may_change
 from ledger.session.state import Request, SessionState
 from ledger.session.verdicts import lifts_denies
 from ledger.stores.port import Position

@@ -54,16 +54,16 @@ from ledger.log.surveys import StreamProblem, Survey, problem_of, survey
 from ledger.policy.child_policy import child_source, orphan_source
 from ledger.policy.demands import with_demands
 from ledger.policy.dialects import compile_policy, digest
-from ledger.policy.placing import placed
-from ledger.policy.remembering import RememberingPolicy
+from ledger.policy.evaluation_cache import RememberingPolicy
+from ledger.policy.locations import placed
 from ledger.project.state import GrantInProject, RevokeInProject
 from ledger.session.commands import Open
 from ledger.session.state import SessionState, in_order
 from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
 from ledger.stores.embedded import EmbeddedServer, embedded_server
-from ledger.stores.opening import embedded_folder, open_store, url_of_environment
 from ledger.stores.port import Store, StreamKey
+from ledger.stores.urls import embedded_folder, open_store, url_of_environment
 
 log = logging.getLogger(__name__)
 

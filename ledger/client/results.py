@@ -25,7 +25,7 @@ from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
 from ledger.session.would_run import would_run
 from ledger.session.would_run.demanded import demanded
-from ledger.session.would_run.describing import description_json
+from ledger.session.would_run.description import description_json
 
 _ERRORS: dict[str, type[RefusalError]] = {
     "denied": DeniedError,

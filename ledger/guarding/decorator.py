@@ -12,7 +12,7 @@ from ledger.client.sync import SyncSession
 from ledger.core.errors import InputError
 from ledger.core.requests import check_name
 from ledger.guarding.arguments import Arguments
-from ledger.guarding.asking import AskContext, current_asking
+from ledger.guarding.context import AskContext, current_asking
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -13,7 +13,7 @@ from ledger.client.sync import SyncSession
 from ledger.core.errors import InputError, RefusalError
 from ledger.core.extras import require_extra
 from ledger.core.limits import ID_LENGTH_CHARS
-from ledger.guarding.asking import AskContext
+from ledger.guarding.context import AskContext
 
 Execute = Callable[[Any], Any]
 

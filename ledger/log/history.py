@@ -14,8 +14,8 @@ from ledger.core.events import Actor, Event, event_type
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
 from ledger.core.times import format_time, parse_moment
+from ledger.log.entries import check_info, read_entry
 from ledger.log.plans import Fold
-from ledger.log.reading import check_info, read_entry
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
 from ledger.stores.port import START, Foreign, Position, Store, StreamKey

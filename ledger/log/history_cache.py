@@ -15,9 +15,9 @@ import msgspec
 from ledger.core.errors import DamageError, InputError, UnknownSessionError
 from ledger.core.grants import Recorded
 from ledger.core.times import format_time
+from ledger.log.entries import read_entry
 from ledger.log.history import LoggedEvent, Moment, before_the_first, logged
 from ledger.log.plans import Fold
-from ledger.log.reading import read_entry
 from ledger.stores.port import START, Foreign, Position, Store, StreamKey
 
 FOLD_EVERY_VERSIONS: Final = 250

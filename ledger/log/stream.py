@@ -19,9 +19,9 @@ from ledger.core.errors import DamageError, InDoubtError, InputError, LedgerErro
 from ledger.core.grants import Recorded
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
 from ledger.log.batches import Batch, Job, recorded_of
-from ledger.log.binding import any_binding
+from ledger.log.confirmed_events import any_binding
+from ledger.log.entries import check_info, contradicts, read_entry
 from ledger.log.plans import NOTHING, SETTLE, AppendPlan, Done, Fold, Regression
-from ledger.log.reading import check_info, contradicts, read_entry
 from ledger.log.tallies import Tallies
 from ledger.stores.port import (
     START,

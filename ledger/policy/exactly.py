@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from ledger.core.policy import Call, Layer, Verdict
 from ledger.policy.asked import shell_tool
-from ledger.policy.checking import JudgedCall
-from ledger.policy.listing import TOOL_RULES, command_entry, wildcards
+from ledger.policy.check_questions import JudgedCall
 from ledger.policy.opencode.names import ACTION_ONLY
+from ledger.policy.rule_list import TOOL_RULES, command_entry, wildcards
 from ledger.policy.toolrules.calls import WEB_FETCH, inputs_of
 from ledger.policy.toolrules.domains import host_of
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, access_of, exact_path, is_path_tool

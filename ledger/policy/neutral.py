@@ -13,8 +13,8 @@ import msgspec
 
 from ledger.core.policy import Policy, Verdict
 from ledger.policy.codelia.rule import CodeliaRule, Ruleset
-from ledger.policy.covering import LAST_MATCH
-from ledger.policy.listing import WHOLE, ListedRule, listed_rules
+from ledger.policy.rule_list import WHOLE, ListedRule, listed_rules
+from ledger.policy.rule_relations import LAST_MATCH
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
 from ledger.policy.toolrules.names import is_glob, may_allow
 from ledger.policy.wildcard import match

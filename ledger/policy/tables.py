@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.core.policy import Call, Policy, Verdict
 from ledger.policy.asked import OPTION_NAMES, call_of, shell_tool
-from ledger.policy.checking import JudgedCall
+from ledger.policy.check_questions import JudgedCall
 from ledger.policy.checks import shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, JsonKeys, pointer

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ledger.session.asking import decide_ask, decide_recheck
+from ledger.session.asks import decide_ask, decide_recheck
 from ledger.session.commands import (
     AnyCommand,
     Ask,
@@ -30,17 +30,17 @@ from ledger.session.commands import (
     TakeLock,
 )
 from ledger.session.decision import Decision, require_readable
-from ledger.session.ending import (
+from ledger.session.grants import decide_grant, decide_revoke
+from ledger.session.lifecycle import decide_close, decide_open_session
+from ledger.session.presence import decide_connect, decide_disconnect, decide_pass_lock, decide_take_lock
+from ledger.session.replies import decide_release, decide_reply
+from ledger.session.state import SessionState
+from ledger.session.withdrawals import (
     decide_cancel,
     decide_note_notification,
     decide_note_regression,
     decide_note_tool_finished,
 )
-from ledger.session.granting import decide_grant, decide_revoke
-from ledger.session.opening import decide_close, decide_open_session
-from ledger.session.presence import decide_connect, decide_disconnect, decide_pass_lock, decide_take_lock
-from ledger.session.replying import decide_release, decide_reply
-from ledger.session.state import SessionState
 
 
 def decide(state: SessionState, command: AnyCommand, now_ms: int) -> Decision:

@@ -50,7 +50,7 @@ from ledger.stores.redis_views import RedisViews
 from ledger.stores.refusals import refusal_of
 from ledger.stores.script import Script
 from ledger.stores.servers import Commands, Revive, Servers, WakeUps
-from ledger.stores.starting import when_ready
+from ledger.stores.startup import when_ready
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ from ledger import Ledger, Session
 from ledger.core.policy import strictest
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import permission_of, shell_tool
-from ledger.policy.checking import Checker, with_facts
+from ledger.policy.check_questions import Checker, with_facts
 from ledger.policy.disk import DiskFacts
-from ledger.policy.explaining import explain
-from ledger.policy.placing import placed
+from ledger.policy.explanation import explain
+from ledger.policy.locations import placed
 from tests.api.actors import OpenLedger
 from tests.policy.test_policy_unknown_places import CONFIGS, WORDS
 

@@ -10,7 +10,7 @@ from ledger import Ledger
 from ledger.core.events import Replied
 from tests.gateway.callers import Caller, Served
 from workers.presentation.answer_page import headline
-from workers.presentation.wording import event_words
+from workers.presentation.words import event_words
 
 OUR_OWN = ("inbox", "link", "gateway", "told", "local", "cli", "api")
 

@@ -12,7 +12,7 @@ from ledger import Ledger, Result, Session
 from ledger.core.events import Actor
 from ledger.policy import Layer, PolicySource
 from ledger.session.state import Request, input_digest
-from ledger.session.would_run.describing import describe_request
+from ledger.session.would_run.description import describe_request
 from ledger.session.would_run.model import Description, Section
 from ledger.testing import TestClock
 from workers.cli.log import event_line

@@ -19,7 +19,7 @@ from ledger.stores.embedded.errors import EmbeddedServerError
 from ledger.stores.embedded.folder import open_folder
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
-from workers.bridges import install_record, installing
+from workers.bridges import install_record, settings_file
 from workers.bridges.askers import waiting_for
 from workers.bridges.hooks.brought_rules import BroughtRules
 from workers.bridges.hooks.terminal import Transcript
@@ -44,7 +44,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "rules of codelia": lambda path: load_layer("codelia", path),
     "rules that are remembered": lambda path: write_remembered(path, [{"tool": "bash", "command": "ls"}]),
     "rules that a bridge brings": lambda path: read_rules(str(path), "claude"),
-    "settings of an agent": installing.read_text,
+    "settings of an agent": settings_file.read_text,
     "settings of the notifier": read_settings,
     "heads": read_heads,
 }

@@ -19,7 +19,7 @@ from tests.gateway.callers import Caller, Served, served
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 from workers.gateway.beside.pool import Beside, BusyError, TooCostlyError
-from workers.gateway.beside.rehearsing import LOOP_SECONDS_MAX, Rehearsals
+from workers.gateway.beside.warm_up import LOOP_SECONDS_MAX, Rehearsals
 from workers.gateway.bodies import AskBody
 from workers.gateway.quotas import Quotas
 from workers.gateway.settings import GatewaySettings

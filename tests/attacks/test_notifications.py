@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until_async
 from tests.workers.notifier.listening import Listening, listening, notifying, settings_for
 from workers.notifier.neutral import neutral
 from workers.notifier.settings import NotifierSettings
-from workers.notifier.wording import BODY_CHARS_MAX
+from workers.notifier.text import BODY_CHARS_MAX
 from workers.runtime.answer_links import AnswerLinks
 
 PUBLIC_URL: Final = "https://permits.example.com"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from redis.asyncio import Redis
 
 from ledger import DamageError, InputError, Ledger, LedgerError, NewerSchemaError, Session
-from ledger.client.passkeys.auditing import PASSKEYS, anchors_of
+from ledger.client.passkeys.audit import PASSKEYS, anchors_of
 from ledger.client.passkeys.book import Challenge
 from ledger.core import chain, codec
 from ledger.core.errors import PasskeyRefusedError, PasskeyRequiredError, UnknownPasskeyError
@@ -25,7 +25,7 @@ from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from tests.support.authenticator import Authenticator
 from tests.support.servers import RealServer
-from workers.upkeep.checking import check_stream, read_anchors
+from workers.upkeep.stream_checks import check_stream, read_anchors
 
 ANN: Final = "ann"
 ASK: Final = [{"permission": "*", "pattern": "*", "action": "ask"}]

@@ -11,7 +11,7 @@ from playwright.async_api import CDPSession, Route, expect
 from ledger import Session
 from ledger.stores.port import StreamKey
 from tests.gateway.inbox.visitors import Inbox, Visitor
-from workers.upkeep.checking import check_stream, read_anchors
+from workers.upkeep.stream_checks import check_stream, read_anchors
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -15,9 +15,9 @@ from ledger.core.errors import ExpiredError
 from ledger.core.timeouts import Timeouts
 from ledger.stores.clock import EstimatedClock
 from ledger.stores.durability import advice, shortcomings
-from ledger.stores.opening import open_store
 from ledger.stores.port import Due
 from ledger.stores.redis import RedisStore
+from ledger.stores.urls import open_store
 from tests.support.askers import ALLOW, ASK
 from tests.support.backends import SESSION, Backend, append_of, as_redis, log_of, written
 from tests.support.clusters import HOST, Cluster, Node

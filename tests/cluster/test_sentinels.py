@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio.connection import AbstractConnection, Connection
 
 from ledger import StoreError
-from ledger.stores import starting
+from ledger.stores import startup
 from ledger.stores.one_server import OneServer
 from ledger.stores.redis import RedisStore
 from ledger.stores.sentinel import PrimaryLink
@@ -51,7 +51,7 @@ async def test_a_service_that_sentinels_do_not_know_is_named(
     sentinels: Sentinels, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # During an election they give the same answer.
-    monkeypatch.setattr(starting, "GIVE_UP_SECONDS", 0.1)
+    monkeypatch.setattr(startup, "GIVE_UP_SECONDS", 0.1)
     with pytest.raises(StoreError, match="No master found for 'other'"):
         await open_ledger(sentinels.url.replace("/ledger", "/other"))
 

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from ledger import Ledger
 from workers.gateway.access import ACCESS, ANYBODY, EVERYBODY
 from workers.gateway.app import make_app
-from workers.gateway.authenticating import operation_of
+from workers.gateway.authentication import operation_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.inboxes import PendingFilter, find_pending
 from workers.gateway.principals import Principal

@@ -12,9 +12,9 @@ import httpx
 
 from ledger import Ledger
 from ledger.core.events import Role
-from workers.gateway.authenticating import PROOF_HEADER
+from workers.gateway.authentication import PROOF_HEADER
 from workers.gateway.gateway import Gateway
-from workers.gateway.serving import ListenAddress, listen, run
+from workers.gateway.server import ListenAddress, listen, run
 from workers.gateway.settings import GatewaySettings
 
 ROLES: tuple[Role, ...] = ("agent", "approver", "auditor", "admin")

@@ -22,7 +22,7 @@ from tests.support import profile
 from tests.support.servers import NOT_DURABLE, RealServer
 from tests.support.waiting import TIMEOUT_S
 from workers.gateway.access import ACCESS
-from workers.gateway.serving import ListenAddress, listen
+from workers.gateway.server import ListenAddress, listen
 from workers.gateway.settings import GatewaySettings
 
 KEPT_HEADERS = ("content-type", "idempotency-key", "last-event-id")

@@ -14,7 +14,7 @@ from ledger.core.events import Role
 from tests.gateway.callers import ROLES, Served
 from workers.gateway.access import ACCESS, ADMIN, AGENT, ANYBODY, APPROVER, AUDITOR
 from workers.gateway.app import make_app, require_roles
-from workers.gateway.authenticating import operation_of
+from workers.gateway.authentication import operation_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.settings import GatewaySettings
 

@@ -9,7 +9,7 @@ import pytest
 from ledger import Ledger
 from ledger.stores.port import START
 from tests.gateway.callers import Caller, Served
-from workers.gateway.authenticating import PROOF_HEADER
+from workers.gateway.authentication import PROOF_HEADER
 from workers.gateway.signing_in import sign_in_link
 
 ORIGIN = "http://gateway"

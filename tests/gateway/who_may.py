@@ -19,7 +19,7 @@ from litestar.handlers import HTTPRouteHandler
 from ledger import Ledger
 from tests.gateway.callers import Caller, Served, served
 from workers.gateway.app import make_app
-from workers.gateway.authenticating import operation_of
+from workers.gateway.authentication import operation_of
 from workers.gateway.own_rules import rule_file
 from workers.gateway.settings import GatewaySettings
 from workers.runtime.answer_links import AnswerLink, AnswerLinks

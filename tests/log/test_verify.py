@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ledger.core import chain, codec
 from ledger.core.errors import DamageError
 from ledger.core.events import Actor
-from ledger.log.reading import read_entry
+from ledger.log.entries import read_entry
 from ledger.log.verify import KINDS, Head, Problem, ProblemKind, head_of, verify_entries
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import call_of, shell_tool
-from ledger.policy.checking import JudgedCall
-from ledger.policy.converting import convert
+from ledger.policy.check_questions import JudgedCall
+from ledger.policy.conversion import convert
 
 DIALECTS: Final = ("betcode", "brutus", "claude", "codelia", "opencode")
 PROFILES: Final = ("faithful", "hardened")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.policy.narrowing import within
+from ledger.policy.offer_limits import within
 from ledger.policy.wildcard import compile_normalised
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy, strictest
 from ledger.policy.asked import call_of, shell_tool
-from ledger.policy.checking import JudgedCall
-from ledger.policy.explaining import Explanation, explain
+from ledger.policy.check_questions import JudgedCall
+from ledger.policy.explanation import Explanation, explain
 
 FLAT = ("opencode", "brutus")
 PATTERNS = (

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import call_of, shell_tool
-from ledger.policy.checking import JudgedCall
-from ledger.policy.covering import may_meet
-from ledger.policy.explaining import Explanation, explain
+from ledger.policy.check_questions import JudgedCall
+from ledger.policy.explanation import Explanation, explain
+from ledger.policy.rule_relations import may_meet
 from ledger.policy.wildcard import match
 
 DENIED = (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.policy import Layer, PolicySource, compile_policy
-from ledger.policy.converting import convert
+from ledger.policy.conversion import convert
 from ledger.policy.neutral import NAMES
 from tests.policy.converted import DIALECTS, PROFILES, Compared
 from tests.policy.rule_shapes import config_of, rules

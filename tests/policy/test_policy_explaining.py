@@ -8,7 +8,7 @@ import pytest
 
 from ledger.policy import Call, Layer, PolicySource, compile_policy
 from ledger.policy.asked import permission_of, shell_tool
-from ledger.policy.explaining import Explanation, explain, verdict_of
+from ledger.policy.explanation import Explanation, explain, verdict_of
 
 TOOL_RULES = {"permissions": {"allow": ["Bash(git:*)"], "deny": ["Bash(git push --force:*)"]}}
 CODELIA = {"permissions": {"allow": [{"tool": "bash", "command": "git"}], "deny": [{"tool": "bash", "command": "rm"}]}}

@@ -8,7 +8,7 @@ import pytest
 
 from ledger.policy import Layer, PolicySource, compile_policy
 from ledger.policy.jsonc import parse
-from ledger.policy.linting import LintFinding, lint_rules, lint_text
+from ledger.policy.lint import LintFinding, lint_rules, lint_text
 
 
 def linted(dialect: str, config: Any) -> list[LintFinding]:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.policy.meeting import UNKNOWN, is_glob, wildcard_meets
+from ledger.policy.overlap import UNKNOWN, is_glob, wildcard_meets
+from ledger.policy.toolrules.gitignore import ignore_meets, ignore_reaches
 from ledger.policy.toolrules.globs import ignore_glob
-from ledger.policy.toolrules.ignoring import ignore_meets, ignore_reaches
 from ledger.policy.wildcard import compile_normalised
 
 NAMES: Final = tuple("".join(one) for length in range(1, 5) for one in product("ae./", repeat=length))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ledger.core.policy import Offer
 from ledger.policy import Call, Grant, Layer, Policy, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import call_of
-from ledger.policy.offering import narrowed, offers
+from ledger.policy.offers import narrowed, offers
 
 DIALECTS = ("opencode", "brutus", "claude", "betcode", "codelia")
 PROFILES = ("hardened", "faithful")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ledger.core.policy import strictest
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import permission_of, shell_tool
-from ledger.policy.checking import JudgedCall
+from ledger.policy.check_questions import JudgedCall
 
 PATHS: Final = {"bash": {"cat *": "allow", "rm *": "allow", "cd *": "allow"}, "read": "allow", "edit": "allow"}
 TOOL_RULES: Final = {

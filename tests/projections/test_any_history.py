@@ -15,7 +15,7 @@ from ledger import Ledger, LedgerError
 from ledger.core.policy import ReplyKind
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
-from projections import reading, snapshots
+from projections import queries, snapshots
 from projections.engine import Engine
 from tests.projections.looking import RULES, as_rows, data_of, differences, project_all, rebuild_all, streams
 from tests.support.servers import RealServer
@@ -153,14 +153,14 @@ async def views_say_what_the_ledger_says(ledger: Ledger) -> None:
             versions[key.name] = state.version
             keys = [key] if state.project is None else [key, StreamKey("project", state.project)]
             now_ms = ledger.store.clock.now_ms()
-            grants = [await reading.approved_of(ledger.store, one, now_ms) for one in keys]
+            grants = [await queries.approved_of(ledger.store, one, now_ms) for one in keys]
             approved = [one.grant.grant_id for one in await handle.approved()]
             assert sorted(row["grant_id"] for one in grants for row in one.rows) == sorted(approved)
-    shown = await reading.pending(ledger.store)
+    shown = await queries.pending(ledger.store)
     waiting = sorted(await ledger.pending(), key=lambda one: (one.session, one.request.version))
     assert sorted(shown.rows, key=lambda row: (row["session"], row["version"])) == as_rows(waiting)
-    assert sum((await reading.decisions(ledger.store)).values()) == settled
-    told = await reading.versions(ledger.store)
+    assert sum((await queries.decisions(ledger.store)).values()) == settled
+    told = await queries.versions(ledger.store)
     assert {name: told[name] for name in versions} == versions
 
 

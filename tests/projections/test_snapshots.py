@@ -17,7 +17,7 @@ from ledger.testing import TestClock
 from projections import engine as engine_module
 from projections import snapshots
 from projections.engine import Engine, checkpoint_of
-from projections.folding import Folded, nothing
+from projections.folds import Folded, nothing
 from projections.snapshots import load_snapshot, snapshot_of
 from projections.views import HEADS, SNAPSHOTS
 from tests.projections.looking import RULES, data_of, differences, rebuild_all

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ledger.core import codec
 from ledger.core.events import Settings
 from ledger.core.policy import ReplyKind
-from ledger.log.reading import read_entry
+from ledger.log.entries import read_entry
 from ledger.log.verify import head_of, verify_entries
 from ledger.session import SessionState, evolve, next_due_ms, settle
 from ledger.session.commands import Ask, Command, NoteNotification, NoteToolFinished

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ledger.core.grants import Recorded
+from ledger.log.entries import read_entry
 from ledger.log.folds import ProjectFold, SessionFold
-from ledger.log.reading import read_entry
 from ledger.session import next_due_ms
 from ledger.stores.memory import MemoryStore
 from ledger.stores.port import START, Entry, Position, StreamKey

@@ -14,7 +14,7 @@ from ledger.client.calls import Calls
 from ledger.log import stream
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
-from ledger.session import replying
+from ledger.session import replies
 from ledger.stores.memory import MemoryStore
 from ledger.stores.port import START, Append, Appended, Entry
 from tests.simulation import actors, simulation
@@ -110,7 +110,7 @@ def test_an_allow_by_a_grant_of_the_project_that_is_not_looked_at_again_is_caugh
 
 
 def test_a_yes_that_is_not_judged_by_the_rules_of_now_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replying, "denied_now", lambda *_: None)
+    monkeypatch.setattr(replies, "denied_now", lambda *_: None)
     assert "a yes counts by the rules of now" in first_failure()
 
 

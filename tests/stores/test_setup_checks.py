@@ -19,9 +19,9 @@ from ledger.core.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
 from ledger.stores import redis as redis_store
 from ledger.stores.deployment import refusals, warnings
 from ledger.stores.embedded.address import socket_url
-from ledger.stores.opening import open_store
 from ledger.stores.port import START, Append, Appended, AppendResult, Position
 from ledger.stores.redis import RedisStore
+from ledger.stores.urls import open_store
 from tests.support.backends import Operator, answer_to, append_of, as_redis, log_of, written
 from tests.support.servers import RealServer
 from tests.support.tally import Tally, add, tally

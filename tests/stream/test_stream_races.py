@@ -9,8 +9,8 @@ import pytest
 
 from ledger.core.errors import InDoubtError, InputError
 from ledger.core.grants import Recorded
+from ledger.log.entries import read_entry
 from ledger.log.plans import AppendPlan
-from ledger.log.reading import read_entry
 from ledger.log.stream import Stream
 from ledger.stores.port import START, Store, WakeUp
 from tests.support.backends import SESSION, Backend, log_of

@@ -10,9 +10,9 @@ from redis.asyncio import Redis
 
 from ledger.stores.clock import Clock
 from ledger.stores.memory import MemoryServer, MemoryStore
-from ledger.stores.opening import open_store
 from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, Position, Store, StreamKey
 from ledger.stores.redis import RedisStore
+from ledger.stores.urls import open_store
 from tests.support.clusters import Cluster
 from tests.support.programs import EMBEDDED, binary_named, others_to_test
 from tests.support.servers import RealServer

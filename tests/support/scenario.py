@@ -23,8 +23,8 @@ from ledger.core.durations import parse_duration
 from ledger.core.errors import LedgerError
 from ledger.core.events import Actor, Event, Presence, Replied, Value
 from ledger.core.grants import Recorded, derived_event_id
+from ledger.log.entries import read_entry
 from ledger.log.plans import SYSTEM
-from ledger.log.reading import read_entry
 from ledger.policy import Policy, PolicySource, compile_policy
 from ledger.project.state import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
 from ledger.session import Decision, SessionState, decide, evolve, settle

@@ -18,7 +18,7 @@ from tests.support.backends import PARTITION_COUNT, Operator, as_redis
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 from workers.expiry import worker as expiry
-from workers.expiry.settling import Settler
+from workers.expiry.settlement import Settler
 
 SOON = Timeouts(attended=0.2, unattended=0.2)
 SES = "ses_1"
@@ -135,7 +135,7 @@ async def test_a_damaged_session_is_told_once_and_keeps_nobody_else_waiting(
         Ledger.connect(server.url, clock=clock, partitions=PARTITION_COUNT) as worker,
     ):
         await settle_beside_damage(agent, worker, admin, clock)
-    told = [record.getMessage() for record in caplog.records if record.name == "workers.expiry.settling"]
+    told = [record.getMessage() for record in caplog.records if record.name == "workers.expiry.settlement"]
     assert [line.partition(",")[0] for line in told] == ["expiry: passing over session `ses_broken`"]
 
 

@@ -19,17 +19,17 @@ from ledger.session.state import SessionState
 from ledger.testing import TestClock
 from projections.sentences import sentence_of
 from tests.support.kinds import KINDS
-from workers.cli.describing import what_would_run
+from workers.cli.description import what_would_run
 from workers.cli.log import event_line
 from workers.cli.pending import pending_cells
 from workers.demo.story import call_of
 from workers.gateway.events.frames import replay_row
 from workers.gateway.opencode.shapes import request_row
-from workers.notifier.planning import Correction, Reminder
-from workers.notifier.wording import correction_message, reminder_message
+from workers.notifier.plan import Correction, Reminder
+from workers.notifier.text import correction_message, reminder_message
 from workers.presentation.answer_page import question_page
 from workers.presentation.text import visible
-from workers.presentation.wording import result_lines
+from workers.presentation.words import result_lines
 
 UNTOLD_BY_PATTERNS = [kind for kind in KINDS if kind not in ("edit", "write", "pipeline")]
 """Of an edit OpenCode's clients are told the file, of a pipeline each command, as OpenCode tells them."""

@@ -14,7 +14,7 @@ import os
 from contextlib import suppress
 from typing import Any, Final, Self
 
-from workers.bridges.naming import folder_name
+from workers.bridges.session_ids import folder_name
 from workers.transport.place import data_folder
 from workers.transport.small_files import read_small
 

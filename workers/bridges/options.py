@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from workers.bridges.naming import home_of_agent, project_of
+from workers.bridges.session_ids import home_of_agent, project_of
 from workers.transport.errors import BridgeError
 from workers.transport.place import GRACE_SECONDS
 from workers.transport.small_files import read_small

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Literal, NamedTuple, Protocol
 
-from workers.bridges.judging import CallVerdict, ToolCall
 from workers.bridges.messages import Message
+from workers.bridges.tool_calls import CallVerdict, ToolCall
 
 HostReply = Literal["once", "session", "always", "reject", "cancelled"]
 

@@ -15,8 +15,8 @@ COMMANDS = {
     "ask": ListedCommand("workers.cli.ask:ask", "Ask whether a tool call may run, and wait for the answer.", ASKING),
     "reply": ListedCommand("workers.cli.reply:reply", "Answer a request: once, session, always or reject.", ASKING),
     "pending": ListedCommand("workers.cli.pending:pending", "List the requests that wait for a person.", ASKING),
-    "cancel": ListedCommand("workers.cli.closing:cancel", "Withdraw a request that is pending.", ASKING),
-    "close": ListedCommand("workers.cli.closing:close", "Close a session; what is pending in it is cancelled.", ASKING),
+    "cancel": ListedCommand("workers.cli.endings:cancel", "Withdraw a request that is pending.", ASKING),
+    "close": ListedCommand("workers.cli.endings:close", "Close a session; what is pending in it is cancelled.", ASKING),
     "approved": ListedCommand("workers.cli.grants:approved", "List the grants in force.", ASKING),
     "grant": ListedCommand("workers.cli.grants:grant", "Allow something from now on, without a request.", ASKING),
     "revoke": ListedCommand("workers.cli.grants:revoke", "End a grant.", ASKING),
@@ -65,6 +65,6 @@ cli = LazyGroup(
 
 def main() -> int:
     """Run the program `permission-ledger` and return its exit code, one of CONTRACT's."""
-    from workers.cli.running import run  # noqa: PLC0415 - so that importing this package stays cheap
+    from workers.cli.frame import run  # noqa: PLC0415 - so that importing this package stays cheap
 
     return run(cli)

@@ -20,14 +20,14 @@ from ledger.policy import PolicySource
 from ledger.policy.asked import OPTIONS
 from ledger.policy.files import load_layer
 from ledger.policy.loader import own_home
-from ledger.policy.placing import placed
+from ledger.policy.locations import placed
 from ledger.session.state import SessionState
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.deadlines import with_deadlines
 from workers.cli.exits import OF_OUTCOME
 from workers.cli.inputs import json_object, seconds
 from workers.cli.output import CommandOutput, talk
-from workers.presentation.wording import result_lines
+from workers.presentation.words import result_lines
 
 
 class AskInput(NamedTuple):

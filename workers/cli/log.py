@@ -9,7 +9,7 @@ from ledger.core.times import format_time
 from ledger.log.history import LoggedEvent
 from workers.cli.base import command, with_ledger
 from workers.cli.output import CommandOutput
-from workers.presentation.wording import event_words
+from workers.presentation.words import event_words
 
 
 @command(examples=("permission-ledger log ses_1", "permission-ledger log ses_1 --follow --after 12 --json"))

@@ -12,11 +12,11 @@ from ledger.log.askers import gone_askers
 from ledger.log.surveys import Survey
 from ledger.session.state import Request
 from workers.cli.base import command, with_ledger
-from workers.cli.describing import danger_kinds, what_would_run, who_asks
+from workers.cli.description import danger_kinds, what_would_run, who_asks
 from workers.cli.output import CommandOutput, talk
 from workers.cli.problems import tell_problems
 from workers.presentation.text import revealed
-from workers.presentation.wording import about, listed
+from workers.presentation.words import about, listed
 
 COLUMNS = (
     "request", "session", "permission", "what would run", "dangers", "folder", "asked by", "always grants", "asked",

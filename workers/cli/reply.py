@@ -16,7 +16,7 @@ from workers.cli.exits import Exit, worst
 from workers.cli.failures import tell
 from workers.cli.inputs import json_object
 from workers.cli.output import CommandOutput, talk, talk_json
-from workers.presentation.wording import result_lines
+from workers.presentation.words import result_lines
 
 _WORDS: Final = frozenset({"once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"})
 

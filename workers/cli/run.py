@@ -13,7 +13,7 @@ from workers.cli.base import command, run_async
 from workers.cli.deadlines import with_deadlines
 from workers.cli.logging_options import Logs, log_options, run_logged
 from workers.cli.output import CommandOutput
-from workers.runtime.serving import Work, serve
+from workers.runtime.process import Work, serve
 
 
 @click.group(short_help="Run one worker: expiry, projector or notifier.")

@@ -14,7 +14,7 @@ from ledger.session.state import SessionState
 from ledger.session.texts import answerer
 from workers.cli import grants, pending
 from workers.cli.base import command, with_ledger
-from workers.cli.describing import description_lines, what_would_run
+from workers.cli.description import description_lines, what_would_run
 from workers.cli.inputs import version_or_time
 from workers.cli.output import CommandOutput
 from workers.presentation.moments import approved_at, moment_json, project_grants, settled_ids

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from ledger import Ledger, UnknownSessionError
-from ledger.client.passkeys.auditing import Anchors
+from ledger.client.passkeys.audit import Anchors
 from ledger.core.ids import check_id
 from ledger.log.verify import Head
 from ledger.stores.port import StreamKey
@@ -20,7 +20,7 @@ from workers.cli.heads import read_heads, write_heads
 from workers.cli.kept_passkeys import read_passkeys
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
-from workers.upkeep.checking import Checked, check_stream, read_anchors
+from workers.upkeep.stream_checks import Checked, check_stream, read_anchors
 
 _OF_HEADS: Final = {"truncated", "rewritten"}
 

@@ -19,7 +19,7 @@ from ledger import Ledger
 from ledger.core.errors import LedgerError
 from ledger.core.limits import SWEEP_SECONDS
 from ledger.stores.port import WakeUp
-from workers.expiry.settling import Settler
+from workers.expiry.settlement import Settler
 
 log = logging.getLogger(__name__)
 

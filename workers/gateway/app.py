@@ -16,7 +16,7 @@ from litestar.types import ControllerRouterHandler
 
 from ledger.core.errors import LedgerError
 from workers.gateway.access import ACCESS
-from workers.gateway.authenticating import guard, operation_of
+from workers.gateway.authentication import guard, operation_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.inbox import pages
 from workers.gateway.opencode import routes as opencode

@@ -20,19 +20,19 @@ from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError
 from ledger.core.extras import require_extra
 from ledger.log.reads import KEPT_MS
-from ledger.stores.opening import default_home
+from ledger.stores.urls import default_home
 from workers.gateway.address_file import SOCKET_NAME
-from workers.gateway.announcing import announced, local_url
+from workers.gateway.announcement import announced, local_url
 from workers.gateway.gateway import Gateway
 from workers.gateway.identity.settings import OidcSettings, ProxySettings, read_oidc, read_proxy
 from workers.gateway.names import check_host
 from workers.gateway.quotas import Quotas
 from workers.gateway.rule_options import read_rule_files
-from workers.gateway.serving import ListenAddress, listen, parse_address, run, url_of
+from workers.gateway.server import ListenAddress, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, GatewaySettings, LinkAnswers
 from workers.gateway.signing_in import sign_in_link
 from workers.runtime.place import LedgerPlace
-from workers.runtime.serving import serve
+from workers.runtime.process import serve
 
 log = logging.getLogger(__name__)
 

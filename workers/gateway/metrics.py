@@ -18,10 +18,10 @@ from prometheus_client.registry import Collector
 
 from ledger import Ledger
 from ledger.stores.port import Store
-from projections import reading
+from projections import queries
 from projections.durations import LATENESS
 from projections.lag import events_behind, streams_behind
-from projections.reading import Histogram
+from projections.queries import Histogram
 
 PREFIX: Final = "permission_ledger"
 
@@ -64,10 +64,10 @@ class Metrics:
     async def _measure(self) -> Measured:
         store = self._ledger.store
         decisions, histograms, notifications, pending, lag = await asyncio.gather(
-            reading.decisions(store),
-            reading.histograms(store),
-            reading.notifications(store),
-            reading.pending_count(store),
+            queries.decisions(store),
+            queries.histograms(store),
+            queries.notifications(store),
+            queries.pending_count(store),
             self._lag(store),
         )
         return Measured(

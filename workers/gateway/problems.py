@@ -10,8 +10,8 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException, ValidationException
 
 from ledger.core.errors import LedgerError
-from workers.gateway.authenticating import address_of
-from workers.gateway.limiting import RateLimitedError
+from workers.gateway.authentication import address_of
+from workers.gateway.rate_limit import RateLimitedError
 from workers.gateway.settings import BODY_BYTES_MAX
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ import msgspec
 
 from ledger import Ledger, Session
 from ledger.core.errors import InputError, LedgerError
-from workers.gateway.limiting import Limiter, RateLimitedError
+from workers.gateway.rate_limit import Limiter, RateLimitedError
 
 HOUR_SECONDS: Final = 3600
 RETRY_SECONDS: Final = 5

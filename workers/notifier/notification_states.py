@@ -15,9 +15,9 @@ from ledger.core.errors import DamageError
 from ledger.core.limits import PAGE_COUNT
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, Foreign, StreamKey
-from projections.folding import Folded, nothing
+from projections.folds import Folded, nothing
 from workers.notifier.notification_state import NotificationState, next_state
-from workers.notifier.planning import is_over
+from workers.notifier.plan import is_over
 
 log = logging.getLogger(__name__)
 

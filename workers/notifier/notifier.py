@@ -26,13 +26,13 @@ from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.port import FeedItem, WakeUp
 from projections.sessions import RECENT
 from workers.notifier.allowance import Allowance
-from workers.notifier.delivering import keep_addresses_out_of_the_log
+from workers.notifier.delivery import keep_addresses_out_of_the_log
 from workers.notifier.notification_state import NotificationState
 from workers.notifier.notification_states import NotificationStates
-from workers.notifier.planning import RecipientChannel, plan
+from workers.notifier.plan import RecipientChannel, plan
 from workers.notifier.runner import Runner
 from workers.notifier.settings import NotifierSettings, read_settings
-from workers.runtime.serving import Work
+from workers.runtime.process import Work
 
 log = logging.getLogger(__name__)
 

@@ -12,12 +12,12 @@ from ledger import Ledger, Session
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.ids import new_id
 from workers.notifier.allowance import Allowance
-from workers.notifier.delivering import deliver
+from workers.notifier.delivery import deliver
+from workers.notifier.formats import OutgoingMessage
 from workers.notifier.notification_states import NotificationStates
-from workers.notifier.planning import Correction, MessagePlan, RecipientChannel, Reminder, plan
-from workers.notifier.rendering import OutgoingMessage
+from workers.notifier.plan import Correction, MessagePlan, RecipientChannel, Reminder, plan
 from workers.notifier.settings import NotifierSettings, Service
-from workers.notifier.wording import correction_message, reminder_message
+from workers.notifier.text import correction_message, reminder_message
 from workers.runtime.answer_links import AnswerLink, AnswerLinks
 
 log = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from ledger.policy.demands import asks_passkey
 from ledger.session.state import Request, SessionState
 from ledger.session.texts import answerer
 from ledger.session.would_run.demanded import demanded
-from workers.presentation.revealing import text
-from workers.presentation.showing import Shown, block, is_plan, is_question, what_runs
-from workers.presentation.wording import about
+from workers.presentation.hidden_characters import text
+from workers.presentation.request_page import Shown, block, is_plan, is_question, what_runs
+from workers.presentation.words import about
 
 STYLE: Final = """
 :root { color-scheme: light dark; --ground: #f4f5f7; --surface: #fff; --sunken: #f0f2f5; --line: #d9dde3;

@@ -16,7 +16,7 @@ from ledger.core.errors import DamageError, InputError
 from ledger.core.events import Granted, LogRegressed, Replied
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey
-from projections import reading
+from projections import queries
 from projections.engine import Seen
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Repairs:
         await self._write_lost_grants_of(batch, project)
 
     async def _write_lost_grants_of(self, sessions: Sequence[str], project: str) -> None:
-        known = await reading.projects_of(self._ledger.store, sessions)
+        known = await queries.projects_of(self._ledger.store, sessions)
         for session in (one for one in sessions if known.get(one) == project):
             try:
                 state = await Session(self._ledger, session).state()
@@ -101,7 +101,7 @@ class Repairs:
     async def _waiting_in(self, project: str) -> list[str]:
         """Return the sessions with pending requests that are of this project, or in no view so far."""
         waiting = [session for session, _ in await self._ledger.store.due(None, WAITING_SESSIONS_MAX)]
-        known = await reading.projects_of(self._ledger.store, waiting)
+        known = await queries.projects_of(self._ledger.store, waiting)
         return [session for session in waiting if known.get(session, project) == project]
 
 

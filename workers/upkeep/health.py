@@ -16,7 +16,7 @@ from ledger.stores.strangers import OpenDoors
 from projections.lag import checkpoints
 from workers.projector.worker import GROUP
 from workers.runtime.disk import DiskSpace
-from workers.upkeep.checking import check_stream
+from workers.upkeep.stream_checks import check_stream
 
 SAMPLE_COUNT: Final = 100
 """The number of streams verified without `deep`."""

@@ -17,13 +17,13 @@ import msgspec
 from ledger.core import codec
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import Imported
-from ledger.log.reading import read_entry
+from ledger.log.entries import read_entry
 from ledger.log.verify import Problem, head_of, verify_entries
 from ledger.session import evolve
 from ledger.session.state import SessionState, next_due_ms
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey
-from workers.upkeep.checking import Checked, check_stream, plain, raw_entries
+from workers.upkeep.stream_checks import Checked, check_stream, plain, raw_entries
 
 FORMAT: Final = 1
 HEADER: Final = "permission-ledger export"

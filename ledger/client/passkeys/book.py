@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from ledger.access.passkeys.proving import CHALLENGE_MS, why_signature_fails, why_unproven
+from ledger.access.passkeys.authenticator import belongs_to, check_proof, check_registration
 from ledger.access.passkeys.state import Passkey, PasskeysState, RegisterPasskey, RemovePasskey, UsePasskey, standing
-from ledger.access.passkeys.verifying import belongs_to, check_proof, check_registration
+from ledger.access.passkeys.verification import CHALLENGE_MS, why_signature_fails, why_unproven
 from ledger.core.errors import DamageError, InputError, PasskeyRefusedError, UnknownRequestError
 from ledger.core.events import Actor
 from ledger.core.policy import ReplyKind

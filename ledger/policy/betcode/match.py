@@ -13,8 +13,8 @@ from ledger.policy.toolrules.calls import BASH, WEB_FETCH
 from ledger.policy.toolrules.commands import covers, reaches
 from ledger.policy.toolrules.domains import address_of, reaches_host
 from ledger.policy.toolrules.filecommands import touched
+from ledger.policy.toolrules.gitignore import ignore_reaches
 from ledger.policy.toolrules.globs import PathMatcher, exact_glob, ignore_glob, name_matches
-from ledger.policy.toolrules.ignoring import ignore_reaches
 from ledger.policy.toolrules.options import ToolRuleOptions
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, governs, split_root
 from ledger.policy.toolrules.paths import EDITORS, absolute, both_forms, relative, within

@@ -13,8 +13,8 @@ from ledger.policy.betcode.judge import BetCodeJudge
 from ledger.policy.betcode.match import Matching
 from ledger.policy.betcode.tiers import TierDecision, decide, names
 from ledger.policy.betcode.units import CommandUnit, units_of
+from ledger.policy.evaluations import joined_calls
 from ledger.policy.facts import FileFacts
-from ledger.policy.joining import joined_calls
 from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import lex

@@ -12,11 +12,11 @@ from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, Rule
 from ledger.policy.brutus.arity import arity_prefix
 from ledger.policy.brutus.bash import CommandPlace, commands_of, outside, pattern_of, really_outside
 from ledger.policy.brutus.hard import ACCESS_PERMISSION, BrutusCommands
+from ledger.policy.brutus.hardening import tightened
 from ledger.policy.brutus.judge import BrutusJudge
 from ledger.policy.brutus.rules import compile_rule, read_layers
-from ledger.policy.brutus.tightening import tightened
+from ledger.policy.evaluations import joined
 from ledger.policy.facts import FileFacts
-from ledger.policy.joining import joined
 from ledger.policy.rules import EDIT_TOOLS
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.analyse import analyse

@@ -15,8 +15,8 @@ from ledger.policy.claude.places import ClaudePlaces
 from ledger.policy.claude.suggest import hardened_proposals
 from ledger.policy.claude.tools import DENIED_FILE, Tools, ToolVerdict, has_member, whole_tool
 from ledger.policy.claude.words import narrow_texts
+from ledger.policy.evaluations import joined_calls
 from ledger.policy.facts import FileFacts
-from ledger.policy.joining import joined_calls
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.toolrules.callfiles import files_of
 from ledger.policy.toolrules.calls import BASH, command_of, inputs_of

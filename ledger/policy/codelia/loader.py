@@ -20,7 +20,7 @@ from ledger.policy.codelia.edit import remembered
 from ledger.policy.codelia.rule import read_config
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
-from ledger.policy.reading import cause_of, parse_document, read_text
+from ledger.policy.rule_files import cause_of, parse_document, read_text
 
 PROJECT_CONFIG: Final = ".codelia/config.json"
 

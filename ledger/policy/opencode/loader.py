@@ -18,7 +18,7 @@ from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, pointer
 from ledger.policy.loader import config_layer
 from ledger.policy.opencode.frontmatter import read_frontmatter
-from ledger.policy.reading import parse_document, read_text
+from ledger.policy.rule_files import parse_document, read_text
 
 _NAME: Final = "opencode"
 _FILES: Final = ("opencode.json", "opencode.jsonc")

@@ -24,7 +24,7 @@ from ledger.policy.shell.model import (
     Wrapper,
 )
 from ledger.policy.shell.parse import source_commands
-from ledger.policy.shell.touching import accesses
+from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.unwrap import peeled
 
 __all__ = [

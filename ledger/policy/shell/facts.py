@@ -19,6 +19,7 @@ from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.parse import is_grammatical
+from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.tables import SHELLS
 from ledger.policy.shell.tables.dangers import (
     DELETERS,
@@ -35,7 +36,6 @@ from ledger.policy.shell.tables.dangers import (
     SECRET,
 )
 from ledger.policy.shell.text import join_lines, shorten, too_long
-from ledger.policy.shell.touching import accesses
 
 DANGERS_COUNT: Final = 32
 """Maximum dangers of one text; the last one counts the rest."""

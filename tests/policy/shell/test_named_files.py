@@ -9,7 +9,7 @@ import pytest
 
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
 from ledger.policy.shell.braces import EXPANSIONS_MAX, expanded
-from ledger.policy.shell.naming import LOOKED_UP_MAX
+from ledger.policy.shell.file_rules import LOOKED_UP_MAX
 
 HOME: Final = "/home/ann"
 FOLDER: Final = "/home/ann/shop"

@@ -12,9 +12,9 @@ from tests.workers.bridges.recorded import questions_in
 from workers.bridges.acp.protocol import AcpWire
 from workers.bridges.acp.tools import call_of
 from workers.bridges.askers import call_digest
-from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import line_of
 from workers.bridges.rpc import HostAnswer, RpcQuestion, key_of
+from workers.bridges.tool_calls import CallVerdict
 
 ROOT = "/home/user/project"
 

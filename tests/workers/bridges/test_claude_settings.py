@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.command_line import CommandLine, Ran
-from workers.bridges.claude.hooking import AGENT, EVENTS, hook_settings
+from workers.bridges.claude.hook_settings import AGENT, EVENTS, hook_settings
 from workers.bridges.hook_entries import events_of_ours, with_entries, without_entries
 from workers.bridges.hook_lines import own_line
 from workers.transport.errors import BridgeError

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.judging import GatewayJudge, ToolCall
 from workers.bridges.options import BridgeOptions
+from workers.bridges.tool_calls import GatewayJudge, ToolCall
 from workers.transport.gateway_client import GatewayClient
 
 WITHIN_S = 5.0

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.judging import CallVerdict, GatewayJudge, ToolCall
 from workers.bridges.options import BridgeOptions
+from workers.bridges.tool_calls import CallVerdict, GatewayJudge, ToolCall
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient, Row
 from workers.transport.place import find_place, parse_place

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.claude.hooking import AGENT
+from workers.bridges.claude.hook_settings import AGENT
 from workers.bridges.hook_lines import own_line
 
 SESSION: Final = "5b0e"

@@ -11,7 +11,7 @@ from tests.support.command_line import CommandLine
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.options import BridgeOptions, opening
 from workers.cli.bridge.claude import hook_words
-from workers.cli.hook.running import hook_line
+from workers.cli.hook.hook_run import hook_line
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from workers.bridges.acp.modes import is_silent, mode_begun, mode_changed
 from workers.bridges.acp.tools import call_of, input_shown
-from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import Message, line_of
-from workers.bridges.naming import id_of
 from workers.bridges.rpc import EndedQuestions, HostAnswer, RpcQuestion, key_of
+from workers.bridges.session_ids import id_of
+from workers.bridges.tool_calls import CallVerdict
 
 ASK: Final = "session/request_permission"
 CANCEL: Final = "session/cancel"

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from workers.bridges.carrying import Carrier
 from workers.bridges.claude import protocol
-from workers.bridges.claude.asking import ClaudeRequests
+from workers.bridges.claude.requests import ClaudeRequests
 from workers.bridges.messages import Message, line_of, parse
 from workers.bridges.options import BridgeOptions
+from workers.bridges.pipes import Carrier
 from workers.bridges.stdio import tell
 from workers.transport.gateway_client import GatewayClient
 

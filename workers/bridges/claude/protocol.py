@@ -10,8 +10,8 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import Message, line_of
+from workers.bridges.tool_calls import CallVerdict
 
 AGENT: Final = "claude-code"
 QUESTION: Final = "AskUserQuestion"

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from workers.bridges.carrying import Carrier
 from workers.bridges.codelia import protocol
-from workers.bridges.codelia.asking import CodeliaRequests
 from workers.bridges.codelia.protocol import Confirm
+from workers.bridges.codelia.requests import CodeliaRequests
 from workers.bridges.messages import Message, line_of, parse
 from workers.bridges.options import BridgeOptions
+from workers.bridges.pipes import Carrier
 from workers.bridges.rpc import key_of
 from workers.bridges.stdio import tell
 from workers.transport.gateway_client import GatewayClient

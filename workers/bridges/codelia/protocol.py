@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple
 
-from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import Message, line_of
+from workers.bridges.tool_calls import CallVerdict
 
 AGENT: Final = "codelia"
 CONFIRM: Final = "ui.confirm.request"

@@ -10,10 +10,10 @@ from collections import OrderedDict
 from typing import Any, Final
 
 from workers.bridges.codex.tools import command_call, file_change_call
-from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import Message, line_of
-from workers.bridges.naming import id_of
 from workers.bridges.rpc import EndedQuestions, HostAnswer, HostReply, RpcQuestion, key_of
+from workers.bridges.session_ids import id_of
+from workers.bridges.tool_calls import CallVerdict
 
 COMMAND: Final = "item/commandExecution/requestApproval"
 FILE_CHANGE: Final = "item/fileChange/requestApproval"

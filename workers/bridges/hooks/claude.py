@@ -14,12 +14,12 @@ import os
 import sys
 from time import monotonic
 
-from workers.bridges.hooks.answering import HookAnswer, answer_of, input_of, read_event, text_of
-from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted, say
+from workers.bridges.hooks.question import HookedCall
 from workers.bridges.hooks.settings import HookSettings
+from workers.bridges.hooks.steps import HookAnswer, answer_of, input_of, read_event, text_of
 from workers.bridges.hooks.terminal import Transcript, shows_prompts
-from workers.bridges.naming import id_of, new_id
+from workers.bridges.session_ids import id_of, new_id
 from workers.transport.errors import BridgeError, UnreachableError
 
 TYPE_CHECKING = False
@@ -139,7 +139,7 @@ def _note(event: dict[str, Any], settings: HookSettings, *, ok: bool) -> None:
 def _record_yes(event: dict[str, Any], session: str, path: str, call_id: str) -> str:
     """Return the call's request: if the call ran while the request was pending, the user said yes at the prompt."""
     from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
-    from workers.bridges.hooks.recording import record  # noqa: PLC0415 - rarely needed
+    from workers.bridges.hooks.record import record  # noqa: PLC0415 - rarely needed
 
     found = waiting_for(session, call_digest(text_of(event, "tool_name"), event.get("tool_input")))
     if not found:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from time import monotonic
 
-from workers.bridges.hooks.answering import HookAnswer, answer_of, input_of, read_event, text_of
-from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import say
+from workers.bridges.hooks.question import HookedCall
 from workers.bridges.hooks.settings import HookSettings
+from workers.bridges.hooks.steps import HookAnswer, answer_of, input_of, read_event, text_of
 from workers.bridges.hooks.tool_names import named_back, renamed
-from workers.bridges.naming import id_of, new_id
+from workers.bridges.session_ids import id_of, new_id
 from workers.transport.errors import BridgeError
 
 TYPE_CHECKING = False

@@ -18,10 +18,10 @@ from workers.bridges.opencode.actions import (
     Tell,
     Withdraw,
 )
-from workers.bridges.opencode.asking import Sessions, mark_of
 from workers.bridges.opencode.effects import GatewayEffects, NoVerdictError
 from workers.bridges.opencode.questions import said_to_opencode
 from workers.bridges.opencode.request_tracker import RequestTracker
+from workers.bridges.opencode.requests import Sessions, mark_of
 from workers.bridges.opencode.server import LOST, OpenCode
 from workers.bridges.opencode.shapes import (
     RequestAsked,

@@ -14,7 +14,7 @@ from workers.bridges.opencode.bridge import OpencodeBridge
 from workers.bridges.opencode.relay import Relay
 from workers.bridges.opencode.server import OpenCode, place_of
 from workers.bridges.options import BridgeOptions
-from workers.bridges.starting import run_bridge
+from workers.bridges.startup import run_bridge
 from workers.bridges.stdio import tell
 from workers.transport.errors import BridgeError
 from workers.transport.gateway_client import GatewayClient

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ledger.client.machine import machine_facts
-from ledger.policy.checking import Checker
+from ledger.policy.check_questions import Checker
 from ledger.policy.limits import QUESTION_BYTES
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput

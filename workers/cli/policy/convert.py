@@ -7,8 +7,8 @@ import json
 import click
 
 from ledger.policy.asked import source_of
-from ledger.policy.converting import ConversionChange, Converted
-from ledger.policy.converting import convert as converted
+from ledger.policy.conversion import ConversionChange, Converted
+from ledger.policy.conversion import convert as converted
 from ledger.policy.dialects import DIALECTS
 from workers.cli.output import CommandOutput, talk
 from workers.cli.policy.explain import compiled_here

@@ -10,7 +10,7 @@ import msgspec
 
 from ledger.core.errors import InputError
 from ledger.policy.shell.forms import known_programs
-from ledger.policy.shell.forms.telling import Covered, covered
+from ledger.policy.shell.forms.description import Covered, covered
 from workers.cli.output import CommandOutput
 from workers.cli.policy.options import policy_command
 

@@ -10,11 +10,11 @@ import msgspec
 
 from ledger.client.machine import machine_facts
 from ledger.core.policy import Part, Policy, PolicySource, RuleRef, Verdict
-from ledger.policy.checking import JudgedCall, judge, rule_json, with_facts
+from ledger.policy.check_questions import JudgedCall, judge, rule_json, with_facts
 from ledger.policy.dialects import compile_policy
-from ledger.policy.explaining import Explanation, Near, ReadCommand
-from ledger.policy.explaining import explain as explained
-from ledger.policy.shell.forms.telling import form_json, form_text
+from ledger.policy.explanation import Explanation, Near, ReadCommand
+from ledger.policy.explanation import explain as explained
+from ledger.policy.shell.forms.description import form_json, form_text
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput
 from workers.cli.policy.calls import call_options, typed_call

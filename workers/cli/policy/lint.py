@@ -9,7 +9,7 @@ import msgspec
 from ledger.core.limits import POLICY_BYTES
 from ledger.core.regular_files import read_regular
 from ledger.policy.errors import PolicyError
-from ledger.policy.linting import LintFinding, lint_rules, lint_text
+from ledger.policy.lint import LintFinding, lint_rules, lint_text
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
 from workers.cli.policy.explain import compiled_here

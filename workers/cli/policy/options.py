@@ -14,10 +14,10 @@ from ledger.client.machine import machine_facts
 from ledger.core.errors import InputError
 from ledger.core.policy import Layer, Policy, PolicySource
 from ledger.policy.asked import source_of
-from ledger.policy.checking import with_facts
+from ledger.policy.check_questions import with_facts
 from ledger.policy.dialects import DIALECTS, compile_policy
 from ledger.policy.files import find_layers, load_layer, searched_files
-from ledger.policy.placing import placed
+from ledger.policy.locations import placed
 from workers.cli.base import LedgerCommand, Run, json_option
 from workers.cli.output import talk
 

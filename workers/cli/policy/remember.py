@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ledger.core.policy import Offer, Verdict
 from ledger.policy.acceptance import not_accepted
-from ledger.policy.listing import always_objects
-from ledger.policy.offering import narrowed, offers
+from ledger.policy.offers import narrowed, offers
+from ledger.policy.rule_list import always_objects
 from workers.cli.output import CommandOutput, talk
 from workers.cli.policy.calls import call_options, typed_call
 from workers.cli.policy.options import Choices, policy_command

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.policy.listing import listed_rules
+from ledger.policy.rule_list import listed_rules
 from workers.cli.output import CommandOutput
 from workers.cli.policy.options import Choices, policy_command
 

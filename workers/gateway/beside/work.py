@@ -15,12 +15,12 @@ from ledger.core.errors import InputError
 from ledger.core.events import Actor
 from ledger.core.policy import Call, Policy, PolicySource
 from ledger.policy.asked import call_of, source_of
-from ledger.policy.checking import Checker, judge, rule_json, with_facts
+from ledger.policy.check_questions import Checker, judge, rule_json, with_facts
 from ledger.policy.dialects import compile_policy
-from ledger.policy.explaining import explain
-from ledger.policy.placing import placed
+from ledger.policy.explanation import explain
+from ledger.policy.locations import placed
 from ledger.session.state import Request
-from ledger.session.would_run.describing import describe_request
+from ledger.session.would_run.description import describe_request
 
 Row = dict[str, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ledger.log.entries import read_entry
 from ledger.log.plans import Fold
-from ledger.log.reading import read_entry
 from ledger.session.state import SessionState
 from ledger.stores.port import START, Entry, StreamKey
 from workers.gateway.events.frames import Frame, frames_of

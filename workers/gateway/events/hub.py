@@ -18,9 +18,9 @@ from ledger import Ledger
 from ledger.client.ledger import PENDING_SESSIONS_MAX
 from ledger.core.errors import DamageError, LedgerError, StoreError
 from ledger.core.limits import PAGE_COUNT
+from ledger.log.entries import contradicts
 from ledger.log.folds import ProjectFold
 from ledger.log.plans import Fold
-from ledger.log.reading import contradicts
 from ledger.stores.port import START, Entry, Foreign, Position, StreamKey, WakeUp
 from workers.gateway.events.cursors import SessionCursor, ledger_tag
 from workers.gateway.events.follower import Follower

@@ -16,12 +16,12 @@ from workers.gateway.events.cursors import parse_feed_cursor, parse_session_curs
 from workers.gateway.events.follower import Follower
 from workers.gateway.events.forms import EventForm, StreamForm
 from workers.gateway.events.hub import Hub
+from workers.gateway.events.past_events import Resuming
 from workers.gateway.events.readers import Reader, ReaderGroup
-from workers.gateway.events.resuming import Resuming
 from workers.gateway.events.ring import Item, Ring
-from workers.gateway.limiting import RateLimitedError
 from workers.gateway.principals import Principal
 from workers.gateway.quotas import Holdings
+from workers.gateway.rate_limit import RateLimitedError
 
 STREAMS_COUNT_MAX: Final = 5000
 """Limit of open event streams at one gateway."""

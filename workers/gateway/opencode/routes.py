@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ledger.client.results import pending_of
 from ledger.core.errors import LedgerError
 from workers.gateway.events.audience import EventSelection
-from workers.gateway.opencode.answering import OpenCodeError, answer, read_body
+from workers.gateway.opencode.replies import OpenCodeError, answer, read_body
 from workers.gateway.opencode.shapes import OpenCodeForm, bad_request, failure, request_row
 from workers.gateway.parameters import Id, TheGateway, ThePrincipal
 from workers.gateway.principals import Principal

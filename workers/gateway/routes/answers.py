@@ -17,7 +17,7 @@ from ledger.core.times import format_time
 from ledger.log.reads import AuditedRead
 from ledger.session.demands import may_be_unsigned
 from workers.gateway.answers.rights import Rights, rights_of
-from workers.gateway.authenticating import require_own_pages
+from workers.gateway.authentication import require_own_pages
 from workers.gateway.gateway import Gateway
 from workers.gateway.parameters import Id, TheGateway
 from workers.gateway.problems import STATUS

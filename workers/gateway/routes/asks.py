@@ -9,8 +9,8 @@ from litestar.params import JSONBody
 
 from ledger.client.feedback import undelivered_note
 from ledger.core.replies import parse_answer
-from workers.gateway import asking
-from workers.gateway.attending import Attending
+from workers.gateway import asks
+from workers.gateway.asker_presence import Attending
 from workers.gateway.bodies import AnsweredBody, AskBody, CancelBody, ReplyBody, ToolFinishedBody
 from workers.gateway.granting_reach import require_grantable
 from workers.gateway.idempotency import IdempotencyKey, derived
@@ -36,10 +36,10 @@ async def ask(
     made = derived(principal, idempotency_key, f"ask\n{session}")
     request_id = data.request_id or (f"per_{made}" if made else None)
     attending = Attending(gateway.ledger.store, request.receive)
-    result, left_out = await asking.ask(
+    result, left_out = await asks.ask(
         gateway, found, principal, data, request_id=request_id, wait=wait, attending=attending
     )
-    return asking.answered(session, result, left_out, is_described=False)
+    return asks.answered(session, result, left_out, is_described=False)
 
 
 @get("/v1/sessions/{session:str}/asks/{request_id:str}", operation_id="read_ask")
@@ -55,7 +55,7 @@ async def read_ask(
     found = await gateway.session(session, principal)
     # Other roles that look at a request are not its asker.
     attending = Attending(gateway.ledger.store, request.receive) if principal.role == "agent" else None
-    return asking.answered(session, await asking.attach(gateway, found, request_id, wait, attending))
+    return asks.answered(session, await asks.attach(gateway, found, request_id, wait, attending))
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/reply", status_code=200, operation_id="reply")

@@ -9,8 +9,8 @@ import msgspec
 from litestar import Request, get, post
 from litestar.params import JSONBody
 
+from ledger.access.passkeys.authenticator import base64url, belongs_to
 from ledger.access.passkeys.rows import passkey_json
-from ledger.access.passkeys.verifying import base64url, belongs_to
 from ledger.client.passkeys.book import Challenge
 from ledger.core.errors import InputError, UnknownPasskeyError
 from ledger.core.proofs import Signed

@@ -10,18 +10,18 @@ from litestar.params import JSONBody, QueryParameter
 from ledger.core.errors import DamageError, InputError, UnknownSessionError
 from ledger.core.times import parse_moment, parse_time
 from ledger.stores.port import StreamKey
-from projections import reading
+from projections import queries
 from workers.gateway.bodies import OpenSession, ReasonBody
-from workers.gateway.finding import SessionFilter, find_sessions
 from workers.gateway.gateway import Gateway
-from workers.gateway.opening import open_session as open_by_rules
 from workers.gateway.outline import BARS_MAX, LANES_MAX, bars_row, waits_row
 from workers.gateway.parameters import After, Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, session_row
+from workers.gateway.session_opening import open_session as open_by_rules
+from workers.gateway.session_search import SessionFilter, find_sessions
 from workers.gateway.settings import PAGE_COUNT_MAX
 from workers.presentation.moments import approved_at, moment_json, project_grants
-from workers.upkeep.checking import Checked, check_stream
+from workers.upkeep.stream_checks import Checked, check_stream
 
 VERSION_DIGITS_MAX = 18
 
@@ -106,7 +106,7 @@ async def read_timeline(
     """Return the session's events as sentences, from the views; `version` is the version of the views."""
     await gateway.session(session, principal)
     await gateway.views.of_session(session)
-    found = await reading.timeline(gateway.ledger.store, session, after, limit)
+    found = await queries.timeline(gateway.ledger.store, session, after, limit)
     version = found.version_of(StreamKey("session", session))
     last = found.rows[-1]["version"] if found.rows else after
     return {"lines": found.rows, "version": version, "cursor": last if last < version else None}

@@ -13,7 +13,7 @@ from ledger.client.tokens import Made, token_json
 from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError, UnauthorizedError, UnknownTokenError
 from ledger.log.reads import AuditedRead
-from workers.gateway.authenticating import (
+from workers.gateway.authentication import (
     COOKIE,
     SECURE_COOKIE,
     address_of,

@@ -20,8 +20,8 @@ from ledger.policy.shell.grammar.values import UNKNOWN, WordValue, either, word_
 from ledger.policy.shell.lexer import NotPlain, check_name, check_reserved, file_reason
 from ledger.policy.shell.model import Redirect, ShellCommand, Word
 from ledger.policy.shell.options import may_be_option
+from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.text import shorten
-from ledger.policy.shell.touching import accesses
 from ledger.policy.shell.variables import HARMLESS, may_be_set
 
 STEPS_MAX: Final = 2_000

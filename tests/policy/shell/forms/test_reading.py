@@ -7,7 +7,7 @@ import pytest
 from ledger.policy.shell import analyse
 from ledger.policy.shell.forms.model import NormalForm
 from ledger.policy.shell.forms.notation import TableError, read_tables
-from ledger.policy.shell.forms.reading import form_by
+from ledger.policy.shell.forms.reduction import form_by
 
 TABLES = '''
 [tool]

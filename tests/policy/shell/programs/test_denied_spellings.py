@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.policy.checking import Checker
+from ledger.policy.check_questions import Checker
 
 ROWS = tuple((Path(__file__).parents[3] / "data/programs/denies.txt").read_text(encoding="utf-8").splitlines()[1:])
 

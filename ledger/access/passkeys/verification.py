@@ -1,0 +1,125 @@
+"""Verification of answers against known passkeys. Pure, except for the checks of the package `webauthn`.
+
+The same check is made before an allow is returned to an agent, and by `verify` over a whole stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from ledger.access.passkeys.authenticator import check_proof
+from ledger.access.passkeys.state import Passkey
+from ledger.core.errors import PasskeyRefusedError
+from ledger.core.policy import Verdict
+from ledger.core.proofs import AnswerClaims, Proof
+from ledger.core.signed import text_digest
+from ledger.policy.demands import asks_passkey, asks_signed_grants
+from ledger.session.claims import answer_claims
+from ledger.session.state import SessionState, Settled
+
+CHALLENGE_MS: Final = 5 * 60_000
+"""The validity of a challenge."""
+
+NO_ROLE: Final = ""
+"""The log does not prove the role of the person who answered, so demands on roles are not verified later."""
+
+Known = Mapping[str, Passkey]
+
+
+def why_signature_fails(proof: Proof, known: Known) -> str | None:
+    """Return the reason why a proof is not a signature of these passkeys over its claims; None where it is."""
+    passkey = known.get(proof.assertion.credential_id)
+    if passkey is None:
+        return "the passkey that signed it is not one of those known"
+    if (passkey.public_key, passkey.rp_id) != (proof.public_key, proof.rp_id):
+        return "its key is not the one that is known of this passkey"
+    if passkey.person != proof.claims.person:
+        return f"the passkey is that of `{passkey.person}`, not of `{proof.claims.person}`"
+    if passkey.removed_ms is not None and proof.claims.until_ms - CHALLENGE_MS > passkey.removed_ms:
+        return "the passkey had been removed before"
+    try:
+        check_proof(proof)
+    except PasskeyRefusedError as error:
+        return error.text
+    return None
+
+
+def why_unproven(state: SessionState, settled: Settled, known: Known, *, now: bool = False) -> str | None:
+    """Return the reason why an outcome lacks a claimed or demanded signature; None where it lacks none.
+
+    `state` is the session right before the answer; with `now` it is a later one, whose rules may differ.
+    """
+    if settled.proof is not None:
+        return _why_answer_fails(state, settled, settled.proof, known, now=now)
+    if not _is_demanded(settled):
+        return None
+    if not settled.proofs:
+        return "a passkey was demanded and nothing is signed"
+    return next((why for proof in settled.proofs if (why := _why_grant_fails(proof, known)) is not None), None)
+
+
+def _is_demanded(settled: Settled) -> bool:
+    """Return whether an outcome without a signature of its own needs one, or those of its grants."""
+    request, demands = settled.request, settled.request.demands
+    if settled.reply is None:
+        by_rules = not request.grants and request.evaluation is not None and request.evaluation.verdict is Verdict.ALLOW
+        return settled.outcome == "allowed" and not by_rules and asks_signed_grants(demands, NO_ROLE)
+    if settled.cause is not None and settled.reply != "reject":
+        return settled.outcome == "allowed" and asks_signed_grants(demands, NO_ROLE)
+    return asks_passkey(demands, settled.reply, NO_ROLE)
+
+
+def _why_answer_fails(state: SessionState, settled: Settled, proof: Proof, known: Known, *, now: bool) -> str | None:
+    claims = proof.claims
+    if not isinstance(claims, AnswerClaims) or settled.reply is None:
+        return "what was signed is no answer"
+    wanted = answer_claims(
+        state,
+        settled.request,
+        settled.reply,
+        person=settled.by.name,
+        message=settled.message,
+        updated_input=settled.updated_input,
+        nonce=claims.nonce,
+        until_ms=claims.until_ms,
+    )
+    if now:
+        wanted = replace(wanted, policy_digest=claims.policy_digest, scope=claims.scope)
+    if claims != wanted:
+        return f"what was signed differs in {', '.join(f'`{name}`' for name in _differences(claims, wanted))}"
+    if settled.at_ms > claims.until_ms:
+        return "the challenge was void by then"
+    if (settled.outcome in ("rejected", "corrected")) != (settled.reply == "reject"):
+        return f"`{settled.reply}` was signed, and the outcome is {settled.outcome}"
+    beyond = [pattern for pattern in settled.granted_patterns if text_digest(pattern) not in claims.patterns]
+    if beyond:
+        return f"it grants `{beyond[0]}`, which was not signed"
+    return why_signature_fails(proof, known)
+
+
+def _differences(claims: AnswerClaims, wanted: AnswerClaims) -> Iterable[str]:
+    return (name for name in AnswerClaims.__struct_fields__ if getattr(claims, name) != getattr(wanted, name))
+
+
+def _why_grant_fails(proof: Proof, known: Known) -> str | None:
+    claims = proof.claims
+    if not isinstance(claims, AnswerClaims) or not claims.patterns:
+        return "the grant that it rests on was not signed as one"
+    return why_signature_fails(proof, known)
+
+
+def why_grant_unproven(
+    proof: Proof, *, pattern: str, scope: str, session: str | None, request_id: str | None, known: Known
+) -> str | None:
+    """Return the reason why a grant is not the one that a passkey signed; None where it is."""
+    claims = proof.claims
+    if not isinstance(claims, AnswerClaims) or claims.reply not in ("session", "always"):
+        return "what was signed makes no grant"
+    if (claims.session, claims.request_id, claims.scope) != (session, request_id, scope):
+        return "what was signed is the answer to another request, or of another scope"
+    if text_digest(pattern) not in claims.patterns:
+        return f"`{pattern}` was not signed"
+    return why_signature_fails(proof, known)

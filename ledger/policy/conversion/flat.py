@@ -1,0 +1,239 @@
+"""Rules in the notation of OpenCode and BRUTUS: by permission and pattern; the last matching rule decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
+
+from ledger.core.policy import Policy, Verdict
+from ledger.policy.brutus.rules import sort_key
+from ledger.policy.conversion.model import ChangeReporter, ConversionChange
+from ledger.policy.conversion.paths import flat_of_ignore, flat_of_rooted
+from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm, tool_name
+from ledger.policy.opencode.names import ACTION_ONLY
+from ledger.policy.rule_list import ListedRule, listed_rules
+from ledger.policy.wildcard import match
+
+_WILD: Final = frozenset("*?")
+_EXTERNAL: Final = "external_directory"
+_PATTERNED: Final = frozenset({"bash", "read", "edit", "webfetch", "glob", "grep", "list"})
+"""Permissions of tools whose input BRUTUS inspects; for all others it evaluates `*`."""
+
+_STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
+_LEFT_OUT: Final = "{} cannot say it; the allow is left out, so it asks"
+_WHOLE: Final = "{} cannot say it; it is about the whole tool now"
+_WIDER: Final = "it is about more than before"
+
+
+class Flat(NamedTuple):
+    """A rule to write, and the rule that it was made from."""
+
+    permission: str
+    pattern: str
+    action: Verdict
+    source: ListedRule
+
+
+def same_rules(policy: Policy, dialect: str, changes: list[ConversionChange]) -> list[Flat]:
+    """Return the rules for the other last-match dialect; all but a few patterns mean the same in both."""
+    found: list[Flat] = []
+    for rule in listed_rules(policy):
+        pattern, text = _kept(rule, dialect)
+        if text is not None:
+            changes.append(ConversionChange(rule, text))
+        if pattern is not None:
+            one = Flat(rule.permission, pattern, rule.action, rule)
+            found.append(one if text is None else _not_lifting(one, found, changes))
+    return found
+
+
+def _not_lifting(rule: Flat, before: Sequence[Flat], changes: list[ConversionChange]) -> Flat:
+    """Return a widened rule; an ask that would lift an earlier deny becomes a deny."""
+    if rule.action is not Verdict.ASK:
+        return rule
+    denied = next(
+        (one for one in before if one.action is Verdict.DENY and _meet(rule.permission, one.permission)), None
+    )
+    if denied is None:
+        return rule
+    changes.append(ConversionChange(rule.source, f"it is a deny now, so as not to lift `{denied.source.ref.text}`"))
+    return rule._replace(action=Verdict.DENY)
+
+
+def _kept(rule: ListedRule, dialect: str) -> tuple[str | None, str | None]:
+    allows, pattern = rule.action is Verdict.ALLOW, rule.pattern
+    whole = pattern == "*"
+    if (rule.permission == _EXTERNAL or (dialect == "opencode" and rule.permission in ACTION_ONLY)) and not whole:
+        return (None, _LEFT_OUT.format(dialect)) if allows else ("*", _WHOLE.format(dialect))
+    known = {names[0] for names in NAMES.values()}
+    if not whole and rule.permission in known - _PATTERNED:
+        if allows:
+            return None, _LEFT_OUT.format(dialect)
+        return ("*", _WHOLE.format(dialect)) if dialect == "brutus" else (pattern, _WIDER)
+    odd = "\\" in pattern if dialect == "brutus" else pattern.startswith(("~", "$HOME")) or pattern.isdecimal()
+    if not odd:
+        return pattern, None
+    if allows:
+        return None, _LEFT_OUT.format(dialect)
+    loose = pattern.replace("\\", "?") if dialect == "brutus" else f"?{pattern[1:]}"
+    return loose, _WIDER
+
+
+def flat_rules(rules: Iterable[Neutral], dialect: str, changes: list[ConversionChange]) -> list[Flat]:
+    """Return the rules as permissions and patterns; one rule may yield several."""
+    found: list[Flat] = []
+    for rule in rules:
+        told: list[str] = []
+        pairs = _spelt(rule, dialect, told.append)
+        changes += [ConversionChange(rule.source, text) for text in told]
+        written = [Flat(*pair, rule.action, rule.source) for pair in pairs]
+        found += [_not_lifting(one, found, changes) for one in written] if told else written
+    return found
+
+
+def _spelt(rule: Neutral, dialect: str, told: ChangeReporter) -> list[tuple[str, str]]:
+    allows = rule.action is Verdict.ALLOW
+    if rule.subject == ANY:
+        return [(ANY, "*")]
+    name = tool_name(dialect, rule.subject)
+    if rule.subject not in NAMES or name is None:
+        return _foreign(rule, allows=allows, told=told)
+    if allows and rule.partial:
+        told(f"{dialect} knows `{rule.tool}` and others as one; the allow is left out")
+        return []
+    patterns, exactly = _patterns(rule, allows=allows)
+    bare = name in ACTION_ONLY if dialect == "opencode" else name not in _PATTERNED
+    if bare and patterns not in (None, ["*"]):
+        patterns = None
+    if patterns is None and allows:
+        told(_LEFT_OUT.format(dialect))
+        return []
+    if rule.note:
+        told(rule.note)
+    if patterns is None:
+        told(_WHOLE.format(dialect))
+        return [(name, "*")]
+    if not exactly or rule.partial:
+        told("it is about `https` alone now" if allows else _WIDER)
+    if dialect == "opencode" and any(one.startswith(("~", "$HOME")) for one in patterns):
+        told(_LEFT_OUT.format(dialect) if allows else _WIDER)
+        patterns = [] if allows else [f"?{one[1:]}" if one.startswith(("~", "$HOME")) else one for one in patterns]
+    return [(name, one) for one in patterns]
+
+
+def _patterns(rule: Neutral, *, allows: bool) -> tuple[list[str] | None, bool]:
+    """Return the patterns, and whether they match exactly the same calls; None where the dialect has no equivalent."""
+    text = rule.text
+    if rule.form is PatternForm.ALL:
+        return ["*"], True
+    if rule.form is PatternForm.PREFIX:
+        return [f"{text} *"], True
+    if rule.form is PatternForm.IGNORE_PATH:
+        return flat_of_ignore(rule.source, allows=allows)
+    if rule.form is PatternForm.ROOTED_PATH:
+        return flat_of_rooted(text), True
+    if rule.form is PatternForm.DOMAIN:
+        if not allows:
+            return [f"*{max(text.split('*'), key=len)}*"], False
+        return (None, False) if "*" in text else ([f"https://{text}/*", f"https://{text}"], False)
+    return (None, False) if rule.form is PatternForm.OTHER else ([text], True)
+
+
+def _foreign(rule: Neutral, *, allows: bool, told: ChangeReporter) -> list[tuple[str, str]]:
+    """Return the rules for a tool that is specific to one program.
+
+    A deny or an ask keeps the name, which is harmless. An allow is left out.
+    """
+    name = rule.subject
+    if name.startswith("mcp__") and rule.form is PatternForm.ALL:
+        bare = name.removeprefix("mcp__").replace("__", "_", 1)
+        return [(bare if "_" in bare else f"{bare}_*", "*")]
+    if allows:
+        told(f"the other program does not know `{name}`; it asks")
+        return []
+    told(f"`{name}` may have another name in the other program; see that it is denied there too")
+    return [(name, "*")]
+
+
+# --- in one object
+
+
+def flat_config(rules: Sequence[Flat], dialect: str, changes: list[ConversionChange]) -> dict[str, Any]:
+    """Return the configuration; calls that no rule matches ask, although OpenCode's own defaults would allow them.
+
+    An object holds each permission once, so all rules of one permission stand together. A rule for a permission with a
+    wildcard is therefore repeated for each permission that has earlier rules.
+    """
+    places: dict[str, list[Flat]] = {}
+    for rule in rules:
+        wild = bool(set(rule.permission) & _WILD)
+        for name, known in places.items():
+            if wild and name != rule.permission and not set(name) & _WILD and match(name, rule.permission):
+                known.append(rule)
+        places.setdefault(rule.permission, []).append(rule)
+    wild_first = sorted(places, key=lambda name: not set(name) & _WILD)
+    order = sorted(places, key=sort_key) if dialect == "brutus" else sorted(wild_first, key=lambda name: name != ANY)
+    kept = {name: _undisplaced(name, places, order, rules, changes) for name in order}
+    section: dict[str, Any] = {ANY: {"*": Verdict.ASK.value}}
+    for name, found in kept.items():
+        patterns = section.setdefault(name, {})
+        for rule in found:
+            pattern = "*" if dialect == "opencode" and name in ACTION_ONLY else rule.pattern
+            if pattern != rule.pattern:
+                allows = rule.action is Verdict.ALLOW
+                changes.append(ConversionChange(rule.source, (_LEFT_OUT if allows else _WHOLE).format(dialect)))
+                if allows:
+                    continue
+                if Verdict.DENY.value in patterns.values():
+                    rule = rule._replace(action=Verdict.DENY)  # noqa: PLW2901 - a wider ask must not lift a deny
+            patterns.pop(pattern, None)
+            patterns[pattern] = rule.action.value
+    return {"permission": {name: _short(patterns) for name, patterns in section.items() if patterns}}
+
+
+def _undisplaced(
+    name: str,
+    places: dict[str, list[Flat]],
+    order: Sequence[str],
+    rules: Sequence[Flat],
+    changes: list[ConversionChange],
+) -> list[Flat]:
+    """Return the rules of a permission without those that would now override a stricter later rule."""
+    if not set(name) & _WILD:
+        return places[name]
+    before = {other for other in order[: order.index(name)] if _meet(name, other)}
+    kept = []
+    for rule in places[name]:
+        later = rules[rules.index(rule) + 1 :]
+        stricter = [
+            one for one in later if one.permission in before and _STRICTNESS[one.action] > _STRICTNESS[rule.action]
+        ]
+        softer = [
+            one for one in later if one.permission in before and _STRICTNESS[one.action] < _STRICTNESS[rule.action]
+        ]
+        if softer:
+            changes.append(ConversionChange(rule.source, f"it now comes before `{softer[0].source.ref.text}` too"))
+        if not stricter:
+            kept.append(rule)
+        elif rule.action is Verdict.ALLOW:
+            changes.append(
+                ConversionChange(
+                    rule.source, f"the allow is left out: it would come before `{stricter[0].source.ref.text}`"
+                )
+            )
+        else:
+            changes.append(ConversionChange(rule.source, "it is a deny now, because of a deny that came after it"))
+            kept.append(rule._replace(action=Verdict.DENY))
+    return kept
+
+
+def _meet(one: str, other: str) -> bool:
+    """Return whether two permissions could be the same; true when uncertain."""
+    if not set(other) & _WILD:
+        return match(other, one)
+    first, second = (name.partition("*")[0].partition("?")[0] for name in (one, other))
+    return first.startswith(second) or second.startswith(first)
+
+
+def _short(patterns: dict[str, str]) -> Any:
+    return patterns["*"] if list(patterns) == ["*"] else patterns

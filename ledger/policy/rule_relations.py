@@ -1,0 +1,156 @@
+"""Relations between two rules: coverage, precedence, redundancy. Pure.
+
+All answers are conservative: where the patterns alone do not show it, one rule does not cover the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ledger.core.policy import Verdict
+from ledger.policy.rule_list import TOOL_RULES, WHOLE, ListedRule
+from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
+from ledger.policy.toolrules.names import names_tool
+from ledger.policy.wildcard import compile_normalised
+
+LAST_MATCH: Final = ("opencode", "brutus")
+_STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
+_SHELLS: Final = ("bash", "Bash", "shell")
+_BOTH: Final = " and "
+"""The separator between the two conditions of a Codelia rule, which matches only where both do."""
+
+
+def covers(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
+    """Return whether `wide` matches everything that `narrow` matches."""
+    return _names(dialect, wide, narrow) and _pattern_covers(dialect, wide, narrow)
+
+
+def _names(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
+    if dialect in LAST_MATCH:
+        return _wild_covers(wide.permission, narrow.permission)
+    if dialect in TOOL_RULES and wide.pattern == WHOLE:
+        return wide.permission == narrow.permission or names_tool(wide.permission, narrow.permission)
+    return wide.permission == narrow.permission
+
+
+def _pattern_covers(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
+    if wide.pattern in (WHOLE, narrow.pattern):
+        return True
+    if dialect in LAST_MATCH:
+        return _wild_covers(wide.pattern, narrow.pattern)
+    if wide.permission not in _SHELLS or (dialect == "codelia" and _BOTH in narrow.pattern):
+        return False
+    return _wild_covers(as_wildcard(dialect, wide), as_wildcard(dialect, narrow))
+
+
+def as_wildcard(dialect: str, rule: ListedRule) -> str:
+    """Return the pattern of a rule for commands as a wildcard: `git push:*` is `git push` with or without more words.
+
+    A deny or ask for `git push` in BetCode is one too: it matches every command that begins with its words.
+    """
+    if dialect not in TOOL_RULES:
+        return rule.pattern
+    text = normal_specifier(rule.pattern)
+    wide = dialect == "betcode" and rule.action is not Verdict.ALLOW and not has_wildcard(text)
+    return f"{text} *" if wide else text
+
+
+def _wild_covers(wide: str, narrow: str) -> bool:
+    """Return whether one wildcard covers another. A wide pattern with `?` covers only itself: `?` could match a `*`."""
+    if wide == narrow:
+        return True
+    if "?" in wide:
+        return False
+    matches = compile_normalised(wide)
+    return matches(narrow) and (not narrow.endswith(" *") or matches(narrow.removesuffix(" *")))
+
+
+def decides_before(dialect: str, rules: Sequence[ListedRule], one: int, other: int) -> bool:
+    """Return whether the rule at `one` decides where both rules match; of two equal rules the first one does."""
+    first, second = rules[one], rules[other]
+    if dialect in LAST_MATCH:
+        return one > other
+    if dialect == "betcode" and (first.pattern == WHOLE) is not (second.pattern == WHOLE):
+        wide, narrow = (second, first) if second.pattern == WHOLE else (first, second)
+        return (wide is first) is _outranks(wide, narrow)
+    if first.action is second.action:
+        return one < other or not _same(first, second)
+    return _STRICTNESS[first.action] > _STRICTNESS[second.action]
+
+
+def _outranks(wide: ListedRule, narrow: ListedRule) -> bool:
+    """Return whether a wide BetCode rule holds against a narrow one: it is stricter, and final or of a higher layer."""
+    stricter = _STRICTNESS[wide.action] > _STRICTNESS[narrow.action]
+    return stricter and (wide.final or wide.rank > narrow.rank)
+
+
+def _same(first: ListedRule, second: ListedRule) -> bool:
+    return (first.permission, first.pattern) == (second.permission, second.pattern)
+
+
+def is_redundant(dialect: str, rule: ListedRule, other: ListedRule) -> bool:
+    """Return whether removing `rule` changes nothing, if `other` covers it and decides the same before it.
+
+    A rule beside one for the whole tool does more in the hardened profile, and remains if that one is removed. A rule
+    of another layer stays in force without that layer. A deny or an ask also keeps similar commands from being allowed,
+    and a rule without wildcard allows options that make a command dangerous. So only an allow with a wildcard, or a
+    rule that is written twice, can be redundant.
+    """
+    if rule.ref.layer != other.ref.layer or rule.ref.file != other.ref.file:
+        return False
+    if _same(rule, other):
+        return rule.final is other.final
+    if rule.action is not Verdict.ALLOW or other.pattern == WHOLE:
+        return False
+    return dialect in LAST_MATCH or "*" in rule.pattern
+
+
+def lifts(dialect: str, rules: Sequence[ListedRule], allow: int, deny: int) -> bool:
+    """Return whether the allow at one index makes an exception to the wider deny at the other."""
+    inside = covers(dialect, rules[deny], rules[allow]) and not covers(dialect, rules[allow], rules[deny])
+    return inside and decides_before(dialect, rules, allow, deny)
+
+
+def may_meet(one: str, other: str) -> bool:
+    """Return whether some text matches both wildcards; a ` *` at the end of either is optional.
+
+    Time is linear in the product of their lengths. Patterns over `_PAIRS_COUNT` count as overlapping.
+    """
+    both = [(a, b) for a in _with_tail(one) for b in _with_tail(other)]
+    return any(len(a) * len(b) > _PAIRS_COUNT or _meet(a, b) for a, b in both)
+
+
+_PAIRS_COUNT: Final = 250_000
+"""Pairs of characters, at most, that two wildcards are compared by."""
+
+
+def _with_tail(pattern: str) -> tuple[str, ...]:
+    return (pattern, pattern.removesuffix(" *")) if pattern.endswith(" *") else (pattern,)
+
+
+def _meet(one: str, other: str) -> bool:
+    """Return whether both patterns can end together: a star matches nothing, or one more character of the other."""
+    reached = {0}
+    for at in range(len(one) + 1):
+        here = set(reached)
+        for place in sorted(reached):
+            end = place
+            while end < len(other) and (other[end] == "*" or (at < len(one) and one[at] == "*")):
+                end += 1
+                here.add(end)
+        if at == len(one):
+            return len(other) in here
+        reached = _behind(one[at], other, here)
+    return False
+
+
+def _behind(mark: str, other: str, here: set[int]) -> set[int]:
+    if mark == "*":
+        return here
+    found = {place for place in here if place < len(other) and other[place] == "*"}
+    return found | {
+        place + 1
+        for place in here
+        if place < len(other) and other[place] != "*" and (mark in ("?", other[place]) or other[place] == "?")
+    }

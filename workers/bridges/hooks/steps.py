@@ -1,0 +1,81 @@
+"""The steps of every hook: read one event, ask, and turn the answer into the tool's fate."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from workers.bridges.hooks.exchange import ReaderGoneError
+from workers.bridges.reasons import decided_by
+from workers.transport.errors import BridgeError, UnreachableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from workers.bridges.hooks.question import HookedCall
+    from workers.bridges.hooks.settings import HookSettings
+
+INPUT_BYTES_MAX = 16 * 1024 * 1024
+
+
+class HookAnswer:
+    """`behaviour`: allow, deny, or agent, which leaves the decision to the client's own prompt."""
+
+    def __init__(self, behaviour: str, message: str, updated_input: dict[str, Any] | None = None) -> None:
+        self.behaviour = behaviour
+        self.message = message
+        self.updated_input = updated_input
+
+
+def read_event() -> dict[str, Any]:
+    """Return the event on stdin. Raises BridgeError, ValueError."""
+    text = sys.stdin.buffer.read(INPUT_BYTES_MAX + 1)
+    if len(text) > INPUT_BYTES_MAX:
+        raise BridgeError(f"the hook's input takes more than {INPUT_BYTES_MAX} bytes")
+    event = json.loads(text)
+    if not isinstance(event, dict):
+        raise BridgeError("the hook's input is no JSON object")
+    return event
+
+
+def text_of(event: dict[str, Any], name: str) -> str:
+    """Return a required member. Raises BridgeError."""
+    value = event.get(name)
+    if not isinstance(value, str) or not value:
+        raise BridgeError(f"the hook's input has no `{name}`")
+    return value
+
+
+def input_of(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the call's input. Raises BridgeError."""
+    tool_input = event.get("tool_input")
+    if not isinstance(tool_input, dict):
+        raise BridgeError("the hook's input has no `tool_input`")
+    return tool_input
+
+
+def answer_of(hooked: HookedCall, settings: HookSettings, until: float | None) -> HookAnswer | None:
+    """Ask and wait; None when the answer is not needed any more. Nothing but the outcome `allowed` allows.
+
+    Without `until` it does not wait: the client's own prompt asks the person as well.
+    """
+    try:
+        row = hooked.leave() if until is None else hooked.answer(until)
+    except ReaderGoneError:
+        return None
+    except UnreachableError as error:
+        if settings.on_unreachable == "agent":
+            return HookAnswer("agent", error.text)
+        return HookAnswer("deny", f"denied, because nobody could be asked: {error.text}")
+    except BridgeError as error:
+        return HookAnswer("deny", f"the permission ledger refuses: {error.text}")
+    if row["outcome"] == "allowed":
+        return HookAnswer("allow", row.get("message") or f"allowed by {decided_by(row)}", row.get("updated_input"))
+    if row["outcome"] is None and until is None:
+        return HookAnswer("agent", "asked in the permission ledger's inbox as well; the first answer counts")
+    if row["outcome"] is None:
+        return HookAnswer(
+            "deny", f"still pending, ask again: a person has not answered yet (request {row['request_id']})"
+        )
+    return HookAnswer("deny", row.get("message") or f"the request was {row['outcome']}")
