@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final
 
-from ledger.session.would_run.marks import Mark, code_of, marks_of, name_of
+from ledger.core.characters import code_of, name_of
+from ledger.session.would_run.marks import Mark, marks_of
 from ledger.session.would_run.model import Description
 from workers.presentation.text import visible
 
