@@ -8,7 +8,7 @@ from typing import Final
 from workers.gateway.events.frames import Frame
 
 FEED_BYTES: Final = 32 * 1024 * 1024
-"""Size of the whole ledger's ring; a reader further behind is disconnected and resumes from the log."""
+"""Size of the whole ledger's ring; a reader further behind is disconnected, and starts again with a snapshot."""
 
 SESSION_BYTES: Final = 4 * 1024 * 1024
 """Size of one session's ring."""

@@ -46,7 +46,10 @@ async def all_events(
     header_id: LastEventId = None,
     query_id: LastId = None,
 ) -> ASGIApp:
-    """Stream the same for all sessions and projects in reach; `tree` is a session with its sub-agents."""
+    """Stream the same for all sessions and projects in reach; `tree` is a session with its sub-agents.
+
+    An id that this gateway cannot go on from gets `resync` and a snapshot.
+    """
     for name, value in (("session id", session), ("session id", tree), ("project id", project)):
         if value is not None:
             check_id(value, name)
