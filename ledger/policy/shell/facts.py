@@ -21,20 +21,7 @@ from ledger.policy.shell.names import lookups
 from ledger.policy.shell.parse import is_grammatical
 from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.tables import SHELLS
-from ledger.policy.shell.tables.dangers import (
-    DELETERS,
-    DELETING_WORDS,
-    DOWNLOADERS,
-    FETCHING_RUNNERS,
-    INTERPRETERS,
-    NETWORK,
-    NETWORK_WORDS,
-    OWN_FILES,
-    PRIVILEGE_WORDS,
-    PRIVILEGES,
-    PROGRAM_FOLDERS,
-    SECRET,
-)
+from ledger.policy.shell.tables.dangers import DOWNLOADERS, EFFECTS, INTERPRETERS, OWN_FILES, PROGRAM_FOLDERS, SECRET
 from ledger.policy.shell.text import join_lines, shorten, too_long
 
 DANGERS_COUNT: Final = 32
@@ -65,6 +52,12 @@ _HOME: Final = re.compile(r"\A(?:~|\$\{?HOME\b)")
 _PATCHED: Final = re.compile(
     r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |(?:---|\+\+\+) |rename (?:from|to) )([^\t\r\n]+)",
     re.MULTILINE,
+)
+_EFFECTS: Final[tuple[tuple[DangerKind, str], ...]] = (
+    ("privileges", "acts with other rights"),
+    ("deletes", "deletes or overwrites what cannot be brought back"),
+    ("runs-downloaded", "fetches packages or images and runs code of theirs"),
+    ("network", "connects to other machines"),
 )
 
 
@@ -135,7 +128,7 @@ def _of_command(command: ShellCommand, part: str, folder: str | None, seen: set[
     if command.words and name is None:
         yield Danger("unread", part, f"the name `{shorten(command.words[0].raw)}` is known only when it runs")
     if name is not None:
-        yield from _of_program(command, words[1:], part)
+        yield from _of_program(name, words[1:], part)
         if "/" in name and posixpath.dirname(name) not in PROGRAM_FOLDERS:
             yield from _of_path(name, folder, part)
     values = [_plain(one.value.raw, one.value.resolved) for one in command.assignments]
@@ -155,30 +148,17 @@ def _plain(raw: str, resolved: str | None) -> str:
     return raw.strip("\"'") if resolved is None else resolved
 
 
-def _of_program(command: ShellCommand, words: list[str], part: str) -> Iterator[Danger]:
-    name, given = command.name, frozenset(words)
-    if _in(command, PRIVILEGES) or _has(command, words, PRIVILEGE_WORDS):
-        yield Danger("privileges", part, f"`{name}` acts with other rights")
-    if _in(command, DELETERS) or _has(command, words, DELETING_WORDS):
-        yield Danger("deletes", part, f"`{name}` deletes or overwrites what cannot be brought back")
-    if _has(command, words, FETCHING_RUNNERS):
-        yield Danger("runs-downloaded", part, f"`{name}` fetches packages or images and runs code of theirs")
-    if _in(command, NETWORK) or _has(command, words, NETWORK_WORDS):
-        yield Danger("network", part, f"`{name}` connects to other machines")
+def _of_program(name: str, words: list[str], part: str) -> Iterator[Danger]:
+    given, names = frozenset(words), lookups(name)
+    for kind, says in _EFFECTS:
+        if EFFECTS[kind].applies(names, words):
+            yield Danger(kind, part, f"`{name}` {says}")
     if name in ("printenv", "env", "export", "set", "declare") and not given - {"-0", "-p", "-x"}:
         yield Danger("secrets", part, f"`{name}` prints the environment, with the secrets in it")
 
 
 def _in(command: ShellCommand, programs: frozenset[str]) -> bool:
     return command.name is not None and not programs.isdisjoint(lookups(command.name))
-
-
-def _has(command: ShellCommand, words: list[str], table: dict[str, re.Pattern[str]]) -> bool:
-    """Return whether the arguments of a program in the table, joined by blanks, match the program's pattern."""
-    if command.name is None:
-        return False
-    found = next((table[one] for one in lookups(command.name) if one in table), None)
-    return found is not None and found.search(" ".join(words)) is not None
 
 
 def _of_word(word: str, folder: str | None, part: str) -> Iterator[Danger]:
@@ -205,7 +185,7 @@ def _of_path(path: str, folder: str | None, part: str) -> Iterator[Danger]:
     found = SECRET.search(path)
     if found is not None:
         yield Danger("secrets", part, f"`{shorten(path)}` is where secrets are kept")
-    if path in OWN_FILES:
+    if not path or path in OWN_FILES:
         return
     if _HOME.match(path):
         yield Danger("outside", part, f"`{shorten(path)}` is in the home folder")

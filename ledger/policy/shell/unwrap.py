@@ -77,18 +77,20 @@ def _after_options(spec: Transparent, words: Sequence[str | None]) -> int | None
         at += step
     if spec.operand is not None:
         operand = words[at] if at < end else None
-        if operand is None or not re.fullmatch(spec.operand, operand):
+        if operand is None or not spec.operand.fullmatch(operand):
             return None
         at += 1
     return at
 
 
 def _valued(spec: Transparent, word: str, following: str | None) -> int | None:
+    if spec.value is None:
+        return None
     for option in spec.valued:
         if word == option and option != "-":
-            return 2 if following is not None and re.fullmatch(spec.value, following) else None
+            return 2 if following is not None and spec.value.fullmatch(following) else None
         glued = option + "=" if option.startswith("--") else option
-        if word.startswith(glued) and re.fullmatch(spec.value, word[len(glued) :]):
+        if word.startswith(glued) and spec.value.fullmatch(word, len(glued)):
             return 1
     return None
 

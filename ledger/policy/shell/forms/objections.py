@@ -13,7 +13,7 @@ from ledger.policy.shell.forms.nodes import Effect, OperandKind
 from ledger.policy.shell.forms.reduction import form_of_words
 from ledger.policy.shell.forms.spelled import Spelled
 from ledger.policy.shell.model import ShellCommand, Word
-from ledger.policy.shell.tables.protected import is_protected
+from ledger.policy.shell.tables.files import is_protected
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:", re.ASCII)
 _LOOKS_LIKE_A_COMMAND = re.compile(r"[\s;&|`$()<>]")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ledger.policy.data_files import TableError
 from ledger.policy.shell import analyse
 from ledger.policy.shell.forms.model import NormalForm
-from ledger.policy.shell.forms.notation import TableError, read_tables
+from ledger.policy.shell.forms.notation import read_tables
 from ledger.policy.shell.forms.reduction import form_by
 
 TABLES = '''
