@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ledger.client.calls import carry_through
-from ledger.client.codelia_config import DIALECT, Remembering
 from ledger.client.results import Result
+from ledger.client.rule_memory import Remembering
 from ledger.core.errors import InputError
 from ledger.core.events import Actor, ToolRef
 from ledger.core.ids import check_id, new_request_id
@@ -21,8 +21,7 @@ from ledger.core.limits import METADATA_BYTES, PATTERN_COUNT, PATTERN_LENGTH_BYT
 from ledger.core.policy import Call, Evaluation, Policy, Verdict
 from ledger.core.requests import check_name, make_question
 from ledger.policy.acceptance import not_accepted
-from ledger.policy.asked import known_tool, permission_of
-from ledger.policy.codelia import confirm_request
+from ledger.policy.dialects import dialect_of
 from ledger.policy.offers import narrowed
 from ledger.session.first import BEHIND, call_behind, first_request_id
 from ledger.session.state import Request, SessionState
@@ -67,9 +66,9 @@ def tool_requests(
     """
     if not isinstance(tool_input, Mapping):
         raise InputError(f"the input of a tool must be an object, not {type(tool_input).__name__}")
-    dialect = policy.source.dialect
-    tool_name = known_tool(dialect, check_name(tool_name, "tool name"))
-    permission = permission_of(dialect, tool_name)
+    dialect = dialect_of(policy.source)
+    tool_name = dialect.known_tool(check_name(tool_name, "tool name"))
+    permission = dialect.permission_of(tool_name)
     # Checked as `submit` checks it, so that the same call is judged here and there.
     call = make_question(permission, (), tool_name=tool_name, tool_input=dict(tool_input), cwd=cwd).call
     evaluation = policy.evaluate(call)
@@ -114,12 +113,9 @@ def _names_the_call(state: SessionState, known: Request) -> bool:
 
 
 def _confirm(policy: Policy, call: Call, evaluation: Evaluation) -> dict[str, Any]:
-    """Return Codelia's confirm request (codelia.md 8) as metadata for display; empty if it is too long."""
-    if policy.source.dialect != DIALECT:
-        return {}
-    confirm = confirm_request(call.tool_name or call.permission, call.input, evaluation)
-    shown = {"title": confirm.title, "message": confirm.message, "danger_level": confirm.danger_level}
-    return {CONFIRM: shown} if _fits(confirm.message) else {}
+    """Return the dialect's confirm request as metadata for display; empty without one, or if it is too long."""
+    shown = dialect_of(policy.source).confirmation(call, evaluation)
+    return {CONFIRM: shown} if shown and _fits(shown["message"]) else {}
 
 
 def _is_denied_for_certain(policy: Policy, evaluation: Evaluation) -> bool:
@@ -233,8 +229,8 @@ class ToolCalls(Remembering):
 
         Prerequisites (directories outside the project) are separate requests with ids derived from `request_id`, asked
         first; the result is that of the call itself. An `always` remembers what the dialect would, or the agent's
-        proposal `always` where the rules accept it; in dialect `codelia` it is also written to the project's file (see
-        `remember`). Raises what `ask` raises.
+        proposal `always` where the rules accept it; in a dialect that does so it is also written to the project's file
+        (see `remember`). Raises what `ask` raises.
         """
         request_id = new_request_id() if request_id is None else request_id
         submit = partial(

@@ -12,15 +12,9 @@ from ledger.core.events import Settings
 from ledger.core.policy import Layer, PolicySource, Rule
 from ledger.core.timeouts import Timeouts
 from ledger.policy.demands import MEMBER, demands_in
+from ledger.policy.dialects import dialect_of
 from ledger.policy.rules import merge
 from ledger.session.state import SessionState
-
-OPENCODE_SHAPED = ("opencode", "brutus")
-OPENCODE_SECTIONS = frozenset({"permission", "tools", "agent"})
-"""The sections of a configuration file that are read; an object without any of them is an error, not "no rules"."""
-
-REJECTS_ALONE = ("betcode", "claude", "codelia")
-"""Dialects in which a reject ends one request only; in OpenCode and BRUTUS it ends all of the session's."""
 
 
 def policy_source_of(
@@ -31,9 +25,11 @@ def policy_source_of(
     """Return the rules of a program as a policy; None without rules. Raises InputError."""
     if rules is None:
         return None
-    if isinstance(rules, Mapping) and dialect in OPENCODE_SHAPED and not OPENCODE_SECTIONS.intersection(rules):
+    spoken = dialect_of(PolicySource(dialect))
+    if isinstance(rules, Mapping) and spoken.sections and spoken.sections.isdisjoint(rules):
+        # An object without any section is an error, not "no rules".
         raise InputError(
-            f"rules given as an object are a whole configuration, with `permission` in it; this one has only "
+            f"rules given as an object are a whole configuration, with `{spoken.section}` in it; this one has only "
             f"{', '.join(f'`{name}`' for name in list(rules)[:5]) or 'nothing'}"
         )
     given: dict[str, Any] = {"rules": merge(rules)} if not isinstance(rules, Mapping) else _of_config(rules)
@@ -50,8 +46,8 @@ def _of_config(config: Mapping[str, Any]) -> dict[str, Any]:
 def settings_of(state: SessionState, dialect: str, timeouts: Timeouts | None, **named: str | None) -> Settings:
     """Return the given settings over the current ones; a new session starts with its dialect's. Raises InputError."""
     changes: dict[str, Any] = {}
-    if state.opened_ms is None and dialect in REJECTS_ALONE:
-        changes["cascade_reject"] = "none"
+    if state.opened_ms is None:
+        changes["cascade_reject"] = dialect_of(PolicySource(dialect)).cascade_reject
     if timeouts is not None:
         changes.update(timeouts.as_ms())
     changes.update({name: value for name, value in named.items() if value is not None})

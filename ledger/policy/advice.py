@@ -9,23 +9,22 @@ from typing import Any, Final
 import msgspec
 
 from ledger.core.policy import Call, Layer, Policy, PolicySource, Rule, RuleRef, Verdict, strictest
-from ledger.policy.asked import shell_tool
 from ledger.policy.check_questions import JudgedCall
+from ledger.policy.dialect import Dialect
+from ledger.policy.dialects import dialect_of, listed_rules
 from ledger.policy.errors import PolicyError
-from ledger.policy.exactly import NamedEntry, config_of, named_call, named_whole
+from ledger.policy.exactly import config_of, named_call, named_whole
+from ledger.policy.named_entries import NamedEntry
 from ledger.policy.offers import offers
-from ledger.policy.rule_list import WHOLE, ListedRule, listed_rules
+from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.rule_reach import also_allowed
-from ledger.policy.rule_relations import LAST_MATCH, may_meet
+from ledger.policy.rule_relations import may_meet
 
 Compile = Callable[[PolicySource], Policy]
 """A function that compiles a policy with the same facts about files."""
 
 PROBED_COUNT: Final = 200
 """Configured rules, at most, whose example calls are judged again before a rule is suggested."""
-
-_SUGGESTED: Final = {"claude": "local"}
-"""Layer names for suggestions, in the dialects where the name of a layer has a meaning."""
 
 _ONCE: Final = "a person may answer `once`"
 
@@ -72,17 +71,18 @@ class _Adviser:
 
     def __init__(self, policy: Policy, call: Call, judged: JudgedCall, compile_again: Compile) -> None:
         self.policy, self.source, self.call, self.judged = policy, policy.source, call, judged
+        self.dialect = dialect_of(policy.source)
         self.compile_again = compile_again
         self.rules = listed_rules(policy)
         self.own = {(part.text,) for found in judged.all for part in found.parts} | {call.patterns}
         alone = (Call(call.permission, texts) for texts in self.own if texts)
-        probes = (*_probes(self.source.dialect, self.rules), *alone)
+        probes = (*_probes(self.dialect, self.rules), *alone)
         self.probes = [(one, JudgedCall(policy, one).verdict) for one in probes]
 
     # --- to allow
 
     def allowing(self) -> Fix:
-        named = named_call(self.source.dialect, self.call, self.judged)
+        named = named_call(self.dialect, self.call, self.judged)
         after, config = self._tried(named, Verdict.ALLOW)
         wider = next((one.because for one in named if one.because), None)
         if wider is not None:
@@ -99,14 +99,13 @@ class _Adviser:
 
     def _kind(self) -> Fix | None:
         """Return a fix for the family of a command that no rule names alone; None if it loosens a deny or an ask."""
-        dialect = self.source.dialect
-        if self.judged.first or self.call.permission != shell_tool(dialect):
+        if self.judged.first or self.call.permission != self.dialect.shell:
             return None
         kinds = [one for one in offers(self.policy, self.call, self.judged.own) if one.reach == "kind" and not one.wide]
         named = [
             NamedEntry(self.call.permission, entry) for one in kinds[:1] if not one.still_asked for entry in one.entries
         ]
-        if not named or (dialect in LAST_MATCH and any(self._meets(one.entry) for one in named)):
+        if not named or (self.dialect.last_match and any(self._meets(one.entry) for one in named)):
             return None
         after, config = self._tried(named, Verdict.ALLOW)
         if after is not Verdict.ALLOW:
@@ -125,11 +124,11 @@ class _Adviser:
 
     def _below(self) -> str:
         """Return the position of the new rule in a file whose order decides."""
-        dialect, rules = self.source.dialect, self.judged.rules
-        if dialect not in LAST_MATCH or not rules or self.source.options.get("order") == "key-length":
+        rules = self.judged.rules
+        if not self.dialect.last_match or not rules or self.source.options.get("order") == "key-length":
             return ""
         own = {self.call.permission, *(call.permission for call, _ in self.judged.first)}
-        above = [rule for rule in rules if dialect == "opencode" or rule.text.split(" ")[0] in own]
+        above = [rule for rule in rules if not self.dialect.sorts_permissions or rule.text.split(" ")[0] in own]
         return f" below {placed(above[-1])}" if above else ""
 
     def _last(self, named: Sequence[NamedEntry]) -> Fix | None:
@@ -137,7 +136,7 @@ class _Adviser:
 
         Needed because a known key of a file keeps its position, and the section of an agent is read later.
         """
-        if self.source.dialect not in LAST_MATCH:
+        if not self.dialect.last_match:
             return None
         written = {(rule.permission, rule.pattern) for rule in self.rules if rule.action is Verdict.DENY}
         rules = tuple(Rule(one.permission, one.entry, Verdict.ALLOW) for one in named)
@@ -152,7 +151,7 @@ class _Adviser:
 
     def _why_not(self, named: Sequence[NamedEntry]) -> str:
         """Return the obstacle that remains with the narrowest rules, or their side effect."""
-        policy = self._with(self._layer(config_of(self.source.dialect, named, Verdict.ALLOW, self.source.layers)))
+        policy = self._with(self._layer(config_of(self.dialect, named, Verdict.ALLOW, self.source.layers)))
         after = self.judged if policy is None else JudgedCall(policy, self.call)
         if after.rules:
             return f"{placed(after.rules[0])} comes before it"
@@ -164,7 +163,7 @@ class _Adviser:
     # --- to deny
 
     def denying(self) -> Iterator[Fix]:
-        named = named_whole(self.source.dialect, self.call, self.judged)
+        named = named_whole(self.dialect, self.call, self.judged)
         after, config = self._tried(named, Verdict.DENY)
         if after is Verdict.DENY:
             wider = next((one.because for one in named if one.because), None)
@@ -174,14 +173,14 @@ class _Adviser:
 
     def _tried(self, named: Sequence[NamedEntry], action: Verdict) -> tuple[Verdict | None, dict[str, Any]]:
         """Return the verdict with these entries; None if they cannot be written or loosen another verdict."""
-        config = config_of(self.source.dialect, named, action, self.source.layers)
+        config = config_of(self.dialect, named, action, self.source.layers)
         policy = self._with(self._layer(config))
         if policy is None or not named or not self._loosens_nothing(policy):
             return None, config
         return JudgedCall(policy, self.call).verdict, config
 
     def _layer(self, config: dict[str, Any]) -> Layer:
-        return Layer(_SUGGESTED.get(self.source.dialect, "suggested"), config=config)
+        return Layer(self.dialect.suggested_layer, config=config)
 
     def _with(self, layer: Layer) -> Policy | None:
         try:
@@ -203,9 +202,9 @@ class _Adviser:
         )
 
 
-def _probes(dialect: str, rules: Sequence[ListedRule]) -> Iterator[Call]:
+def _probes(dialect: Dialect, rules: Sequence[ListedRule]) -> Iterator[Call]:
     """Yield example calls for each configured rule."""
     for rule in rules[:PROBED_COUNT]:
-        name = shell_tool(dialect) if rule.permission == "*" else rule.permission.replace("*", "x").replace("?", "x")
+        name = dialect.shell if rule.permission == "*" else rule.permission.replace("*", "x").replace("?", "x")
         plain = rule.pattern.removesuffix(":*").replace("*", "x").replace("?", "x")
         yield from (Call(name, (text,)) for text in (plain, f"{plain} x"))

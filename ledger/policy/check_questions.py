@@ -10,7 +10,7 @@ from typing import Any, Final
 from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.asked import PolicyOptions, call_of, grants_of, source_of
 from ledger.policy.checks import shown
-from ledger.policy.dialects import compile_policy
+from ledger.policy.dialects import compile_policy, dialect_of
 from ledger.policy.errors import PolicyError
 from ledger.policy.facts import FileFacts
 from ledger.policy.own import guarded
@@ -85,7 +85,7 @@ class JudgedCall:
     """A call's own evaluation and those of the calls that must be allowed before it."""
 
     def __init__(self, policy: Policy, call: Call, grants: tuple[Grant, ...] = ()) -> None:
-        self.dialect = policy.source.dialect
+        self._dialect = dialect_of(policy.source)
         self.own = policy.evaluate(call, grants)
         self.first = tuple((one, policy.evaluate(one, grants)) for one in self.own.ask_first)
 
@@ -124,10 +124,8 @@ class JudgedCall:
 
     @property
     def always(self) -> list[Any]:
-        """Return the entries that an `always` would grant; Codelia's are rule objects, which a grant holds as JSON."""
-        if self.dialect != "codelia":
-            return list(self.own.always)
-        return [json.loads(entry) for entry in self.own.always]
+        """Return the entries that an `always` would grant, in the dialect's JSON shape."""
+        return [self._dialect.entry_object(entry) for entry in self.own.always]
 
 
 def judge(policy: Policy, call: Call, grants: tuple[Grant, ...] = ()) -> dict[str, Any]:

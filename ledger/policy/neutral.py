@@ -13,8 +13,8 @@ import msgspec
 
 from ledger.core.policy import Policy, Verdict
 from ledger.policy.codelia.rule import CodeliaRule, Ruleset
-from ledger.policy.rule_list import WHOLE, ListedRule, listed_rules
-from ledger.policy.rule_relations import LAST_MATCH
+from ledger.policy.dialects import listed_rules
+from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
 from ledger.policy.toolrules.names import is_glob, may_allow
 from ledger.policy.wildcard import match
@@ -114,7 +114,7 @@ def neutral_rules(policy: Policy) -> list[Neutral]:
     raw = getattr(policy, "rules", ())
     if isinstance(raw, Ruleset):
         found = [one for rule, its in zip((*raw.deny, *raw.allow), listed, strict=True) for one in _codelia(rule, its)]
-    elif dialect in LAST_MATCH:
+    elif dialect in ("opencode", "brutus"):
         return [one for rule in listed for one in _flat(dialect, rule)]
     else:
         found = [one for rule in listed for one in _tool(dialect, rule)]

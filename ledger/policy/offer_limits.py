@@ -10,20 +10,21 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ledger.core.policy import RuleRef, Verdict
+from ledger.policy.dialect import Dialect
 from ledger.policy.rule_list import ListedRule
-from ledger.policy.rule_relations import LAST_MATCH, covers
+from ledger.policy.rule_relations import covers
 
 _UNSURE: Final = ("\n", "\r", "\\", ":*")
 """Texts that the dialects read differently: a line end, another separator, the trailing wildcard of other dialects."""
 
 
-def within(dialect: str, offered: Sequence[str], entries: Iterable[str]) -> tuple[str, ...]:
+def within(dialect: Dialect, offered: Sequence[str], entries: Iterable[str]) -> tuple[str, ...]:
     """Return the entries that allow nothing beyond the offered ones, in their order."""
     return tuple(entry for entry in entries if entry in offered or _is_narrower(dialect, offered, entry))
 
 
-def _is_narrower(dialect: str, offered: Sequence[str], entry: str) -> bool:
-    if dialect not in LAST_MATCH or _is_unsure(entry):
+def _is_narrower(dialect: Dialect, offered: Sequence[str], entry: str) -> bool:
+    if not dialect.last_match or _is_unsure(entry):
         return False
     return any(covers(dialect, _rule(wide), _rule(entry)) for wide in offered if not _is_unsure(wide))
 

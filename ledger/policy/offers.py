@@ -6,7 +6,6 @@ is left out. Families of commands that delete, or act with other rights, are nev
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 from urllib.parse import urlsplit
@@ -14,14 +13,14 @@ from urllib.parse import urlsplit
 from ledger.core.limits import PATTERN_LENGTH_BYTES
 from ledger.core.policy import Call, Evaluation, Grant, Offer, Policy, Verdict
 from ledger.policy.acceptance import TRIED_COUNT, still_asked
-from ledger.policy.asked import permission_of, shell_tool
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.codelia.rule import granted_rule
+from ledger.policy.dialect import Dialect
+from ledger.policy.dialects import dialect_of
 from ledger.policy.exactly import named_call
 from ledger.policy.families import Family, families
 from ledger.policy.neutral import MORE_NAMES, NAMES
-from ledger.policy.rule_list import WHOLE, command_entry, wildcards
-from ledger.policy.rule_relations import LAST_MATCH
+from ledger.policy.rule_list import WHOLE
 
 __all__ = ["narrowed", "offers"]
 
@@ -50,15 +49,14 @@ def offers(
     """
     if evaluation.verdict is not Verdict.ASK or len(evaluation.parts) > TRIED_COUNT:
         return ()
-    dialect = policy.source.dialect
-    is_shell = call.permission == permission_of(dialect, shell_tool(dialect))
+    dialect = dialect_of(policy.source)
+    is_shell = call.permission == dialect.shell_permission
     found = [*(_of_commands(policy, call, evaluation) if is_shell else _of_tool(policy, call, evaluation))]
     suggested = tuple(given)
     if not is_shell:
         found += _suggested(call.permission, suggested)
     elif _is_glued(found, suggested):
-        # BRUTUS joins the `*` to the last word: `git tag*` also matches `git tagger`, so this choice is not offered.
-        found += [] if dialect == "brutus" else [Offer(suggested, "kind")]
+        found += [Offer(suggested, "kind")] if dialect.offers_glued else []
     elif not _is_forbidden(policy, call, evaluation, suggested):
         found += _suggested(call.permission, suggested, is_wide=any(map(_is_open, suggested)))
     return tuple(_worth(policy, call, evaluation, found, standing))
@@ -69,9 +67,9 @@ def narrowed(policy: Policy, call: Call, evaluation: Evaluation, entries: tuple[
 
     Entries of Codelia's own confirm request are kept, because the request shows its rules word for word.
     """
-    dialect = policy.source.dialect
-    is_shell = call.permission == permission_of(dialect, shell_tool(dialect))
-    if not is_shell or dialect == "codelia" or policy.source.options.get("profile") == "faithful":
+    dialect = dialect_of(policy.source)
+    is_shell = call.permission == dialect.shell_permission
+    if not is_shell or dialect.keeps_suggestions or policy.source.options.get("profile") == "faithful":
         return entries
     if evaluation.verdict is not Verdict.ASK or not _is_forbidden(policy, call, evaluation, entries):
         return entries
@@ -123,7 +121,7 @@ def _of_commands(policy: Policy, call: Call, evaluation: Evaluation) -> Iterator
     """Yield the commands alone, then their families, then their wider families."""
     parts = [part for part in evaluation.parts if part.verdict is Verdict.ASK and part.inside is None]
     texts = list(dict.fromkeys(part.text for part in parts if part.text))[:TRIED_COUNT]
-    exact = {text: _accepted(policy, call, text, _exactly(policy.source.dialect, text)) for text in texts}
+    exact = {text: _accepted(policy, call, text, _exactly(dialect_of(policy.source), text)) for text in texts}
     yield Offer(tuple(entry for entry in exact.values() if entry), "exact")
     wider = {text: _families(policy, call, text) for text in texts}
     for step in range(max(map(len, wider.values()), default=0)):
@@ -134,10 +132,8 @@ def _of_commands(policy: Policy, call: Call, evaluation: Evaluation) -> Iterator
         yield Offer(entries, "all" if step else "kind", wide)
 
 
-def _exactly(dialect: str, text: str) -> str | None:
-    if any(one in text for one in wildcards(dialect)):
-        return None
-    return command_entry(dialect, shell_tool(dialect), text)
+def _exactly(dialect: Dialect, text: str) -> str | None:
+    return None if any(one in text for one in dialect.wildcards) else dialect.command_entry(text)
 
 
 def _accepted(policy: Policy, call: Call, text: str, entry: str | None) -> str | None:
@@ -147,15 +143,9 @@ def _accepted(policy: Policy, call: Call, text: str, entry: str | None) -> str |
 
 def _families(policy: Policy, call: Call, text: str) -> list[Family]:
     """Return the families of one command as entries of the dialect, those that would allow it."""
-    dialect = policy.source.dialect
-    found = [Family(_family_entry(dialect, one.words), is_wide=one.is_wide) for one in families(text)]
+    dialect = dialect_of(policy.source)
+    found = [Family(dialect.family_entry(f"{one.words} *"), is_wide=one.is_wide) for one in families(text)]
     return [one for one in found if _accepted(policy, call, text, one.words)]
-
-
-def _family_entry(dialect: str, words: str) -> str:
-    if dialect == "codelia":
-        return json.dumps({"tool": "bash", "command": words}, ensure_ascii=False)
-    return command_entry(dialect, shell_tool(dialect), f"{words} *")
 
 
 def _is_open(entry: str) -> bool:
@@ -182,8 +172,8 @@ def _is_glued(found: Iterable[Offer], entries: Iterable[str]) -> bool:
 
 def _of_tool(policy: Policy, call: Call, evaluation: Evaluation) -> Iterator[Offer]:
     """Yield the call alone if a rule can name it, then its folder or host."""
-    dialect = policy.source.dialect
-    if dialect in LAST_MATCH:
+    dialect = dialect_of(policy.source)
+    if dialect.last_match:
         exact = tuple(part.text for part in evaluation.parts if part.verdict is Verdict.ASK)
         if not any(set("*?") & set(text) for text in exact):
             yield Offer(exact, "exact")

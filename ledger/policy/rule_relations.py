@@ -9,87 +9,47 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledger.core.policy import Verdict
-from ledger.policy.rule_list import TOOL_RULES, WHOLE, ListedRule
-from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
-from ledger.policy.toolrules.names import names_tool
-from ledger.policy.wildcard import compile_normalised
+from ledger.policy.dialect import Dialect
+from ledger.policy.rule_list import WHOLE, ListedRule
+from ledger.policy.wildcard import wildcard_covers
 
-LAST_MATCH: Final = ("opencode", "brutus")
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 _SHELLS: Final = ("bash", "Bash", "shell")
-_BOTH: Final = " and "
-"""The separator between the two conditions of a Codelia rule, which matches only where both do."""
 
 
-def covers(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
+def covers(dialect: Dialect, wide: ListedRule, narrow: ListedRule) -> bool:
     """Return whether `wide` matches everything that `narrow` matches."""
-    return _names(dialect, wide, narrow) and _pattern_covers(dialect, wide, narrow)
+    return dialect.names(wide, narrow) and _pattern_covers(dialect, wide, narrow)
 
 
-def _names(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
-    if dialect in LAST_MATCH:
-        return _wild_covers(wide.permission, narrow.permission)
-    if dialect in TOOL_RULES and wide.pattern == WHOLE:
-        return wide.permission == narrow.permission or names_tool(wide.permission, narrow.permission)
-    return wide.permission == narrow.permission
-
-
-def _pattern_covers(dialect: str, wide: ListedRule, narrow: ListedRule) -> bool:
+def _pattern_covers(dialect: Dialect, wide: ListedRule, narrow: ListedRule) -> bool:
     if wide.pattern in (WHOLE, narrow.pattern):
         return True
-    if dialect in LAST_MATCH:
-        return _wild_covers(wide.pattern, narrow.pattern)
-    if wide.permission not in _SHELLS or (dialect == "codelia" and _BOTH in narrow.pattern):
+    if dialect.last_match:
+        return wildcard_covers(wide.pattern, narrow.pattern)
+    if wide.permission not in _SHELLS or dialect.joins_conditions(narrow.pattern):
         return False
-    return _wild_covers(as_wildcard(dialect, wide), as_wildcard(dialect, narrow))
+    return wildcard_covers(dialect.as_wildcard(wide), dialect.as_wildcard(narrow))
 
 
-def as_wildcard(dialect: str, rule: ListedRule) -> str:
-    """Return the pattern of a rule for commands as a wildcard: `git push:*` is `git push` with or without more words.
-
-    A deny or ask for `git push` in BetCode is one too: it matches every command that begins with its words.
-    """
-    if dialect not in TOOL_RULES:
-        return rule.pattern
-    text = normal_specifier(rule.pattern)
-    wide = dialect == "betcode" and rule.action is not Verdict.ALLOW and not has_wildcard(text)
-    return f"{text} *" if wide else text
-
-
-def _wild_covers(wide: str, narrow: str) -> bool:
-    """Return whether one wildcard covers another. A wide pattern with `?` covers only itself: `?` could match a `*`."""
-    if wide == narrow:
-        return True
-    if "?" in wide:
-        return False
-    matches = compile_normalised(wide)
-    return matches(narrow) and (not narrow.endswith(" *") or matches(narrow.removesuffix(" *")))
-
-
-def decides_before(dialect: str, rules: Sequence[ListedRule], one: int, other: int) -> bool:
+def decides_before(dialect: Dialect, rules: Sequence[ListedRule], one: int, other: int) -> bool:
     """Return whether the rule at `one` decides where both rules match; of two equal rules the first one does."""
     first, second = rules[one], rules[other]
-    if dialect in LAST_MATCH:
+    if dialect.last_match:
         return one > other
-    if dialect == "betcode" and (first.pattern == WHOLE) is not (second.pattern == WHOLE):
-        wide, narrow = (second, first) if second.pattern == WHOLE else (first, second)
-        return (wide is first) is _outranks(wide, narrow)
+    decided = dialect.decides_before(first, second)
+    if decided is not None:
+        return decided
     if first.action is second.action:
         return one < other or not _same(first, second)
     return _STRICTNESS[first.action] > _STRICTNESS[second.action]
-
-
-def _outranks(wide: ListedRule, narrow: ListedRule) -> bool:
-    """Return whether a wide BetCode rule holds against a narrow one: it is stricter, and final or of a higher layer."""
-    stricter = _STRICTNESS[wide.action] > _STRICTNESS[narrow.action]
-    return stricter and (wide.final or wide.rank > narrow.rank)
 
 
 def _same(first: ListedRule, second: ListedRule) -> bool:
     return (first.permission, first.pattern) == (second.permission, second.pattern)
 
 
-def is_redundant(dialect: str, rule: ListedRule, other: ListedRule) -> bool:
+def is_redundant(dialect: Dialect, rule: ListedRule, other: ListedRule) -> bool:
     """Return whether removing `rule` changes nothing, if `other` covers it and decides the same before it.
 
     A rule beside one for the whole tool does more in the hardened profile, and remains if that one is removed. A rule
@@ -103,10 +63,10 @@ def is_redundant(dialect: str, rule: ListedRule, other: ListedRule) -> bool:
         return rule.final is other.final
     if rule.action is not Verdict.ALLOW or other.pattern == WHOLE:
         return False
-    return dialect in LAST_MATCH or "*" in rule.pattern
+    return dialect.last_match or "*" in rule.pattern
 
 
-def lifts(dialect: str, rules: Sequence[ListedRule], allow: int, deny: int) -> bool:
+def lifts(dialect: Dialect, rules: Sequence[ListedRule], allow: int, deny: int) -> bool:
     """Return whether the allow at one index makes an exception to the wider deny at the other."""
     inside = covers(dialect, rules[deny], rules[allow]) and not covers(dialect, rules[allow], rules[deny])
     return inside and decides_before(dialect, rules, allow, deny)

@@ -141,3 +141,13 @@ def _shift_and(piece: str, *, dot_all: bool) -> _Finder:
         return -1
 
     return find
+
+
+def wildcard_covers(wide: str, narrow: str) -> bool:
+    """Return whether one wildcard covers another. A wide pattern with `?` covers only itself: `?` could match a `*`."""
+    if wide == narrow:
+        return True
+    if "?" in wide:
+        return False
+    matches = compile_normalised(wide)
+    return matches(narrow) and (not narrow.endswith(" *") or matches(narrow.removesuffix(" *")))

@@ -1,4 +1,4 @@
-"""Messages to the agent, by dialect and edition, each with its source."""
+"""Messages to the agent, each with its source. Those of a reject are the dialect's."""
 
 from __future__ import annotations
 
@@ -6,23 +6,8 @@ from ledger.core.durations import spell_duration
 from ledger.core.errors import AgentAction
 from ledger.core.events import Settings
 from ledger.core.policy import PolicySource, Verdict
+from ledger.policy.dialects import dialect_of
 from ledger.session.state import Settled
-
-REJECTED = "The user rejected permission to use this specific tool call."
-
-
-def rejected(source: PolicySource) -> str:
-    """Return the message of a reject: `opencode-zh.md` 7.1; `codelia.md` 9, `Permission denied: <reason>`."""
-    return "Permission denied: permission denied" if source.dialect == "codelia" else REJECTED
-
-
-def corrected(source: PolicySource, message: str) -> str:
-    """Return the message of a reject with feedback: `opencode-zh.md` 7.1; `brutus.md` errors.go; `opencode.md`."""
-    if source.dialect == "brutus":
-        return f"Permission rejected with feedback: {message}"
-    if source.options.get("edition") == "opencode.md":
-        return f"The user rejected permission with feedback: {message}"
-    return f"The user rejected permission to use this specific tool call with the following feedback: {message}"
 
 
 def expired(settled: Settled) -> str:
@@ -64,9 +49,9 @@ def message_of(settled: Settled, source: PolicySource) -> str | None:
         case "denied":
             return denied(settled)
         case "rejected":
-            return rejected(source)
+            return dialect_of(source).rejected
         case "corrected":
-            return corrected(source, settled.message or "")
+            return dialect_of(source).corrected(settled.message or "", source)
         case "expired":
             return expired(settled)
         case "cancelled":

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ledger.core.events import Scope
 from ledger.core.policy import ReplyKind
+from ledger.policy.dialects import dialect_of
 from ledger.session.state import Request, SessionState
-
-ALWAYS_SCOPE: Final[dict[str, Scope]] = {"brutus": "session", "betcode": "session"}
-"""Dialects whose `always` is scoped to the session (`brutus.md`, Manager); elsewhere it is the project."""
 
 
 class WantedGrants(NamedTuple):
@@ -29,4 +27,5 @@ def wanted_grants(state: SessionState, request: Request, reply: ReplyKind) -> Wa
 
 
 def always_scope(state: SessionState) -> Scope:
-    return ALWAYS_SCOPE.get(state.policy.dialect if state.policy else "opencode", "project")
+    """Return the scope of an `always` by the dialect of the session's rules."""
+    return dialect_of(state.policy).always_scope

@@ -13,8 +13,8 @@ import redis
 from ledger.core.errors import LedgerError
 from ledger.core.regular_files import private_file, read_regular
 from ledger.policy.codelia.loader import write_remembered
+from ledger.policy.dialects import dialect_named
 from ledger.policy.errors import PolicyError
-from ledger.policy.files import load_layer
 from ledger.stores.embedded.errors import EmbeddedServerError
 from ledger.stores.embedded.folder import open_folder
 from tests.support.command_line import CommandLine
@@ -39,9 +39,9 @@ def ledger(shared_server: RealServer) -> CommandLine:
 
 Make = Callable[[Path], None]
 READERS: dict[str, Callable[[Path], object]] = {
-    "rules of opencode": lambda path: load_layer("opencode", path),
-    "rules of claude": lambda path: load_layer("claude", path),
-    "rules of codelia": lambda path: load_layer("codelia", path),
+    "rules of opencode": lambda path: dialect_named("opencode").load(path),
+    "rules of claude": lambda path: dialect_named("claude").load(path),
+    "rules of codelia": lambda path: dialect_named("codelia").load(path),
     "rules that are remembered": lambda path: write_remembered(path, [{"tool": "bash", "command": "ls"}]),
     "rules that a bridge brings": lambda path: read_rules(str(path), "claude"),
     "settings of an agent": settings_file.read_text,

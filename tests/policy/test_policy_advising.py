@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy, strictest
-from ledger.policy.asked import call_of, shell_tool
+from ledger.policy.asked import call_of
 from ledger.policy.check_questions import JudgedCall
+from ledger.policy.dialects import dialect_named
 from ledger.policy.explanation import Explanation, explain
 
 FLAT = ("opencode", "brutus")
@@ -63,7 +64,7 @@ def policy_of(dialect: str, *configs: Any, profile: str = "hardened", **options:
 
 
 def call_for(dialect: str, command: str) -> Call:
-    return call_of({"dialect": dialect, "tool": shell_tool(dialect), "input": {"command": command}})
+    return call_of({"dialect": dialect, "tool": dialect_named(dialect).shell, "input": {"command": command}})
 
 
 def explained(policy: Policy, call: Call) -> Explanation:

@@ -15,7 +15,7 @@ from ledger import Ledger, Result, Session
 from ledger.core.errors import StoreError
 from ledger.core.policy import ReplyKind
 from ledger.policy import PolicySource
-from ledger.policy.files import load_layer
+from ledger.policy.dialects import dialect_named
 from ledger.session.state import Settled
 from tests.support.waiting import wait_until_async
 
@@ -144,7 +144,7 @@ async def test_a_file_that_cannot_be_written_loses_neither_the_answer_nor_the_gr
 ) -> None:
     config_of(project).parent.mkdir()
     config_of(project).write_text("{ not json")
-    with caplog.at_level(logging.WARNING, "ledger.client.codelia_config"):
+    with caplog.at_level(logging.WARNING, "ledger.client.rule_memory"):
         result = await answered(await opened(ledger, project), "git push")
     assert result.allowed
     assert result.message is not None
@@ -170,7 +170,7 @@ async def test_the_file_that_the_rules_came_from_is_the_one_that_remembers(ledge
     config_of(project).write_text('{"version": 1}')
     inner = project / "src"
     inner.mkdir()
-    source = PolicySource("codelia", (load_layer("codelia", config_of(project)),))
+    source = PolicySource("codelia", (dialect_named("codelia").load(config_of(project)),))
     await answered(await opened(ledger, inner, rules=None, policy=source), "git push")
     assert allowed(project) == [PUSH]
     assert not config_of(inner).exists()

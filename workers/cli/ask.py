@@ -17,8 +17,7 @@ from ledger.client.policy_files import watch_policy
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id, new_request_id
 from ledger.policy import PolicySource
-from ledger.policy.asked import OPTIONS
-from ledger.policy.files import load_layer
+from ledger.policy.dialects import dialect_named
 from ledger.policy.loader import own_home
 from ledger.policy.locations import placed
 from ledger.session.state import SessionState
@@ -220,9 +219,9 @@ def _read(opening: OpeningInput) -> PolicySource:
 def _policy(opening: OpeningInput) -> PolicySource | None:
     if opening.rules is None:
         return None
-    dialect = opening.dialect or "opencode"
-    options = {} if opening.agent is None or "agent" not in OPTIONS.get(dialect, ()) else {"agent": opening.agent}
-    source = PolicySource(dialect=dialect, layers=(load_layer(dialect, opening.rules),), options=options)
+    dialect = dialect_named(opening.dialect or "opencode")
+    options = {"agent": opening.agent} if opening.agent is not None and "agent" in dialect.options else {}
+    source = PolicySource(dialect=dialect.name, layers=(dialect.load(opening.rules),), options=options)
     return placed(source, cwd=str(Path.cwd()), home=own_home())
 
 

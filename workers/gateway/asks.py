@@ -15,6 +15,7 @@ from ledger import Result, Session
 from ledger.client.calls import carry_through
 from ledger.core.errors import InputError
 from ledger.core.ids import new_request_id
+from ledger.policy.dialects import dialect_of
 from ledger.policy.offer_limits import within
 from ledger.session.state import SessionState
 from workers.gateway.asker_presence import Attending
@@ -107,7 +108,7 @@ async def _offered(session: Session, principal: Principal, body: AskBody, reques
     call, policy = requests[-1], session.stream.state.policy
     if policy is None or body.permission not in (None, call.permission):
         return []
-    return list(within(policy.dialect, call.always, body.always))
+    return list(within(dialect_of(policy), call.always, body.always))
 
 
 async def attach(

@@ -9,7 +9,7 @@ import msgspec
 from ledger.client.results import Pending, Result
 from ledger.core.times import format_time
 from ledger.session.state import Client, SessionState
-from ledger.session.wanted import ALWAYS_SCOPE
+from ledger.session.wanted import always_scope
 from workers.gateway.descriptions import described
 
 Row = dict[str, Any]
@@ -39,10 +39,9 @@ def session_row(state: SessionState) -> Row:
 
 def answering_facts(state: SessionState) -> Row:
     """Return what a person needs beside a pending request to see the effect of an answer."""
-    dialect = state.policy.dialect if state.policy else None
     return {
-        "dialect": dialect,
-        "always_scope": "session" if state.project is None else ALWAYS_SCOPE.get(dialect or "", "project"),
+        "dialect": state.policy.dialect if state.policy else None,
+        "always_scope": "session" if state.project is None else always_scope(state),
         "cascade_reject": state.settings.cascade_reject,
         "answering": state.settings.answering,
     }

@@ -27,7 +27,7 @@ from ledger.policy.toolrules.paths import absolute, path_of
 from ledger.policy.toolrules.rule import ToolRule, read_rules
 from ledger.policy.unknown import readable_evaluation
 
-_OPTIONS = ("profile", "cwd", "home", "fs")
+OPTIONS = ("profile", "cwd", "home", "fs")
 _NO_RULE = "no rule matches, and the default is ask"
 _GRANTED = "allowed by a grant in force"
 
@@ -42,7 +42,7 @@ class BetCodePolicy:
 
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
         self._source = source
-        self._options = read_options("betcode", source.options, facts, _OPTIONS)
+        self._options = read_options("betcode", source.options, facts, OPTIONS)
         self._rules = read_rules(source.layers)
 
     @property

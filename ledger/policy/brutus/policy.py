@@ -29,7 +29,7 @@ from ledger.policy.unknown import UNKNOWN_FOLDER, readable_evaluation
 BASH: Final = "bash"
 EXTERNAL: Final = "external_directory"
 
-_OPTIONS: Final = ("profile", "cwd", "home", "fs")
+OPTIONS: Final = ("profile", "cwd", "home", "fs")
 _NO_RULE: Final = "no rule matches, and the default is ask"
 _GRANTED: Final = "allowed by a grant in force"
 _SUBJECTS: Final = ("file_path", "filePath", "path", "pattern", "url")
@@ -45,7 +45,7 @@ class BrutusPolicy:
 
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
         self._source = source
-        self._options = read_options("brutus", source.options, facts, _OPTIONS)
+        self._options = read_options("brutus", source.options, facts, OPTIONS)
         self._configured = read_layers(source.layers)
         compiled = sorted(map(compile_rule, self._configured), key=lambda rule: rule.key)
         self._last_first = tuple(reversed(compiled))

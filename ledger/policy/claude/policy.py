@@ -27,7 +27,7 @@ from ledger.policy.toolrules.paths import path_of
 from ledger.policy.toolrules.rule import ToolRule, parse_rule, read_rules
 from ledger.policy.unknown import readable_evaluation
 
-_OPTIONS: Final = ("profile", "cwd", "home", "mode", "fs")
+OPTIONS: Final = ("profile", "cwd", "home", "mode", "fs")
 _BASH_DENIED: Final = "Permission to use Bash with command {} has been denied."
 _DONT_ASK: Final = "Permission to use {} has been denied because Claude Code is running in don't ask mode."
 
@@ -43,7 +43,7 @@ class ClaudePolicy:
 
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
         self._source = source
-        self._options = read_options("claude", source.options, facts, _OPTIONS)
+        self._options = read_options("claude", source.options, facts, OPTIONS)
         self._rules = read_rules(source.layers)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 from ledger.core.policy import Verdict
 from ledger.policy.codelia.rule import skill_name
 from ledger.policy.conversion.model import ChangeReporter, ConversionChange
-from ledger.policy.lint import TOOLS
+from ledger.policy.dialects import DIALECTS
 from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm, tool_names
 
 _COMMAND_WORDS_MAX = 2
@@ -63,7 +63,9 @@ def _rest(*, allows: bool, told: ChangeReporter) -> list[dict[str, str]]:
         return []
     known = {name for subject in NAMES for name in tool_names("codelia", subject)}
     told("codelia has no rule for tools that it does not know; it asks about them")
-    return [{"tool": name} for name in (*TOOLS["codelia"], *_MORE_TOOLS) if name not in known and name != "shell"]
+    return [
+        {"tool": name} for name in (*DIALECTS["codelia"].tools, *_MORE_TOOLS) if name not in known and name != "shell"
+    ]
 
 
 def _foreign(rule: Neutral, *, allows: bool, told: ChangeReporter) -> list[dict[str, str]]:

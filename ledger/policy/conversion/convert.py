@@ -14,8 +14,9 @@ from ledger.policy.conversion.paths import named_in_commands
 from ledger.policy.conversion.tools import tool_config, tool_rules
 from ledger.policy.conversion.verbatim import between_tool_rules
 from ledger.policy.neutral import neutral_rules
-from ledger.policy.rule_list import TOOL_RULES
-from ledger.policy.rule_relations import LAST_MATCH
+
+TOOL_RULES = ("betcode", "claude")
+LAST_MATCH = ("opencode", "brutus")
 
 
 def convert(policy: Policy, dialect: str) -> Converted:

@@ -9,9 +9,10 @@ from ledger.core.policy import Policy, Verdict
 from ledger.policy.brutus.rules import sort_key
 from ledger.policy.conversion.model import ChangeReporter, ConversionChange
 from ledger.policy.conversion.paths import flat_of_ignore, flat_of_rooted
+from ledger.policy.dialects import listed_rules
 from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm, tool_name
 from ledger.policy.opencode.names import ACTION_ONLY
-from ledger.policy.rule_list import ListedRule, listed_rules
+from ledger.policy.rule_list import ListedRule
 from ledger.policy.wildcard import match
 
 _WILD: Final = frozenset("*?")

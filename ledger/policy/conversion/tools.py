@@ -9,7 +9,7 @@ from ledger.core.policy import Verdict
 from ledger.policy.conversion.model import ChangeReporter, ConversionChange
 from ledger.policy.conversion.order import everything
 from ledger.policy.conversion.paths import ignore_of_flat
-from ledger.policy.lint import TOOLS
+from ledger.policy.dialects import DIALECTS
 from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm, tool_names
 from ledger.policy.toolrules.commands import normal_specifier
 
@@ -77,7 +77,7 @@ def _rest(rule: Neutral, dialect: str, told: ChangeReporter) -> list[str]:
     if rule.action is not Verdict.DENY:
         return []
     known = {name for subject in NAMES for name in tool_names(dialect, subject)}
-    return ["mcp__*", *(name for name in TOOLS[dialect] if name not in known)]
+    return ["mcp__*", *(name for name in DIALECTS[dialect].tools if name not in known)]
 
 
 def _foreign(rule: Neutral, dialect: str, *, allows: bool, told: ChangeReporter) -> list[str]:

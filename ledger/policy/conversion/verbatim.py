@@ -8,7 +8,8 @@ from typing import Any, Final
 from ledger.core.policy import Policy, Verdict
 from ledger.policy.conversion.model import ConversionChange
 from ledger.policy.conversion.paths import ELSEWHERE
-from ledger.policy.rule_list import WHOLE, ListedRule, listed_rules
+from ledger.policy.dialects import listed_rules
+from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
 from ledger.policy.toolrules.names import names_tool
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, governs, is_path_tool

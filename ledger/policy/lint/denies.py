@@ -9,7 +9,7 @@ from ledger.core.policy import Verdict
 from ledger.policy.lint.findings import LintFinding, Severity, about, joined
 from ledger.policy.lint.notation import written
 from ledger.policy.lint.siblings import Siblings, siblings
-from ledger.policy.lint.trials import PROFILES, Trial, is_weaker, wildcards_of
+from ledger.policy.lint.trials import PROFILES, Trial, is_weaker
 from ledger.policy.rule_list import WHOLE, ListedRule
 
 NARROW_COUNT: Final = 4
@@ -20,7 +20,7 @@ _DONE: Final = {Verdict.ALLOW: "allowed", Verdict.ASK: "asked about", Verdict.DE
 
 def exact_deny(trial: Trial, rule: ListedRule) -> Iterator[LintFinding]:
     """Find a restriction that covers a command but not the same command with more words: `Bash(rm)`."""
-    if not _restricts_commands(trial, rule) or set(wildcards_of(trial.dialect)) & set(rule.pattern):
+    if not _restricts_commands(trial, rule) or set(trial.dialect.wildcards) & set(rule.pattern):
         return
     passing = _passing(trial, rule, [f"{rule.pattern} x"])
     if passing and trial.verdict(rule.pattern, trial.profile) is rule.action:

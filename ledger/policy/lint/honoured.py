@@ -9,7 +9,7 @@ from ledger.policy.errors import PolicyError
 from ledger.policy.lint.findings import LintFinding, about
 from ledger.policy.lint.meant import meant_commands
 from ledger.policy.lint.trials import Trial
-from ledger.policy.rule_list import WHOLE, ListedRule, always_config, command_entry
+from ledger.policy.rule_list import WHOLE, ListedRule
 
 _HARDENED = "hardened"
 
@@ -33,8 +33,8 @@ def not_honoured(trial: Trial, rule: ListedRule) -> Iterator[LintFinding]:
 def _instead(trial: Trial, rule: ListedRule) -> str:
     """Return the advice; allowing whole commands helps only where the arguments, not the program, are dangerous."""
     found = meant_commands(trial.dialect, rule.pattern)
-    entries = tuple(command_entry(trial.dialect, trial.shell, sample) for sample in found)
-    layer = Layer(rule.ref.layer or "rule", config=always_config(trial.dialect, trial.shell, entries))
+    entries = [(trial.shell, trial.dialect.command_entry(sample)) for sample in found]
+    layer = Layer(rule.ref.layer or "rule", config=trial.dialect.config(entries, Verdict.ALLOW))
     exactly = trial.with_rules(layer, _HARDENED)
     if any(trial.judge(exactly, sample).verdict is Verdict.ALLOW for sample in found):
         return "allow whole commands without `*`, or leave it to a person"

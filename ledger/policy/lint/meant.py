@@ -9,25 +9,22 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from ledger.policy.lint.trials import wildcards_of
-from ledger.policy.rule_list import TOOL_RULES
+from ledger.policy.dialect import Dialect
 from ledger.policy.shell.forms import OperandKind, ProgramNode, program_table
-from ledger.policy.toolrules.commands import normal_specifier
 
 TRIED_COUNT: Final = 48
 """Commands tried for each rule."""
 
 _OPERAND: Final = "x"
-_BOTH: Final = " and "
 _RUN: Final = frozenset({OperandKind.SCRIPT, OperandKind.CODE, OperandKind.PROGRAM})
 
 
-def meant_commands(dialect: str, pattern: str) -> list[str]:
+def meant_commands(dialect: Dialect, pattern: str) -> list[str]:
     """Return commands that a rule is meant for; empty if its pattern shows none."""
-    if dialect == "codelia" and _BOTH in pattern:
+    if dialect.joins_conditions(pattern):
         return []
-    text = normal_specifier(pattern) if dialect in TOOL_RULES else " ".join(pattern.split())
-    wild = wildcards_of(dialect)
+    text = dialect.plain_pattern(pattern)
+    wild = dialect.wildcards
     if not set(wild) & set(text):
         return [text]
     words = text.split()

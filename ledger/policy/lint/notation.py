@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, NamedTuple
 
 from ledger.core.policy import Verdict
-from ledger.policy.rule_list import TOOL_RULES
+from ledger.policy.dialect import Dialect
 
 
 class WrittenRule(NamedTuple):
@@ -16,14 +15,7 @@ class WrittenRule(NamedTuple):
     config: dict[str, Any]
 
 
-def written(dialect: str, pattern: str, action: Verdict) -> WrittenRule:
+def written(dialect: Dialect, pattern: str, action: Verdict) -> WrittenRule:
     """Return a dialect's rule for the commands that a pattern matches; a trailing ` *` is optional in them."""
-    if dialect in TOOL_RULES:
-        text = f"Bash({pattern})"
-        return WrittenRule(f"`{text}`", {"permissions": {action.value: [text]}})
-    if dialect == "codelia":
-        prefix = pattern.removesuffix(" *")
-        rule = {"tool": "bash", **({"command_glob": pattern} if "*" in prefix else {"command": prefix})}
-        return WrittenRule(f"`{json.dumps(rule)}`", {"permissions": {action.value: [rule]}})
-    config = {"permission": {"bash": {pattern: action.value}}}
-    return WrittenRule(f"`{json.dumps(pattern)}: {json.dumps(action.value)}`", config)
+    entry = dialect.family_entry(pattern)
+    return WrittenRule(dialect.shown_entry(entry, action), dialect.config([(dialect.shell, entry)], action))

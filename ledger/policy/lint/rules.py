@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ledger.core.policy import Policy
 from ledger.policy.advice import Compile
+from ledger.policy.dialects import listed_rules
 from ledger.policy.lint.denies import exact_deny, leaky_deny
 from ledger.policy.lint.findings import LintFinding
 from ledger.policy.lint.honoured import not_honoured
@@ -12,7 +13,6 @@ from ledger.policy.lint.order import lifted, overridden
 from ledger.policy.lint.texts import no_rules, unknown_members
 from ledger.policy.lint.trials import Trial
 from ledger.policy.lint.whole import blanket
-from ledger.policy.rule_list import listed_rules
 
 
 def lint_rules(policy: Policy, compile_again: Compile) -> list[LintFinding]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from ledger.policy.dialect import Dialect
 from ledger.policy.lint.meant import table_of
-from ledger.policy.lint.trials import wildcards_of
-from ledger.policy.rule_list import TOOL_RULES
-from ledger.policy.toolrules.commands import normal_specifier
 
 _OPERAND: Final = "x"
 _LETTERS_MIN: Final = 2
@@ -28,7 +26,7 @@ class Siblings(NamedTuple):
     spellings: list[str]
 
 
-def siblings(dialect: str, pattern: str) -> Siblings | None:
+def siblings(dialect: Dialect, pattern: str) -> Siblings | None:
     """Return other spellings of one command that a pattern matches; None for a pattern without options."""
     words = _sample(dialect, pattern)
     options = [word for word in words[1:] if _is_option(word)]
@@ -53,10 +51,10 @@ def _names(command: Sequence[str], option: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((option, *others)))
 
 
-def _sample(dialect: str, pattern: str) -> list[str]:
+def _sample(dialect: Dialect, pattern: str) -> list[str]:
     """Return one command that the pattern matches, with an operand for each wildcard at the end of a word."""
-    text = normal_specifier(pattern) if dialect in TOOL_RULES else " ".join(pattern.split())
-    wild = wildcards_of(dialect)
+    text = dialect.plain_pattern(pattern)
+    wild = dialect.wildcards
     words = [_OPERAND if not word.strip(wild) else word.translate(str.maketrans("", "", wild)) for word in text.split()]
     return words if words[-1:] == [_OPERAND] else [*words, _OPERAND]
 

@@ -4,34 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any
 
 from ledger.core.policy import Layer, PolicySource
+from ledger.policy.dialect import Dialect
+from ledger.policy.dialects import dialect_of
 from ledger.policy.jsonc import JsonSyntaxError, parse, pointer
 from ledger.policy.lint.findings import LintFinding
 from ledger.policy.lint.names import ALIKE
 
-_SECTIONS: Final = {"betcode": "permissions", "claude": "permissions", "codelia": "permissions"}
-_SECTION: Final = "permission"
-_MEMBERS: Final = {
-    "betcode": ("allow", "ask", "deny", "final"),
-    "claude": ("allow", "ask", "deny", "additionalDirectories", "defaultMode", "disableBypassPermissionsMode"),
-    "codelia": ("allow", "deny"),
-}
 
-
-def lint_text(dialect: str, text: str, file: str) -> list[LintFinding]:
+def lint_text(dialect: Dialect, text: str, file: str) -> list[LintFinding]:
     """Return the problems of a file before it is parsed as rules: invalid syntax and unknown sections."""
     try:
-        document = parse(text, comments=dialect == "opencode" or file.endswith(".jsonc"))
+        document = parse(text, comments=dialect.takes_comments or file.endswith(".jsonc"))
     except JsonSyntaxError as problem:
         return [_syntax(text, file, problem)]
-    section = _SECTIONS.get(dialect, _SECTION)
+    section = dialect.section
     if not isinstance(document.value, dict) or section in document.value:
         return []
     return [
         LintFinding(file, document.lines.get(pointer(name)), "unknown-key", "warning",
-            f"`{name}` is not read by {dialect}, so its rules do not count", f"call it `{section}`")
+            f"`{name}` is not read by {dialect.name}, so its rules do not count", f"call it `{section}`")
         for name in get_close_matches(section, document.value, n=1, cutoff=ALIKE)
     ]  # fmt: skip
 
@@ -49,16 +43,15 @@ def _syntax(text: str, file: str, problem: JsonSyntaxError) -> LintFinding:
 def no_rules(source: PolicySource) -> LintFinding:
     """Return the finding for a configuration without rules."""
     file = next((layer.file for layer in source.layers if layer.file), None)
-    section = _SECTIONS.get(source.dialect, _SECTION)
     text = f"there is no rule here, so {source.dialect} decides everything by itself"
-    return LintFinding(file, None, "no-rules", "warning", text, f"write rules under `{section}`")
+    return LintFinding(file, None, "no-rules", "warning", text, f"write rules under `{dialect_of(source).section}`")
 
 
-def unknown_members(dialect: str, layer: Layer) -> Iterator[LintFinding]:
+def unknown_members(dialect: Dialect, layer: Layer) -> Iterator[LintFinding]:
     """Find members beside the rules that the dialect does not read."""
-    known = _MEMBERS.get(dialect)
+    known = dialect.members
     section: Any = layer.config.get("permissions") if isinstance(layer.config, Mapping) else None
-    if known is None or not isinstance(section, Mapping):
+    if not known or not isinstance(section, Mapping):
         return
     for name in section:
         if name not in known:

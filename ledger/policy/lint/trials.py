@@ -9,8 +9,9 @@ import msgspec
 
 from ledger.core.policy import Call, Evaluation, Layer, Policy, PolicySource, Verdict
 from ledger.policy.advice import Compile
-from ledger.policy.asked import shell_tool
-from ledger.policy.rule_list import TOOL_RULES, ListedRule, rule_config
+from ledger.policy.dialect import Dialect
+from ledger.policy.dialects import dialect_of
+from ledger.policy.rule_list import ListedRule
 
 PROFILES: Final = ("faithful", "hardened")
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
@@ -20,8 +21,8 @@ class Trial:
     """A policy that is compiled again for each profile and for single rules."""
 
     def __init__(self, source: PolicySource, compile_again: Compile) -> None:
-        self.source, self.dialect = source, source.dialect
-        self.shell = shell_tool(source.dialect)
+        self.source, self.dialect = source, dialect_of(source)
+        self.shell = self.dialect.shell
         self._compile = compile_again
         self._whole: dict[str, Policy] = {}
 
@@ -55,7 +56,7 @@ class Trial:
 
     def alone(self, rule: ListedRule, profile: str) -> Policy:
         """Return a policy that consists of one rule. Raises PolicyError."""
-        return self.with_rules(Layer(rule.ref.layer or "rule", config=rule_config(self.dialect, rule)), profile)
+        return self.with_rules(Layer(rule.ref.layer or "rule", config=self.dialect.rule_config(rule)), profile)
 
     def verdict(self, line: str, profile: str) -> Verdict:
         """Return the verdict of the whole policy on a command line."""
@@ -72,14 +73,9 @@ def is_weaker(verdict: Verdict, than: Verdict) -> bool:
     return _STRICTNESS[verdict] < _STRICTNESS[than]
 
 
-def wildcards_of(dialect: str) -> str:
-    """Return the wildcard characters of a dialect's command rules."""
-    return "*" if dialect in TOOL_RULES else "*?"
-
-
-def samples(dialect: str, pattern: str) -> list[str]:
+def samples(dialect: Dialect, pattern: str) -> list[str]:
     """Return harmless commands that a rule is meant for, the plainest first."""
-    bare = pattern.removesuffix(":*") if dialect in TOOL_RULES else pattern
+    bare = pattern.removesuffix(":*") if dialect.tool_rules else pattern
     plain = bare.removesuffix("*").rstrip()
     if not plain:
         return []

@@ -24,7 +24,7 @@ def blanket(trial: Trial, rules: list[ListedRule], index: int) -> Iterator[LintF
     rule = rules[index]
     if rule.action is not Verdict.ALLOW or rule.pattern != WHOLE:
         return
-    if trial.is_command_rule(rule) or (rule.permission == "*" and trial.dialect in ("opencode", "brutus")):
+    if trial.is_command_rule(rule) or (rule.permission == "*" and trial.dialect.last_match):
         yield from _every_command(trial, rules, rule)
     elif rule.permission in _EDITORS and _reaches_outside(trial, rule):
         text = f"`{rule.ref.text}` allows to change every file of the machine, not only those of the project"

@@ -9,7 +9,8 @@ import click
 
 from ledger.core.errors import InputError
 from ledger.core.policy import Call
-from ledger.policy.asked import call_of, shell_tool
+from ledger.policy.asked import call_of
+from ledger.policy.dialects import dialect_named
 from workers.cli.policy.options import json_of
 
 _Decorated = Callable[..., Any]
@@ -55,4 +56,4 @@ def command_call(dialect: str, command: str) -> Call:
     """Return a call of the dialect's shell tool with a command line. Raises InputError for an empty one."""
     if not command.strip():
         raise InputError("the command is empty")
-    return call_of({"dialect": dialect, "tool": shell_tool(dialect), "input": {"command": command}})
+    return call_of({"dialect": dialect, "tool": dialect_named(dialect).shell, "input": {"command": command}})

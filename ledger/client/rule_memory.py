@@ -1,0 +1,91 @@
+"""The rules that an `always` adds to a file of the project, besides its grant, in dialects that do so.
+
+The asker writes the file, because it runs on the machine of the project's folder; the approver may be elsewhere. The
+answer and its grant are in the log by then, and do not depend on the file. Writing is idempotent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from ledger.client.results import Result
+from ledger.core.errors import LedgerError, StoreError
+from ledger.core.grants import Grants
+from ledger.core.policy import PolicySource
+from ledger.log.stream import Stream
+from ledger.policy.dialect import Dialect
+from ledger.policy.dialects import dialect_of
+from ledger.policy.errors import PolicyError
+from ledger.project.state import ProjectState
+from ledger.session.state import SessionState
+
+log = logging.getLogger(__name__)
+
+
+class Remembers(Protocol):
+    """The members of a session that remembering uses."""
+
+    async def state(self) -> SessionState: ...
+
+    async def _project_stream(self, state: SessionState) -> Stream[ProjectState] | None: ...
+
+
+class Remembering:
+    """The part of `Session` that writes the rules of an `always` to the project's configuration."""
+
+    async def remember(self: Remembers, result: Result, folder: str | Path | None = None) -> Result:
+        """Add the rules of an `always` to the project's file, as Codelia does (codelia.md 8).
+
+        Return the result with a message about the added rules, or the failure. A failure never raises, because the call
+        is allowed regardless of the file. The file is that of the session's own layer, else that of the session's
+        folder, else of `folder`; no folder is created. Nothing is written for a dialect without such a file, for any
+        other reply or outcome, nor for a grant that is already revoked.
+        """
+        settled = result.settled
+        if settled is None or result.outcome != "allowed" or settled.reply != "always" or not settled.grants:
+            return result
+        try:
+            state = await self.state()
+            dialect = dialect_of(state.policy)
+            if state.policy is None or not dialect.remembers_in_file:
+                return result
+            # Not "those in force": the approver may be about to write the project's grant.
+            revoked = _revoked(state.grants)
+            if (project := await self._project_stream(state)) is not None:
+                revoked |= _revoked((await project.refresh()).grants)
+        except StoreError as error:
+            return _told(result, _failed(error))
+        file = dialect.memory_file(state.policy, state.cwd or folder)
+        if file is None:
+            log.info("session %s has no folder, so no file of it remembers anything", result.session)
+            return result
+        granted = zip(settled.grants, settled.granted_patterns, strict=True)
+        entries = [pattern for grant_id, pattern in granted if grant_id not in revoked]
+        return _told(result, await _written(dialect, file, state.policy, result.request.permission, entries))
+
+
+def _revoked(grants: Grants) -> frozenset[str]:
+    return frozenset(grant.grant_id for grant in grants.values() if grant.revoked_ms is not None)
+
+
+def _told(result: Result, message: str | None) -> Result:
+    return result if message is None else msgspec.structs.replace(result, message=message)
+
+
+def _failed(error: LedgerError) -> str:
+    log.warning("nothing was added to a configuration: %s", error)
+    return f"the answer and its grant stand, but no file remembers them: {error}"
+
+
+async def _written(
+    dialect: Dialect, file: Path, source: PolicySource, permission: str, entries: list[str]
+) -> str | None:
+    try:
+        return await asyncio.to_thread(dialect.remember, file, source, permission, entries)
+    except PolicyError as error:
+        return _failed(error)
