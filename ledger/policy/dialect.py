@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from msgspec.structs import replace
+
 from ledger.core.events import CascadeReject, Scope
 from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict
 from ledger.policy.checks import NOWHERE, check_action, check_pattern, check_permission
@@ -20,6 +22,12 @@ from ledger.policy.rules import EDIT_TOOLS
 
 DEFAULT_LAYER: Final = "project"
 """The name of the layer of a file that is named without one."""
+
+FAITHFUL: Final = "faithful"
+"""The profile in which a source's own program is followed to the letter."""
+
+INHERITED: Final = "parent"
+"""The name of the layer with what a child inherits."""
 
 REJECTED: Final = "The user rejected permission to use this specific tool call."
 
@@ -122,6 +130,24 @@ class Dialect(ABC):
     def entry_object(self, entry: str) -> Any:
         """Return an entry of an `always` as the answer of `policy check` holds it."""
         return entry
+
+    # --- children ---------------------------------------------------------------------------------------------------
+
+    def derived(self, parent: PolicySource, agent: str | None) -> PolicySource:
+        """Return the configuration of a child that has none of its own."""
+        return parent
+
+    def child_options(self, options: dict[str, Any], parent: PolicySource) -> dict[str, Any]:
+        """Return a child's options, no looser than its parent's; the profile is compared by the caller."""
+        return options
+
+    def inherited(self, child: PolicySource, parent: PolicySource, lacking: tuple[Layer, ...]) -> PolicySource:
+        """Return a child with the ask and deny rules of `lacking`, the layers that only its parent has."""
+        return replace(child, layers=(*child.layers, *(replace(layer, trusted=False) for layer in lacking)))
+
+    def without_parent(self, child: PolicySource) -> PolicySource:
+        """Return a child that inherits no rules: its parent has none, or is unknown."""
+        return child
 
     # --- rules ------------------------------------------------------------------------------------------------------
 

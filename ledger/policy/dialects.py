@@ -21,6 +21,9 @@ from ledger.policy.rule_list import ListedRule
 
 OPENCODE: Final = OpenCodeDialect()
 
+DEFAULT_DIALECT: Final = OPENCODE.name
+"""The dialect of rules that name none."""
+
 DIALECTS: Final[dict[str, Dialect]] = {
     dialect.name: dialect
     for dialect in (

@@ -17,7 +17,7 @@ from ledger.client.policy_files import watch_policy
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id, new_request_id
 from ledger.policy import PolicySource
-from ledger.policy.dialects import dialect_named
+from ledger.policy.dialects import DEFAULT_DIALECT, dialect_named
 from ledger.policy.loader import own_home
 from ledger.policy.locations import placed
 from ledger.session.state import SessionState
@@ -194,7 +194,7 @@ async def _open(ledger: Ledger, session_id: str, opening: OpeningInput) -> Sessi
         project=opening.project,
         policy=policy,
         policy_source=opening.rules,
-        dialect=opening.dialect or "opencode",
+        dialect=opening.dialect or DEFAULT_DIALECT,
         timeouts=_timeouts(state, opening),
         agent=opening.agent if state.opened_ms is None else None,
         cwd=str(Path.cwd()),
@@ -219,7 +219,7 @@ def _read(opening: OpeningInput) -> PolicySource:
 def _policy(opening: OpeningInput) -> PolicySource | None:
     if opening.rules is None:
         return None
-    dialect = dialect_named(opening.dialect or "opencode")
+    dialect = dialect_named(opening.dialect or DEFAULT_DIALECT)
     options = {"agent": opening.agent} if opening.agent is not None and "agent" in dialect.options else {}
     source = PolicySource(dialect=dialect.name, layers=(dialect.load(opening.rules),), options=options)
     return placed(source, cwd=str(Path.cwd()), home=own_home())

@@ -19,7 +19,6 @@ from ledger.core.events import (
 from ledger.core.proofs import Assertion
 from workers.gateway.principals import OWN_CHANNELS
 
-DIALECT_DEFAULT: Final = "opencode"
 Duration = Annotated[str, Meta(description="`60s`, `5m`, `36h`, `7d`, or `none` for never")]
 SETTINGS: Final = ("cascade_reject", "cascade_always", "answering", "on_denied", "when_abandoned")
 """The settings of a session besides its deadlines, by their names in a body and in the log."""

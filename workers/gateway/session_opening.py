@@ -11,8 +11,9 @@ from ledger import Session, Timeouts
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id
 from ledger.core.policy import PolicySource
+from ledger.policy.dialects import DEFAULT_DIALECT
 from ledger.session.state import SessionState
-from workers.gateway.bodies import DIALECT_DEFAULT, SETTINGS, OpenSession
+from workers.gateway.bodies import SETTINGS, OpenSession
 from workers.gateway.folders import folder_to_open
 from workers.gateway.gateway import Gateway
 from workers.gateway.own_rules import GATEWAYS_OWN
@@ -127,7 +128,7 @@ async def _rules(gateway: Gateway, principal: Principal, body: OpenSession, *, i
         if body.rules is not None or body.options is not None or body.dialect is not None:
             raise InputError("give `policy`, or `rules` with `dialect` and `options`, not both")
         return {"policy": _policy(body.policy), "policy_source": body.policy_source or "given"}
-    dialect = body.dialect or DIALECT_DEFAULT
+    dialect = body.dialect or DEFAULT_DIALECT
     if body.says_rules:
         source = {"rules": body.rules if body.rules is not None else [], "dialect": dialect, "options": body.options}
         return {**source, "policy_source": body.policy_source or "given"}
@@ -144,11 +145,11 @@ async def _gateways_rules(gateway: Gateway, stated: str | None) -> dict[str, Any
     its program's defaults, which may be looser than the files.
     """
     policies = gateway.settings.policies
-    usual = DIALECT_DEFAULT if not policies or DIALECT_DEFAULT in policies else next(iter(policies))
+    usual = DEFAULT_DIALECT if not policies or DEFAULT_DIALECT in policies else next(iter(policies))
     dialect = stated or usual
     if dialect in policies:
         policy = await policies[dialect].current()
-    elif not policies and dialect == DIALECT_DEFAULT:
+    elif not policies and dialect == DEFAULT_DIALECT:
         policy = PolicySource(dialect)
     else:
         has = ", ".join(f"`{name}`" for name in policies) or "none"

@@ -16,12 +16,11 @@ from ledger.core.policy import Layer, Policy, PolicySource
 from ledger.policy.asked import source_of
 from ledger.policy.check_questions import with_facts
 from ledger.policy.dialect import Dialect
-from ledger.policy.dialects import DIALECTS, compile_policy, dialect_named
+from ledger.policy.dialects import DEFAULT_DIALECT, DIALECTS, compile_policy, dialect_named
 from ledger.policy.locations import placed
 from workers.cli.base import LedgerCommand, Run, json_option
 from workers.cli.output import talk
 
-DEFAULT_DIALECT: Final = "opencode"
 _TOP: Final = "project"
 SHOWN_COUNT: Final = 4
 """The number of places named when no file was found."""

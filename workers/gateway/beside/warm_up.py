@@ -13,9 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from ledger.core.policy import PolicySource
+from ledger.policy.dialects import DEFAULT_DIALECT
 from ledger.session.state import SessionState
 from workers.gateway.beside.pool import Beside
-from workers.gateway.bodies import DIALECT_DEFAULT, AskBody, OpenSession
+from workers.gateway.bodies import AskBody, OpenSession
 
 LOOP_SECONDS_MAX: Final = 0.25
 """Limit of processor time for work that the loop repeats, because it blocks all other requests."""
@@ -67,7 +68,7 @@ class Rehearsals:
         """Compile costly rules beside the loop first. Raises TooCostlyError, BusyError, InputError."""
         asked = {name: getattr(body, name) for name in ("policy", "rules", "dialect", "options")}
         if len(msgspec.json.encode(asked)) > RULES_BYTES_CHEAP:
-            asked["dialect"] = body.dialect or DIALECT_DEFAULT
+            asked["dialect"] = body.dialect or DEFAULT_DIALECT
             await self._beside.run(caller, "compile", asked, seconds=LOOP_SECONDS_MAX, rests=True)
 
     def _count(self, digest: str, source: PolicySource) -> int:
