@@ -10,9 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from ledger.core.errors import DamageError
-from ledger.stores.port import Foreign, Position, Store, StreamKey, ViewWrite
-from projections.engine import PAGE_EVENTS
-from projections.folds import nothing
+from ledger.log.tail import nothing_folded, read_folds
+from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.projection import parts_of
 from projections.timeline import timeline_session, timeline_view
 from projections.views import FIXED, HEADS, SNAPSHOTS, changes_of
@@ -69,16 +68,11 @@ class Rebuilt:
 
     async def fold(self, store: Store, key: StreamKey, until: Position) -> None:
         """Add a stream as of one of its entries. Raises DamageError when the log does not hold that entry."""
-        folded = nothing(key)
-        while folded.version < until.version:
-            page = await store.read(key, folded.position, min(PAGE_EVENTS, until.version - folded.version))
-            if not page:
-                break
-            for entry in page:
-                before = folded.state
-                recorded, folded = folded.next(key, entry)
-                self.apply(changes_of(key, before, recorded, folded.state))
-        if folded.position != until:
+        before = nothing_folded(key)
+        async for recorded, after in read_folds(store, key, before, until.version):
+            self.apply(changes_of(key, before.state, recorded, after.state))
+            before = after
+        if before.position != until:
             raise DamageError(f"its views are as of {until}, which its log does not hold", stream=key.name)
         self.apply([ViewWrite(HEADS, key.name, str(until).encode())])
 
@@ -91,7 +85,7 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
     for key, at in sorted(heads.items()):
         try:
             await rebuilt.fold(store, key, at)
-        except (DamageError, Foreign) as error:
+        except DamageError as error:
             yield Compared(view=LOG, partition=partition, key=key.name, text=error.text)
         timeline = timeline_view(key.id)
         if key.kind == "session":

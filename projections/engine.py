@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ledger.core.errors import DamageError, NewerSchemaError, StoreError
 from ledger.core.grants import Recorded
 from ledger.log.entries import check_info
-from ledger.stores.port import START, Entry, Foreign, Position, Store, StreamKey
-from projections.folds import FoldCache, Folded, nothing
+from ledger.log.tail import Folded, LostHistoryError, fold_entries, nothing_folded, read_pages
+from ledger.stores.port import START, Entry, Position, Store, StreamKey
+from projections.folds import FoldCache
 from projections.projection import StreamState
 from projections.snapshots import SNAPSHOT_EVERY_EVENTS, load_snapshot, snapshot_of
 from projections.views import FIXED, HEADS, Changes, changes_of
@@ -38,12 +40,6 @@ class CaughtUp(NamedTuple):
     key: StreamKey
     version: int
     events: int
-
-
-class LostHistoryError(DamageError):
-    """The views include entries that the stream has lost (in a failover)."""
-
-    code = "LOST_HISTORY"
 
 
 class Seen(NamedTuple):
@@ -80,8 +76,6 @@ class Engine:
         """
         try:
             return await self._catch_up(key)
-        except Foreign as error:
-            raise DamageError(f"stream `{key.name}`: {error.text}; run verify", stream=key.name) from error
         except DamageError:
             self._cache.drop(key)
             raise
@@ -91,7 +85,7 @@ class Engine:
         for _ in range(RETRIES_MAX):
             checkpoint = await checkpoint_of(self._store, key)
             folded = await self._fold_at(key, checkpoint)
-            done, folded, ended = await self._steps(key, checkpoint, folded)
+            done, folded, ended = await self._steps(key, folded)
             events += done
             if ended:
                 return CaughtUp(key, folded.version, events)
@@ -101,32 +95,21 @@ class Engine:
 
     # --- the fold as of the checkpoint --------------------------------------------------------------------------------
 
-    async def _fold_at(self, key: StreamKey, checkpoint: Position) -> Folded:
+    async def _fold_at(self, key: StreamKey, checkpoint: Position) -> Folded[StreamState]:
         kept = self._cache.get(key)
-        if kept is not None and kept.version <= checkpoint.version and await self._holds(key, kept):
-            return await self._fold_on(key, kept, checkpoint)
+        if kept is not None and kept.version <= checkpoint.version:
+            with suppress(LostHistoryError):
+                return await self._fold_on(key, kept, checkpoint)
         self._cache.drop(key)
         check_info(key, await self._store.info(key))
         snapshot = None
         if checkpoint.version >= SNAPSHOT_EVERY_EVENTS:
             snapshot = await load_snapshot(self._store, key, checkpoint.version)
-        return await self._fold_on(key, snapshot or nothing(key), checkpoint)
+        return await self._fold_on(key, snapshot or nothing_folded(key), checkpoint)
 
-    async def _holds(self, key: StreamKey, folded: Folded) -> bool:
-        """Return whether the log still has the entry that a cached fold is as of."""
-        if folded.position == START:
-            return True
-        page = await self._store.read(key, Position(folded.position.ms, folded.version - 1), 1)
-        return bool(page) and page[0] == Entry(folded.position.ms, folded.version, folded.payload)
-
-    async def _fold_on(self, key: StreamKey, folded: Folded, checkpoint: Position) -> Folded:
-        while folded.version < checkpoint.version:
-            count = min(PAGE_EVENTS, checkpoint.version - folded.version)
-            page = await self._store.read(key, folded.position, count)
-            if not page:
-                break
-            for entry in page:
-                _, folded = folded.next(key, entry)
+    async def _fold_on(self, key: StreamKey, folded: Folded[StreamState], checkpoint: Position) -> Folded[StreamState]:
+        async for page in read_pages(self._store, key, folded.last, checkpoint.version, PAGE_EVENTS):
+            folded = fold_entries(key, folded, page)
         if folded.position != checkpoint:
             raise LostHistoryError(
                 f"the views of stream `{key.name}` are as of {checkpoint}, which its log does not hold; rebuild them",
@@ -136,11 +119,10 @@ class Engine:
 
     # --- from the checkpoint to the head ------------------------------------------------------------------------------
 
-    async def _steps(self, key: StreamKey, checkpoint: Position, folded: Folded) -> tuple[int, Folded, bool]:
+    async def _steps(self, key: StreamKey, folded: Folded[StreamState]) -> tuple[int, Folded[StreamState], bool]:
         """Project to the head; return the count of events, the last fold, and whether the head was reached."""
         events = 0
-        while True:
-            page = await self._store.read(key, folded.position, PAGE_EVENTS)
+        async for page in read_pages(self._store, key, folded.last, count=PAGE_EVENTS):
             at = 0
             while at < len(page):
                 step = _Step(key, folded)
@@ -152,8 +134,7 @@ class Engine:
                 self._cache.put(key, folded)
                 if step.refused is not None:
                     raise step.refused
-            if len(page) < PAGE_EVENTS:
-                return events, folded, True
+        return events, folded, True
 
     async def _project(self, step: _Step) -> bool:
         if self._before_step is not None:
@@ -166,7 +147,7 @@ class Engine:
 class _Step:
     """A batch of events that are projected together."""
 
-    def __init__(self, key: StreamKey, folded: Folded) -> None:
+    def __init__(self, key: StreamKey, folded: Folded[StreamState]) -> None:
         self.key = key
         self.first = folded
         self.folded = folded

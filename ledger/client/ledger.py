@@ -294,7 +294,7 @@ class Ledger:
 
     async def state_at(self, session_id: str, at: str | int | None = None) -> Moment[SessionState]:
         """Return a session's state as of a version, or after the last event at or before an RFC 3339 time."""
-        return await state_at(self.store, StreamKey("session", session_id), self.streams.session_fold, at)
+        return await state_at(self.store, StreamKey("session", session_id), at)
 
     async def sessions(self) -> AsyncIterator[str]:
         """Iterate over the ids of all sessions, unordered."""

@@ -9,16 +9,14 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from ledger.core.codec import NewerEvent
-from ledger.core.errors import DamageError, InputError, UnknownSessionError
+from ledger.core.errors import InputError, UnknownSessionError
 from ledger.core.events import Actor, Event, event_type
 from ledger.core.grants import Recorded
-from ledger.core.limits import PAGE_COUNT
 from ledger.core.times import format_time, parse_moment
-from ledger.log.entries import check_info, read_entry
-from ledger.log.plans import Fold
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
-from ledger.stores.port import START, Foreign, Position, Store, StreamKey
+from ledger.log.tail import nothing_folded, read_events, read_folds
+from ledger.stores.port import Position, Store, StreamKey
 
 S = TypeVar("S")
 
@@ -62,22 +60,6 @@ def logged(key: StreamKey, recorded: Recorded) -> LoggedEvent:
     )
 
 
-async def read_events(store: Store, key: StreamKey) -> AsyncIterator[Recorded]:
-    """Iterate over the present events of a stream, verifying the chain. Raises DamageError at the first damage."""
-    position, payload = START, b""
-    try:
-        opening = await store.open(key)
-        check_info(key, opening.info)
-        page = opening.entries
-        while page:
-            for entry in page:
-                yield read_entry(key, entry, position, payload)
-                position, payload = entry.position, entry.payload
-            page = await store.read(key, position, PAGE_COUNT)
-    except Foreign as error:
-        raise DamageError(f"stream `{key.name}`: {error.text}", stream=key.name) from error
-
-
 async def follow(
     streams: Streams, store: Store, stream: Stream[Any], after: int, *, follow_on: bool
 ) -> AsyncIterator[LoggedEvent]:
@@ -116,19 +98,20 @@ class Moment(msgspec.Struct, Generic[S], frozen=True):
     ms: int
 
 
-async def state_at(store: Store, key: StreamKey, fold: Fold[S], at: str | int | None) -> Moment[S]:
+async def state_at(store: Store, key: StreamKey, at: str | int | None) -> Moment[Any]:
     """Return the state as of a version, or after the last event at or before a time (server ms); None is now.
 
     Raises UnknownSessionError for a moment before the first event.
     """
     version, ms = (at, None) if isinstance(at, int) else (None, _time(at))
-    moment = Moment(fold.initial(key), 0, 0)
-    async for recorded in read_events(store, key):
+    begin = nothing_folded(key)
+    moment = Moment(begin.state, 0, 0)
+    async for recorded, folded in read_folds(store, key, begin):
         if (version is not None and recorded.version > version) or (ms is not None and recorded.ms > ms):
             if moment.version == 0 and ms is not None:
                 raise before_the_first(key, at, recorded.ms)
             break
-        moment = Moment(fold.evolve(moment.state, recorded), recorded.version, recorded.ms)
+        moment = Moment(folded.state, recorded.version, recorded.ms)
     if moment.version == 0:
         raise UnknownSessionError(
             f"there is no {key.kind} `{key.id}`" + ("" if at is None else f" at `{at}`"), **{key.kind: key.id}

@@ -10,15 +10,12 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-import msgspec
-
 from ledger.core.errors import DamageError, InputError, UnknownSessionError
 from ledger.core.grants import Recorded
 from ledger.core.times import format_time
-from ledger.log.entries import read_entry
 from ledger.log.history import LoggedEvent, Moment, before_the_first, logged
-from ledger.log.plans import Fold
-from ledger.stores.port import START, Foreign, Position, Store, StreamKey
+from ledger.log.tail import Folded, nothing_folded, read_folds
+from ledger.stores.port import START, Position, Store, StreamKey
 
 FOLD_EVERY_VERSIONS: Final = 250
 """Versions between two cached folds."""
@@ -30,21 +27,12 @@ CACHED_STREAMS_COUNT: Final = 16
 """Streams whose folds are cached; the least recently used one is evicted."""
 
 
-class CachedFold(msgspec.Struct, frozen=True):
-    """A fold and the last entry that it includes."""
-
-    position: Position
-    payload: bytes
-    state: Any
-
-
 class HistoryCache:
     """The cached folds of recently read streams of one kind."""
 
-    def __init__(self, store: Store, fold: Fold[Any]) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._fold = fold
-        self._folds: OrderedDict[StreamKey, list[CachedFold]] = OrderedDict()
+        self._folds: OrderedDict[StreamKey, list[Folded[Any]]] = OrderedDict()
 
     async def state_at(self, key: StreamKey, *, version: int | None = None, ms: int | None = None) -> Moment[Any]:
         """Return the state as of a version, or after the last event at or before a time (server ms).
@@ -79,12 +67,12 @@ class HistoryCache:
         folds = self._folds_of(key)
         known = [one for one in folds if _is_before(one.position, version, ms)]
         begin = known[-1] if known else folds[0]
-        moment = Moment(begin.state, begin.position.version, begin.position.ms)
-        async for recorded, state in self._walk(key, folds, begin):
-            if not _is_before(Position(recorded.ms, recorded.version), version, ms):
+        moment = begin
+        async for _, folded in self._walk(key, folds, begin):
+            if not _is_before(folded.position, version, ms):
                 break
-            moment = Moment(state, recorded.version, recorded.ms)
-        return moment
+            moment = folded
+        return Moment(moment.state, moment.version, moment.position.ms)
 
     async def _page(self, key: StreamKey, after: int, limit: int) -> list[LoggedEvent]:
         folds = self._folds_of(key)
@@ -96,29 +84,21 @@ class HistoryCache:
                 break
         return found
 
-    def _folds_of(self, key: StreamKey) -> list[CachedFold]:
-        folds = self._folds.setdefault(key, [CachedFold(START, b"", self._fold.initial(key))])
+    def _folds_of(self, key: StreamKey) -> list[Folded[Any]]:
+        folds = self._folds.setdefault(key, [nothing_folded(key)])
         self._folds.move_to_end(key)
         while len(self._folds) > CACHED_STREAMS_COUNT:
             self._folds.popitem(last=False)
         return folds
 
     async def _walk(
-        self, key: StreamKey, folds: list[CachedFold], begin: CachedFold
-    ) -> AsyncIterator[tuple[Recorded, Any]]:
-        """Iterate over the events after a cached fold, with the state after each. Safe to run concurrently."""
-        position, payload, state = begin.position, begin.payload, begin.state
-        try:
-            while page := await self._store.read(key, position, PAGE_COUNT):
-                for entry in page:
-                    recorded = read_entry(key, entry, position, payload)
-                    position, payload = entry.position, entry.payload
-                    state = self._fold.evolve(state, recorded)
-                    if entry.version == len(folds) * FOLD_EVERY_VERSIONS:
-                        folds.append(CachedFold(position, payload, state))
-                    yield recorded, state
-        except Foreign as error:
-            raise DamageError(f"stream `{key.name}`: {error.text}", stream=key.name) from error
+        self, key: StreamKey, folds: list[Folded[Any]], begin: Folded[Any]
+    ) -> AsyncIterator[tuple[Recorded, Folded[Any]]]:
+        """Iterate over the events after a cached fold, with the fold after each. Safe to run concurrently."""
+        async for recorded, folded in read_folds(self._store, key, begin, count=PAGE_COUNT):
+            if folded.version == len(folds) * FOLD_EVERY_VERSIONS:
+                folds.append(folded)
+            yield recorded, folded
 
 
 def _is_before(position: Position, version: int | None, ms: int | None) -> bool:

@@ -27,7 +27,7 @@ async def fill(ledger: Ledger, clock: TestClock) -> HistoryCache:
     for index in range(ASKS):
         clock.advance("1s")
         await session.submit("bash", [f"ls {index}"])
-    return HistoryCache(ledger.store, ledger.streams.session_fold)
+    return HistoryCache(ledger.store)
 
 
 async def test_the_state_at_any_version_is_that_of_a_fold_from_the_beginning(ledger: Ledger, clock: TestClock) -> None:

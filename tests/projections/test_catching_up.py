@@ -11,11 +11,12 @@ import pytest
 from ledger import DamageError, Ledger, NewerSchemaError
 from ledger.core import chain
 from ledger.core.errors import StoreError
+from ledger.log.tail import LostHistoryError
 from ledger.stores.port import Store, StreamKey, ViewWrite
 from ledger.stores.redis import RedisStore
 from projections import engine as engine_module
 from projections import queries
-from projections.engine import CaughtUp, Engine, LostHistoryError, Seen, project_anew
+from projections.engine import CaughtUp, Engine, Seen, project_anew
 from projections.lag import events_behind, streams_behind
 from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all, streams
 from tests.support.backends import append_of, as_redis, written

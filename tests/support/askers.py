@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ledger import Ledger, StoreError
 from ledger.core.events import Asked, Replied
-from ledger.log.history import read_events
+from ledger.log.tail import read_events
 from ledger.stores.port import StreamKey
 from tests.support.waiting import pause
 from workers.upkeep.stream_checks import check_stream

@@ -9,7 +9,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.events import LogRegressed
-from ledger.log.history import read_events
+from ledger.log.tail import read_events
 from ledger.stores.port import StreamKey
 from tests.support.backends import PARTITION_COUNT, Operator, as_redis
 from workers.projector.worker import CatchingUp

@@ -11,8 +11,9 @@ import click
 
 from ledger import DamageError, InputError, Ledger
 from ledger.core.grants import Recorded, StandingGrant
-from ledger.log.history import logged, read_events
+from ledger.log.history import logged
 from ledger.log.surveys import survey
+from ledger.log.tail import read_events
 from ledger.session.state import SessionState, in_order
 from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger

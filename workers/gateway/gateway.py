@@ -41,7 +41,7 @@ class Gateway:
         self.ledger = ledger
         self.settings = settings
         self.tokens: Tokens = ledger.tokens
-        self.history_cache = HistoryCache(ledger.store, ledger.streams.session_fold)
+        self.history_cache = HistoryCache(ledger.store)
         self.outlines = Outlines()
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
         self.turns = Turns()

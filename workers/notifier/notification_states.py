@@ -13,9 +13,9 @@ import msgspec
 from ledger import Ledger
 from ledger.core.errors import DamageError
 from ledger.core.limits import PAGE_COUNT
+from ledger.log.tail import Folded, nothing_folded
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, Foreign, StreamKey
-from projections.folds import Folded, nothing
 from workers.notifier.notification_state import NotificationState, next_state
 from workers.notifier.plan import is_over
 
@@ -27,7 +27,7 @@ KEPT_COUNT: Final = 1024
 
 
 class _Held(msgspec.Struct):
-    folded: Folded
+    folded: Folded[SessionState]
     notified: NotificationState
 
 
@@ -69,8 +69,7 @@ class NotificationStates:
     def _hold(self, session: str) -> _Held:
         held = self._held.get(session)
         if held is None:
-            folded = nothing(StreamKey("session", session))
-            assert isinstance(folded.state, SessionState)
+            folded = nothing_folded(StreamKey("session", session))
             held = self._held[session] = _Held(folded, NotificationState(state=folded.state))
         self._held.move_to_end(session)
         return held
@@ -82,7 +81,6 @@ class NotificationStates:
         try:
             for entry in page:
                 recorded, held.folded = held.folded.next(key, entry)
-                assert isinstance(held.folded.state, SessionState)
                 held.notified = next_state(held.notified, recorded, held.folded.state)
         except (DamageError, Foreign) as error:
             del self._held[session]

@@ -22,8 +22,9 @@ import msgspec
 from ledger import Ledger
 from ledger.core.errors import DamageError, LedgerError, StoreError
 from ledger.core.limits import FEED_LENGTH_COUNT
+from ledger.log.tail import LostHistoryError
 from ledger.stores.port import FeedItem, StreamKey, WakeUp
-from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, LostHistoryError, project_anew
+from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, project_anew
 from projections.lag import streams_behind
 from workers.projector.repairs import Repairs
 

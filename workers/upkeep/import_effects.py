@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -14,12 +14,11 @@ from ledger.core.errors import InputError
 from ledger.core.events import Actor, Imported
 from ledger.core.grants import StandingGrant, in_force
 from ledger.core.ids import new_event_id
-from ledger.log.entries import read_entry
+from ledger.log.tail import fold_entries, nothing_folded
 from ledger.log.verify import head_of
-from ledger.project.state import ProjectState, evolve_project
-from ledger.session import evolve
+from ledger.project.state import ProjectState
 from ledger.session.state import SessionState, Settled
-from ledger.stores.port import START, Entry, StreamKey
+from ledger.stores.port import Entry, StreamKey
 
 State = SessionState | ProjectState
 
@@ -96,14 +95,8 @@ def mark(entries: list[Entry], actor: Actor, in_force_count: int, now_ms: int) -
 
 def _folded(key: StreamKey, entries: list[Entry], there: int) -> tuple[State, State]:
     """Return the state after the first `there` entries, and after all."""
-    step: Any = evolve if key.kind == "session" else evolve_project
-    state: State = SessionState(session_id=key.id) if key.kind == "session" else ProjectState(project_id=key.id)
-    before, position, payload = state, START, b""
-    for entry in entries:
-        state = step(state, read_entry(key, entry, position, payload))
-        position, payload = entry.position, entry.payload
-        before = state if entry.version == there else before
-    return before, state
+    before = fold_entries(key, nothing_folded(key), entries[:there])
+    return before.state, fold_entries(key, before, entries[there:]).state
 
 
 def _replies_since(before: State, after: State) -> list[Settled]:

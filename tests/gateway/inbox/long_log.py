@@ -12,7 +12,7 @@ from ledger.core import codec
 from ledger.core.chain import after_entry, genesis
 from ledger.core.events import Asked, Event, Replied
 from ledger.core.grants import Recorded
-from ledger.log.history import read_events
+from ledger.log.tail import read_events
 from ledger.stores.port import START, Entry, StreamKey
 
 PORTION_COUNT = 500

@@ -12,16 +12,13 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from ledger import Ledger
 from ledger.client.ledger import PENDING_SESSIONS_MAX
 from ledger.core.errors import DamageError, InputError, LedgerError, StoreError
-from ledger.core.limits import PAGE_COUNT
-from ledger.log.entries import contradicts
-from ledger.log.folds import ProjectFold
-from ledger.log.plans import Fold
-from ledger.stores.port import START, Entry, Foreign, Position, StreamKey, WakeUp
+from ledger.log.tail import LostHistoryError, fold_entries, read_pages
+from ledger.stores.port import START, Entry, Position, StreamKey, WakeUp
 from workers.gateway.events.cursors import FeedCursor, SessionCursor
 from workers.gateway.events.follower import Follower
 from workers.gateway.events.frames import Frame
@@ -47,7 +44,6 @@ class Hub:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.store = ledger.store
-        self._project_fold = ProjectFold()
         self._lineages = Lineages(ledger)
         self.followers: OrderedDict[StreamKey, Follower] = OrderedDict()
         self.pending: dict[StreamKey, Follower] = {}
@@ -86,9 +82,6 @@ class Hub:
         if cursor.number > self.ring.end:
             raise InputError(f"`{cursor}` is an id of the future; leave `Last-Event-ID` out to begin anew")
         return self.ring.since(cursor.number, 0) is not None
-
-    def fold_of(self, key: StreamKey) -> Fold[Any]:
-        return self._project_fold if key.kind == "project" else self._ledger.streams.session_fold
 
     async def lineage_of(self, parent: str | None) -> tuple[str, ...]:
         return await self._lineages.above(parent)
@@ -225,7 +218,7 @@ class Hub:
             async with self._reads:
                 follower = self.followers.get(key) or await self._fold(key)
                 await self._read_tail(follower)
-        except (DamageError, Foreign) as error:
+        except DamageError as error:
             log.warning("the events of %s cannot be told: %s", key.name, error)
             self._damaged[key] = DamageError(f"stream `{key.name}` is damaged; run verify", stream=key.name)
             await self._pass_over(key)
@@ -240,13 +233,9 @@ class Hub:
     async def _fold(self, key: StreamKey) -> Follower:
         """Fold a stream up to its last published entry."""
         told = self.heads.get(key, START)
-        follower = Follower(key, self.fold_of(key))
-        while follower.position < told:
-            page = await self.store.read(key, follower.position, PAGE_COUNT)
-            page = tuple(entry for entry in page if entry.position <= told)
-            if not page:
-                break
-            follower.pass_over(page)
+        follower = Follower(key)
+        async for page in read_pages(self.store, key, until=told.version):
+            follower.pass_over(entry for entry in page if entry.position <= told)
         if follower.position != told:
             self._lost(key, follower.position)
         follower.lineage = await self.lineage_of(getattr(follower.state, "parent", None))
@@ -256,22 +245,15 @@ class Hub:
         return follower
 
     async def _read_tail(self, follower: Follower) -> None:
-        """Read the new entries and the last known one: if that is missing, entries were lost."""
-        while True:
-            seen, payload = follower.position, follower.payload
-            page = await self.store.read(follower.key, Position(seen.ms, max(seen.version - 1, 0)), PAGE_COUNT)
-            lost = seen != START and (not page or (page[0].position, page[0].payload) != (seen, payload))
-            if lost or contradicts(page, seen, payload):
-                self._lost(follower.key, START)
-                await self._read_tail(await self._fold(follower.key))
-                return
-            if seen == START and page:
-                first = Follower(follower.key, self.fold_of(follower.key))
-                first.pass_over(page[:1])
-                follower.lineage = await self.lineage_of(getattr(first.state, "parent", None))
-            self._absorb(follower, page)
-            if len(page) < PAGE_COUNT:
-                return
+        try:
+            async for page in read_pages(self.store, follower.key, follower.folded.last):
+                if follower.position == START:
+                    first = fold_entries(follower.key, follower.folded, page[:1])
+                    follower.lineage = await self.lineage_of(getattr(first.state, "parent", None))
+                self._absorb(follower, page)
+        except LostHistoryError:
+            self._lost(follower.key, START)
+            await self._read_tail(await self._fold(follower.key))
 
     async def _pass_over(self, key: StreamKey) -> None:
         """Skip a damaged stream: none of its entries are published, and no reader waits for it."""
