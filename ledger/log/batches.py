@@ -11,7 +11,7 @@ from ledger.core.events import Actor, Event
 from ledger.core.grants import Recorded
 from ledger.core.ids import new_event_id
 from ledger.log.plans import AppendPlan, Done
-from ledger.stores.port import Position
+from ledger.stores.port import Append, Position
 
 if TYPE_CHECKING:
     from ledger.log.stream import Stream
@@ -42,6 +42,44 @@ class Job(Generic[S]):
     def fail(self, error: BaseException) -> None:
         if not self.future.done():
             self.future.set_exception(error)
+
+
+class Turn(Generic[S]):
+    """Jobs that are decided together, again in each round until they are written or need no append.
+
+    `batch` and `append` are those of the last round, and `left` the jobs that did not fit into it. `companion` is read
+    with each append.
+    """
+
+    __slots__ = (
+        "append",
+        "batch",
+        "companion",
+        "companion_is_behind",
+        "is_read",
+        "jobs",
+        "left",
+        "rounds_count",
+        "told_ms",
+    )
+
+    append: Append
+    batch: Batch[S]
+    left: list[Job[S]]
+
+    def __init__(self, jobs: list[Job[S]]) -> None:
+        self.jobs = jobs
+        self.companion: Stream[Any] | None = None
+        for job in jobs:
+            if job.companion is not None:
+                self.companion = job.companion
+                break
+        self.companion_is_behind = False
+        self.is_read = False
+        """True once the stream was read after the jobs arrived."""
+        self.rounds_count = 0
+        self.told_ms: int | None = None
+        """The server's time, where the append was outside its window by it."""
 
 
 class Batch(Generic[S]):

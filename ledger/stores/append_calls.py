@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import hiredis
+from redis.exceptions import ResponseError
 
 from ledger.stores.clock import Clock
 from ledger.stores.keys import Keys
@@ -57,13 +58,8 @@ class AppendCalls:
             key.name,
             keys.channel,
             *append.payloads,
+            *((self._clock.now_ms(),) if self._moved_by_a_test else ()),
         )
-
-    def packed(self, append: Append) -> bytes:
-        """Return the command in wire format."""
-        command = self.command(append)
-        packed: bytes = hiredis.pack_command((*command, self._clock.now_ms()) if self._moved_by_a_test else command)
-        return packed
 
     def answer(self, reply: list[Any]) -> AppendResult:
         """Decode the script's reply and update the clock with its time."""
@@ -78,25 +74,31 @@ class AppendCalls:
         return OutsideWindow(int(reply[2]), now_ms)
 
 
-class Posted:
-    """The receiver of the reply to a posted append."""
+class FirstAttempt:
+    """The receiver of the reply to an append that was sent once; `again` is called where it has to be sent again.
 
-    __slots__ = ("_answered", "_calls", "since")
+    Its argument is True when this attempt may have been written.
+    """
 
-    def __init__(self, calls: AppendCalls, answered: Answered) -> None:
+    __slots__ = ("_again", "_answered", "_calls", "since")
+
+    def __init__(self, calls: AppendCalls, answered: Answered, again: Callable[[bool], None]) -> None:
         self._calls = calls
         self._answered = answered
+        self._again = again
         self.since = 0.0
 
     def take(self, reply: Any) -> None:
-        """Deliver a reply; refusals and foreign entries are reported as no answer, so that `append` handles them."""
-        answer = None
-        if isinstance(reply, list):
-            try:
-                answer = self._calls.answer(reply)
-            except Exception:  # noqa: BLE001 - `append` gets the same error, and raises it to the caller
-                answer = None
-        self._answered(answer, False)
+        """Deliver a reply. After a refusal the append is sent again: the server may lack only the script."""
+        if isinstance(reply, ResponseError):
+            self._again(False)
+            return
+        try:
+            result = self._calls.answer(reply)
+        except Exception as error:  # noqa: BLE001 - raised here it would reach the connection, not the caller
+            self._answered(error, ())
+        else:
+            self._answered(result, ())
 
     def fail(self, error: LinkError) -> None:
-        self._answered(None, error.sent)
+        self._again(error.sent)

@@ -21,7 +21,7 @@ from ledger.stores.cluster_topology import Address, Topology
 from ledger.stores.cluster_wake_ups import ClusterWakeUps
 from ledger.stores.confirmed_link import ConfirmedLink
 from ledger.stores.keys import Keys
-from ledger.stores.link import Argument, CommandLine, Link, LinkError, Receiver
+from ledger.stores.link import Argument, CommandLine, Link, LinkError
 from ledger.stores.servers import Commands, Revive, WakeUps
 
 REDIRECTIONS_MAX = 8
@@ -92,7 +92,7 @@ def _leading(addresses: Sequence[Address]) -> int:
     return next((index for index, one in enumerate(addresses) if one != addresses[0]), len(addresses))
 
 
-class ClusterLink:
+class ClusterLink(Commands):
     """The cluster's counterpart of `Link`: replies come in the order of the commands, whichever nodes run them."""
 
     def __init__(self, topology: Topology, make: Callable[[Address], Commands]) -> None:
@@ -124,14 +124,6 @@ class ClusterLink:
                     raise LinkError("the cluster does not settle who serves a slot", sent=_wrote(commands, replies))
             waiting = ([*sent[again[0] :]] if again else []) + later if in_order else [sent[one] for one in again]
         return replies
-
-    @property
-    def can_post(self) -> bool:
-        return False
-
-    def post(self, command: bytes, receiver: Receiver) -> bool:
-        """Return False: the node, and a redirection by it, are only known after asking."""
-        return False
 
     async def _addresses_of(self, chunks: Sequence[_Chunk]) -> list[Address]:
         return [chunk.ask or await self._topology.address_of(chunk.slot) for chunk in chunks]

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ledger.stores.link import Argument, CommandLine, Link, LinkError, Receiver
+from ledger.stores.link import Argument, CommandLine, Link, LinkError
+from ledger.stores.servers import Commands
 
 CONFIRMING = ("WAIT", "WAITAOF")
 
 
-class ConfirmedLink:
+class ConfirmedLink(Commands):
     """A link that sends callers' commands in batches, with one WAIT of each kind at the end of a batch."""
 
     def __init__(self, link: Link) -> None:
@@ -31,14 +32,6 @@ class ConfirmedLink:
         if self._turns is None or self._turns.done():
             self._turns = asyncio.create_task(self._take_turns(), name="ledger confirmed link")
         return await future
-
-    @property
-    def can_post(self) -> bool:
-        return False
-
-    def post(self, command: bytes, receiver: Receiver) -> bool:
-        """Return False: every command is part of a batch."""
-        return False
 
     async def one(self, *command: Argument) -> Any:
         return await self._link.one(*command)

@@ -118,21 +118,17 @@ class Link:
         self._send_soon(loop, is_idle=is_idle)
         return await group.future
 
-    @property
-    def can_post(self) -> bool:
-        return self._connection is not None
-
-    def post(self, command: bytes, receiver: Receiver) -> bool:
-        """Send one packed command, whose reply goes to `receiver`; return False while there is no connection."""
+    def send(self, command: CommandLine, receiver: Receiver) -> None:
+        """Send one command at once, whose reply goes to `receiver`; without a connection it gets a LinkError."""
         if self._connection is None:
-            return False
+            receiver.fail(LinkError("there is no connection yet", sent=False))
+            return
         loop = asyncio.get_running_loop()
         is_idle = not self._awaited
         receiver.since = loop.time()
-        self._outbox.append(command)
+        self._outbox.append(hiredis.pack_command(command))
         self._awaited.append(receiver)
         self._send_soon(loop, is_idle=is_idle)
-        return True
 
     def _send_soon(self, loop: asyncio.AbstractEventLoop, *, is_idle: bool) -> None:
         if self._writer is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import secrets
 import time
@@ -118,19 +119,10 @@ class MemoryStore:
     def partition_of(self, key: StreamKey) -> int:
         return self._server.keys.partition_of(key)
 
-    async def append(
-        self, append: Append, also_read: tuple[StreamKey, Position] | None = None
-    ) -> tuple[AppendResult, tuple[Entry, ...]]:
-        answer = self._append(append)
-        return answer, () if also_read is None else self._after(*also_read, PAGE_COUNT)
-
-    @property
-    def can_post(self) -> bool:
-        return False
-
-    def post(self, append: Append, answered: Answered) -> bool:
-        """Return False: `append` never waits here."""
-        return False
+    def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
+        result = self._append(append)
+        beside = () if also_read is None else self._after(*also_read, PAGE_COUNT)
+        asyncio.get_running_loop().call_soon(answered, result, beside)
 
     def _append(self, append: Append) -> AppendResult:
         now_ms = self.clock.now_ms()

@@ -6,7 +6,8 @@ feed, leases) that are never authoritative. Times are milliseconds of the server
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
@@ -148,12 +149,6 @@ class OutsideWindow(msgspec.Struct, frozen=True):
 
 AppendResult = Appended | Conflict | Behind | OutsideWindow
 
-Answered = Callable[[AppendResult | None, bool], None]
-"""The callback of a posted append: its result, or None if no answer came, after which to `append` it again.
-
-The flag is True when the append may have been written all the same. Must not block.
-"""
-
 
 class StreamInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The server's metadata of a stream, which reveals damage."""
@@ -216,8 +211,15 @@ class ViewWrite(NamedTuple):
     kind: Literal["hash", "sorted", "count"] = "hash"
 
 
+Answered = Callable[[AppendResult | Exception, tuple[Entry, ...]], None]
+"""The callback of an append: its result, and the entries of the stream that was read with it. Must not block.
+
+The result is an InDoubtError when no reply came, else a StoreError, DamageError or Foreign when the append failed.
+"""
+
+
 class Store(Protocol):
-    """A store of event streams. Every call may raise StoreError; `append` raises InDoubtError when no reply came."""
+    """A store of event streams. Every call may raise StoreError."""
 
     @property
     def clock(self) -> Clock: ...
@@ -233,21 +235,10 @@ class Store(Protocol):
 
     def partition_of(self, key: StreamKey) -> int: ...
 
-    async def append(
-        self, append: Append, also_read: tuple[StreamKey, Position] | None = None
-    ) -> tuple[AppendResult, tuple[Entry, ...]]:
-        """Compare and append; `also_read` reads another stream in the same flush, after the append."""
-        ...
+    def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
+        """Start to compare and append, and call `answered` once, after this has returned.
 
-    @property
-    def can_post(self) -> bool:
-        """Return whether `post` may succeed at the moment."""
-        ...
-
-    def post(self, append: Append, answered: Answered) -> bool:
-        """Send an append and return at once; `answered` is called with the reply.
-
-        Return False, with nothing sent, where `append` is needed (no connection yet, `Append.binding`, …).
+        `also_read` reads another stream in the same flush, after the append.
         """
         ...
 
@@ -355,3 +346,31 @@ class Store(Protocol):
     def admin(self) -> Admin:
         """Return the operations for administration."""
         ...
+
+
+async def append_to(
+    store: Store, append: Append, also_read: tuple[StreamKey, Position] | None = None
+) -> tuple[AppendResult, tuple[Entry, ...]]:
+    """Post an append and return what it is answered. Raises InDoubtError, StoreError, DamageError or Foreign."""
+    future: asyncio.Future[tuple[AppendResult, tuple[Entry, ...]]] = asyncio.get_running_loop().create_future()
+
+    def answered(result: AppendResult | Exception, beside: tuple[Entry, ...]) -> None:
+        if future.done():
+            return
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result((result, beside))
+
+    store.post(append, answered, also_read)
+    return await future
+
+
+async def answer_with(answered: Answered, work: Awaitable[tuple[AppendResult, tuple[Entry, ...]]]) -> None:
+    """Call `answered` with what `work` returns or raises."""
+    try:
+        result, beside = await work
+    except Exception as error:  # noqa: BLE001 - the callback is the only way to report it
+        answered(error, ())
+    else:
+        answered(result, beside)

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from redis.exceptions import ResponseError
 
-from ledger.core.errors import DamageError, InDoubtError, SetupError, StoreError
+from ledger.core.errors import DamageError, InDoubtError, StoreError
 from ledger.core.events import Presence
 from ledger.core.limits import GIVE_UP_SECONDS, PAGE_COUNT
-from ledger.stores.append_calls import AppendCalls, Posted, append_script
+from ledger.stores.append_calls import AppendCalls, FirstAttempt
 from ledger.stores.clock import Clock, EstimatedClock
 from ledger.stores.deployment import agree_on_partitions, check_server
 from ledger.stores.durability import Durability
@@ -35,6 +35,7 @@ from ledger.stores.port import (
     StreamInfo,
     StreamKey,
     ViewWrite,
+    answer_with,
 )
 from ledger.stores.redis_admin import RedisAdmin
 from ledger.stores.redis_replies import (
@@ -98,6 +99,7 @@ class RedisStore:
         self._correct_due_script = Script.named("correct_due.lua")
         self._keys: Keys | None = None
         self._is_closed = False
+        self._appends: set[asyncio.Task[None]] = set()
         self._wake_ups: WakeUps | None = None
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -237,42 +239,48 @@ class RedisStore:
 
     # --- streams ----------------------------------------------------------------------------------------------------
 
-    async def append(
-        self, append: Append, also_read: tuple[StreamKey, Position] | None = None
+    def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
+        if append.binding or also_read is not None or self._is_closed:
+            self._append_soon(append, answered, also_read)
+        else:
+            again = partial(self._append_soon, append, answered, None)
+            self._link.send(self._append_calls.command(append), FirstAttempt(self._append_calls, answered, again))
+
+    def _append_soon(
+        self,
+        append: Append,
+        answered: Answered,
+        also_read: tuple[StreamKey, Position] | None,
+        lost: bool = False,
+    ) -> None:
+        task = asyncio.create_task(answer_with(answered, self._append(append, also_read, Attempts(lost=lost))))
+        self._appends.add(task)
+        task.add_done_callback(self._appends.discard)
+
+    async def _append(
+        self, append: Append, also_read: tuple[StreamKey, Position] | None, attempts: Attempts
     ) -> tuple[AppendResult, tuple[Entry, ...]]:
         """Compare and append; without a reply, retry with the same events, which compare-and-append makes harmless."""
         waits = self._durability.commands() if append.binding else ()
-        commands = [self._append_calls.command(append), *waits]
-        if also_read is not None:
-            commands.append(self.range_of(*also_read, PAGE_COUNT))
-        attempts = Attempts()
         link = self._sure_link if waits else self._link
-        run = self._run_append if self._test_clock is None else self._run_append_now
-        replies = await self._patiently(partial(run, commands, link), attempts)
+        replies = await self._patiently(lambda: self._run_append(append, waits, also_read, link), attempts)
         if isinstance(replies[0], ResponseError):
             # A refusal now does not settle an earlier attempt without a reply.
             raise _in_doubt(str(replies[0])) if attempts.lost else refusal_of(replies[0]) from replies[0]
-        answer = self._append_calls.answer(replies[0])
-        if waits and isinstance(answer, Appended):
+        result = self._append_calls.answer(replies[0])
+        if waits and isinstance(result, Appended):
             self._check_sure(replies[1 : 1 + len(waits)])
-        return answer, () if also_read is None else beside_of(also_read[0], replies[-1])
+        return result, () if also_read is None else beside_of(also_read[0], replies[-1])
 
-    @property
-    def can_post(self) -> bool:
-        return self._link.can_post
-
-    def post(self, append: Append, answered: Answered) -> bool:
-        if append.binding:
-            return False
-        return self._link.post(self._append_calls.packed(append), Posted(self._append_calls, answered))
-
-    def _run_append(self, commands: Sequence[CommandLine], link: Commands) -> Awaitable[list[Any]]:
-        return self._run_loaded(commands, self._append_calls.script, link)
-
-    def _run_append_now(self, commands: Sequence[CommandLine], link: Commands) -> Awaitable[list[Any]]:
-        """As `_run_append`, with the time of the test clock."""
-        first, *rest = commands
-        return self._run_loaded([(*first, self._clock.now_ms()), *rest], self._append_calls.script, link)
+    def _run_append(
+        self,
+        append: Append,
+        waits: Sequence[CommandLine],
+        also_read: tuple[StreamKey, Position] | None,
+        link: Commands,
+    ) -> Awaitable[list[Any]]:
+        beside = () if also_read is None else (self.range_of(*also_read, PAGE_COUNT),)
+        return self._run_loaded((self._append_calls.command(append), *waits, *beside), self._append_calls.script, link)
 
     @property
     def durability(self) -> Durability:
@@ -536,7 +544,8 @@ class RedisStore:
 class Attempts:
     """The attempts of one write; `lost` is True once one was sent and its reply lost."""
 
-    lost = False
+    def __init__(self, *, lost: bool = False) -> None:
+        self.lost = lost
 
 
 def _in_doubt(why: str) -> InDoubtError:
@@ -548,6 +557,3 @@ def _in_doubt(why: str) -> InDoubtError:
 
 def _unreachable(error: LinkError) -> StoreError:
     return StoreError(f"the ledger's server cannot be reached ({error}); is it running, and is --url right?")
-
-
-__all__ = ["RedisStore", "SetupError", "append_script"]

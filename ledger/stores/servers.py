@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from ledger.stores.keys import Keys
-from ledger.stores.link import Argument, CommandLine, Receiver
+from ledger.stores.link import Argument, CommandLine, LinkError, Receiver
 from ledger.stores.port import Listener
 
 Revive = Callable[[], Awaitable[None]]
@@ -23,14 +23,9 @@ class Commands(Protocol):
         """
         ...
 
-    @property
-    def can_post(self) -> bool:
-        """Return whether `post` may succeed at the moment."""
-        ...
-
-    def post(self, command: bytes, receiver: Receiver) -> bool:
-        """Send one packed command at once; return False, with nothing sent, where `run` is needed."""
-        ...
+    def send(self, command: CommandLine, receiver: Receiver) -> None:
+        """Send one command at once; where that is impossible, `receiver` gets a LinkError that says so."""
+        receiver.fail(LinkError("only `run` sends to several servers or in batches", sent=False))
 
     async def one(self, *command: Argument) -> Any:
         """Return the reply to one command. Raises ResponseError or LinkError."""

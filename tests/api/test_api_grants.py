@@ -6,7 +6,7 @@ import pytest
 
 from ledger import Ledger, Session, UnknownGrantError
 from ledger.testing import TestClock
-from tests.api.actors import ANN, OpenLedger, events_of, outcome_of, pend, raised
+from tests.api.actors import ANN, OpenLedger, before_the_next_append, events_of, outcome_of, pend, raised
 
 ALWAYS = ["git push *"]
 
@@ -130,15 +130,11 @@ async def test_a_grant_that_ends_between_the_decision_and_the_append_allows_noth
         await ledger.grant_in_project("shop", "bash", "git push *", expires_in_ms=60_000)
     await session.approved()
     clock.advance(59_999)
-    store = ledger.store
-    appending = store.append
 
-    async def late(append: object, also_read: object = None) -> object:
-        store.append = appending  # type: ignore[method-assign]
+    async def late() -> None:
         clock.advance(1)
-        return await appending(append, also_read)  # type: ignore[arg-type]
 
-    store.append = late  # type: ignore[method-assign, assignment]
+    before_the_next_append(ledger, late)
     assert not await allowed(session)
 
 

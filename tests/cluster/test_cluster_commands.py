@@ -15,7 +15,7 @@ from ledger.core.errors import ExpiredError
 from ledger.core.timeouts import Timeouts
 from ledger.stores.clock import EstimatedClock
 from ledger.stores.durability import advice, shortcomings
-from ledger.stores.port import Due
+from ledger.stores.port import Due, append_to
 from ledger.stores.redis import RedisStore
 from ledger.stores.urls import open_store
 from tests.support.askers import ALLOW, ASK
@@ -78,7 +78,7 @@ async def test_an_append_that_needs_a_key_which_nobody_has_waits_until_its_slot_
 ) -> None:
     head = await written(on_cluster, b"a")
     with half_moved(cluster, key_of(on_cluster)):
-        append = asyncio.create_task(on_cluster.append(append_of(b"b", after=head)))
+        append = asyncio.create_task(append_to(on_cluster, append_of(b"b", after=head)))
         await asyncio.wait([append], timeout=0.3)
         assert not append.done()
     await append

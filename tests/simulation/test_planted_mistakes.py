@@ -84,17 +84,17 @@ def test_a_gap_that_is_passed_over_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_refusals_on_stale_state_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read-only job reads the log; a command that makes no event is answered from the cache."""
-    folded, handled = Stream._ensure_folded, Stream._handle
+    folded, prepared = Stream._ensure_folded, Stream._prepare
     commanded: set[Stream[Any]] = set()
 
-    async def handle(self: Stream[Any], jobs: list[Any], after: Any = None) -> list[Any]:
-        (commanded.discard if any(job.command is None for job in jobs) else commanded.add)(self)
-        return await handled(self, jobs, after)
+    async def prepare(self: Stream[Any], turn: Any, result: Any) -> bool:
+        (commanded.discard if any(job.command is None for job in turn.jobs) else commanded.add)(self)
+        return await prepared(self, turn, result)
 
     async def ensure_folded(self: Stream[Any]) -> bool:
         return await folded(self) or self in commanded
 
-    monkeypatch.setattr(Stream, "_handle", handle)
+    monkeypatch.setattr(Stream, "_prepare", prepare)
     monkeypatch.setattr(Stream, "_ensure_folded", ensure_folded)
     assert "but it was" in first_failure()
 

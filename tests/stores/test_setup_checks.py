@@ -19,7 +19,7 @@ from ledger.core.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
 from ledger.stores import redis as redis_store
 from ledger.stores.deployment import refusals, warnings
 from ledger.stores.embedded.address import socket_url
-from ledger.stores.port import START, Append, Appended, AppendResult, Position
+from ledger.stores.port import START, Append, Appended, AppendResult, Position, append_to
 from ledger.stores.redis import RedisStore
 from ledger.stores.urls import open_store
 from tests.support.backends import Operator, answer_to, append_of, as_redis, log_of, written
@@ -173,7 +173,7 @@ async def test_a_primary_that_became_a_replica_takes_no_more_appends(start_serve
         head = await written(store, b"a")
         await store.command("REPLICAOF", "127.0.0.1", 1)
         with pytest.raises(SetupError, match="read-only replica"):
-            await store.append(append_of(b"b", after=head))
+            await append_to(store, append_of(b"b", after=head))
         assert [entry.payload for entry in await log_of(store)] == [b"a"]
 
 
@@ -216,7 +216,7 @@ async def test_a_user_that_may_not_run_scripts_is_told_so(server: RealServer, ad
     try:
         async with started(with_password(server, "pass", "reader")) as store:
             with pytest.raises(SetupError, match="does not let this user run what the ledger needs"):
-                await store.append(append_of(b"a"))
+                await append_to(store, append_of(b"a"))
     finally:
         await admin.run("ACL", "DELUSER", "reader")
 

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from ledger.stores.clock import Clock
 from ledger.stores.memory import MemoryServer, MemoryStore
-from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, Position, Store, StreamKey
+from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, Position, Store, StreamKey, append_to
 from ledger.stores.redis import RedisStore
 from ledger.stores.urls import open_store
 from tests.support.clusters import Cluster
@@ -79,7 +79,7 @@ async def written(
 
 
 async def answer_to(store: Store, append: Append) -> AppendResult:
-    answer, beside = await store.append(append)
+    answer, beside = await append_to(store, append)
     assert beside == ()
     return answer
 

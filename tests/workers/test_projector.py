@@ -12,7 +12,7 @@ import pytest
 
 from ledger import DamageError, Ledger
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.port import StreamKey
+from ledger.stores.port import StreamKey, append_to
 from ledger.stores.redis import RedisStore
 from projections import queries
 from projections.engine import Engine
@@ -261,7 +261,7 @@ async def test_a_damaged_stream_is_told_of_once_and_stops_nothing(
     await ledger.session("ses_bad")
     bad = StreamKey("session", "ses_bad")
     entries = await log_of(store, bad)
-    await store.append(append_of(b"junk", key=bad, after=entries[-1].position))
+    await append_to(store, append_of(b"junk", key=bad, after=entries[-1].position))
     with pytest.raises(DamageError):
         await Engine(store).catch_up(bad)
     process = projector(feed=0.2, scan=0.3)
