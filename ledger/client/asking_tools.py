@@ -6,20 +6,16 @@ OpenCode and BRUTUS ask about directories outside the project before the command
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
-from ledger.client.calls import carry_through
-from ledger.client.results import Result
-from ledger.client.rule_memory import Remembering
 from ledger.core.errors import InputError
-from ledger.core.events import Actor, ToolRef
-from ledger.core.ids import check_id, new_request_id
+from ledger.core.ids import check_id
 from ledger.core.limits import METADATA_BYTES, PATTERN_COUNT, PATTERN_LENGTH_BYTES
 from ledger.core.policy import Call, Evaluation, Policy, Verdict
-from ledger.core.requests import check_name, make_question
+from ledger.core.questions import Question
+from ledger.core.requests import AskDetails, check_name, make_question
 from ledger.policy.acceptance import not_accepted
 from ledger.policy.dialects import dialect_of
 from ledger.policy.offers import narrowed
@@ -35,7 +31,7 @@ _FRAME_BYTES: Final = 2048
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request of a tool call; the fields are arguments of `Session.submit`."""
+    """One request of a tool call, as its dialect asks it."""
 
     permission: str
     patterns: tuple[str, ...]
@@ -46,8 +42,21 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     tool_input: Any = None
     metadata: dict[str, Any] = {}
 
-    def arguments(self) -> dict[str, Any]:
-        return msgspec.structs.asdict(self)
+    def question(self, details: AskDetails) -> Question:
+        """Return the question of this request, with the caller's details. Raises InputError."""
+        metadata = _joined(self.metadata, details.get("metadata"))
+        return make_question(
+            self.permission,
+            self.patterns,
+            always=self.always,
+            metadata=metadata,
+            tool=details.get("tool"),
+            tool_name=self.tool_name,
+            tool_input=self.tool_input,
+            agent=details.get("agent"),
+            parent=details.get("parent"),
+            cwd=self.cwd,
+        )
 
 
 def tool_requests(
@@ -184,97 +193,3 @@ def _size_bytes(value: Any) -> int:
 
 def _fits(text: str) -> bool:
     return len(text.encode("utf-8", "surrogatepass")) <= PATTERN_LENGTH_BYTES
-
-
-class Asks(Protocol):
-    """The members of a session that asking about a tool uses."""
-
-    async def submit(self, *args: Any, **more: Any) -> Result: ...
-
-    async def wait(self, request_id: str, timeout: float | None = None) -> Result: ...
-
-    async def tool_requests(
-        self,
-        tool_name: str,
-        tool_input: Mapping[str, Any],
-        *,
-        request_id: str,
-        cwd: str | None = None,
-        always: Iterable[str] | None = None,
-    ) -> tuple[ToolRequest, ...]: ...
-
-    async def submit_tool(self, *args: Any, **more: Any) -> Result: ...
-
-    async def remember(self, result: Result, folder: str | None = None) -> Result: ...
-
-
-class ToolCalls(Remembering):
-    """The part of `Session` that asks about tool calls."""
-
-    async def ask_tool(
-        self: Asks,
-        tool_name: str,
-        tool_input: Mapping[str, Any],
-        *,
-        always: Iterable[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        request_id: str | None = None,
-        tool: ToolRef | Mapping[str, str] | None = None,
-        agent: str | None = None,
-        parent: str | None = None,
-        cwd: str | None = None,
-        actor: Actor | str | None = None,
-    ) -> Result:
-        """Ask about a tool call as its dialect does, and wait; return when the call may run.
-
-        Prerequisites (directories outside the project) are separate requests with ids derived from `request_id`, asked
-        first; the result is that of the call itself. An `always` remembers what the dialect would, or the agent's
-        proposal `always` where the rules accept it; in a dialect that does so it is also written to the project's file
-        (see `remember`). Raises what `ask` raises.
-        """
-        request_id = new_request_id() if request_id is None else request_id
-        submit = partial(
-            self.submit_tool,
-            tool_name,
-            tool_input,
-            always=always,
-            metadata=metadata,
-            request_id=request_id,
-            tool=tool,
-            agent=agent,
-            parent=parent,
-            cwd=cwd,
-            actor=actor,
-        )
-        result = await carry_through(submit, lambda pending: self.wait(pending.request_id), request_id)
-        error = result.error()
-        if error is not None:
-            raise error
-        return await self.remember(result, cwd)
-
-    async def submit_tool(
-        self: Asks,
-        tool_name: str,
-        tool_input: Mapping[str, Any],
-        *,
-        always: Iterable[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        request_id: str | None = None,
-        tool: ToolRef | Mapping[str, str] | None = None,
-        agent: str | None = None,
-        parent: str | None = None,
-        cwd: str | None = None,
-        actor: Actor | str | None = None,
-    ) -> Result:
-        """As `ask_tool` without waiting: return the first request that is not allowed yet, or that of the call itself.
-
-        Once the pending one is allowed, submitting again with the same `request_id` continues with the next.
-        """
-        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
-        requests = await self.tool_requests(tool_name, tool_input, request_id=request_id, cwd=cwd, always=always)
-        for request in requests:
-            arguments = request.arguments() | {"metadata": _joined(request.metadata, metadata)}
-            result = await self.submit(**arguments, tool=tool, agent=agent, parent=parent, actor=actor)
-            if not result.allowed:
-                break
-        return result

@@ -21,7 +21,8 @@ from ledger.core import codec
 from ledger.core.errors import AlreadyAnsweredError, InDoubtError, StoreError, UnauthorizedError
 from ledger.core.events import Actor, Asked, AskedDetail
 from ledger.core.policy import Call, Policy
-from ledger.core.requests import Question, in_folder
+from ledger.core.questions import Question
+from ledger.core.requests import in_folder
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
 from ledger.log.waiters import Waiters
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
 
 
-class _Asking(NamedTuple):
-    """A submitted question and its asker."""
+class Submission(NamedTuple):
+    """One ask: the id of its request, its question and its asker."""
 
+    request_id: str
     question: Question
     actor: Actor
 
@@ -59,20 +61,18 @@ class Calls:
 
     # --- submit -----------------------------------------------------------------------------------------------------
 
-    async def submit(self, request_id: str, question: Question, actor: Actor) -> Result:
+    async def submit(self, asked: Submission) -> Result:
         """Ask, or attach to the request with this id; the result may be pending.
 
         Raises SessionClosedError, DifferentRequestError, StoreError; InDoubtError where a reply is missing or the allow
         is not confirmed.
         """
-        asking = _Asking(question, actor)
-        result = await self._grounds.by_current_rules(self._ask, request_id, asking)
-        return await self._safe(result)
+        return await self._safe(await self._grounds.by_current_rules(self._ask, asked))
 
-    async def _ask(self, request_id: str, asking: _Asking) -> Result:
+    async def _ask(self, asked: Submission) -> Result:
         state = await self._grounds.folded()
-        asking = asking._replace(question=in_folder(asking.question, state.cwd))
-        question, actor = asking
+        asked = asked._replace(question=in_folder(asked.question, state.cwd))
+        request_id, question, actor = asked
         policy = self._grounds.policy(state)
         project = await self._grounds.project(state)
         if project is not None and lifts_denies(policy):
@@ -81,15 +81,9 @@ class Calls:
         command = Ask(
             actor=actor,
             request_id=request_id,
-            call=question.call,
-            digest=question.digest,
+            question=question,
             policy=policy,
             policy_digest=state.policy_digest,
-            always=question.always,
-            metadata=question.metadata,
-            tool=question.tool,
-            agent=question.agent,
-            parent=question.parent,
             token_id=self.token_id,
             owner=self.owner,
             opinions=await self._opinions(policy, question) if self._ledger.deciders else (),
@@ -100,7 +94,7 @@ class Calls:
         state = done.state
         if project is not None:
             # An append has read the project's stream in the same flush.
-            state = await self._by_grants_of_now(request_id, project, project.state if done.events else None, asking)
+            state = await self._by_grants_of_now(request_id, project, project.state if done.events else None, asked)
         return result_of(state, request_id)
 
     async def _opinions(self, policy: Policy, question: Question) -> Any:
@@ -210,19 +204,19 @@ class Calls:
     # --- recheck ----------------------------------------------------------------------------------------------------
 
     async def _by_grants_of_now(
-        self, request_id: str, project: Stream[ProjectState], shared: ProjectState | None, asking: _Asking | None
+        self, request_id: str, project: Stream[ProjectState], shared: ProjectState | None, asked: Submission | None
     ) -> SessionState:
         """Return the state once it agrees with the project's current grants.
 
         `shared` is the project if it was read with or after the request; otherwise it is read, from its primary.
-        `asking` is None for a caller that only reads. Raises StoreError where the project cannot be read.
+        `asked` is None for a caller that only reads. Raises StoreError where the project cannot be read.
         """
         for _ in range(TRIES_MAX):
             state = self._stream.state
-            if not may_change(state, request_id, is_asked=asking is not None):
+            if not may_change(state, request_id, is_asked=asked is not None):
                 return state
             shared = await project.refresh() if shared is None else shared
-            command = await self._again(request_id, shared, asking)
+            command = await self._again(request_id, shared, asked)
             if command is None:
                 return self._stream.state
             done = await self._stream.submit(command, project)
@@ -236,27 +230,26 @@ class Calls:
             session=self._stream.key.id,
         )
 
-    async def _again(self, request_id: str, shared: ProjectState, asking: _Asking | None) -> Release | Recheck | None:
+    async def _again(self, request_id: str, shared: ProjectState, asked: Submission | None) -> Release | Recheck | None:
         """Return the command that decides again by the project's current grants; None if those have not changed."""
         state = self._stream.state
         if not has_changed(state, request_id, shared, self._now_ms()):
             return None
-        actor = SYSTEM if asking is None else asking.actor
+        actor = SYSTEM if asked is None else asked.actor
         policy, policy_digest = self._grounds.policy(state), state.policy_digest
         if request_id in state.pending:
             return Release(
                 actor=actor, policy=policy, policy_digest=policy_digest, project=shared, request_id=request_id
             )
         request = state.settled[request_id].request
-        question = await self._as_asked(request) if asking is None else asking.question
+        question = await self._as_asked(request) if asked is None else asked.question
         live = await self._grounds.live(state)
         return Recheck(
             actor=actor,
             policy=policy,
             policy_digest=policy_digest,
             request_id=request_id,
-            call=question.call,
-            metadata=question.metadata,
+            question=question,
             project=shared,
             live=live,
         )

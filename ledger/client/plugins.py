@@ -20,7 +20,7 @@ from ledger.core.errors import InputError
 from ledger.core.events import Opinion
 from ledger.core.limits import PLUGIN_SECONDS, REASON_LENGTH_CHARS
 from ledger.core.policy import Evaluation, Verdict
-from ledger.core.requests import Question
+from ledger.core.questions import Question
 
 log = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
+from ledger.client.grounds import Grounds
 from ledger.client.results import Result
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.grants import Grants
@@ -21,42 +21,31 @@ from ledger.log.stream import Stream
 from ledger.policy.dialect import Dialect
 from ledger.policy.dialects import dialect_of
 from ledger.policy.errors import PolicyError
-from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 
 log = logging.getLogger(__name__)
 
 
-class Remembers(Protocol):
-    """The members of a session that remembering uses."""
+class RuleMemory:
+    """The writer of the rules of an `always` to the configuration of a session's project."""
 
-    async def state(self) -> SessionState: ...
+    def __init__(self, stream: Stream[SessionState], grounds: Grounds) -> None:
+        self._stream = stream
+        self._grounds = grounds
 
-    async def _project_stream(self, state: SessionState) -> Stream[ProjectState] | None: ...
-
-
-class Remembering:
-    """The part of `Session` that writes the rules of an `always` to the project's configuration."""
-
-    async def remember(self: Remembers, result: Result, folder: str | Path | None = None) -> Result:
-        """Add the rules of an `always` to the project's file, as Codelia does (codelia.md 8).
-
-        Return the result with a message about the added rules, or the failure. A failure never raises, because the call
-        is allowed regardless of the file. The file is that of the session's own layer, else that of the session's
-        folder, else of `folder`; no folder is created. Nothing is written for a dialect without such a file, for any
-        other reply or outcome, nor for a grant that is already revoked.
-        """
+    async def remember(self, result: Result, folder: str | Path | None = None) -> Result:
+        """Write the rules of an answer; see `Session.remember`."""
         settled = result.settled
         if settled is None or result.outcome != "allowed" or settled.reply != "always" or not settled.grants:
             return result
         try:
-            state = await self.state()
+            state = await self._stream.refresh()
             dialect = dialect_of(state.policy)
             if state.policy is None or not dialect.remembers_in_file:
                 return result
             # Not "those in force": the approver may be about to write the project's grant.
             revoked = _revoked(state.grants)
-            if (project := await self._project_stream(state)) is not None:
+            if (project := await self._grounds.project(state)) is not None:
                 revoked |= _revoked((await project.refresh()).grants)
         except StoreError as error:
             return _told(result, _failed(error))

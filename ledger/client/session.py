@@ -5,27 +5,39 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 
-from ledger.client.asking_tools import ToolCalls, ToolRequest, as_asked, tool_requests
-from ledger.client.calls import Calls
+from ledger.client.asking_tools import ToolRequest, as_asked, tool_requests
+from ledger.client.calls import Calls, Submission, carry_through
 from ledger.client.connection import ClientConnection, lease_ms
 from ledger.client.grounds import Grounds
-from ledger.client.notes import Notes
 from ledger.client.results import Approved, Pending, Result, pending_of, result_of
+from ledger.client.rule_memory import RuleMemory
 from ledger.core.durations import check_duration_ms
-from ledger.core.events import Actor, CancelCause, Presence, ToolRef
+from ledger.core.events import Actor, CancelCause, Presence
 from ledger.core.grants import derived_event_id, in_force
 from ledger.core.ids import check_id, new_grant_id, new_request_id
 from ledger.core.proofs import Proof, Signed
+from ledger.core.questions import Question
 from ledger.core.replies import Answer, parse_answer
-from ledger.core.requests import Question, check_message, check_name, check_tool_input, make_question
+from ledger.core.requests import (
+    AskDetails,
+    AskOptions,
+    QuestionOptions,
+    ToolAskOptions,
+    check_message,
+    check_name,
+    check_tool_input,
+    in_folder,
+    make_question,
+)
 from ledger.log.history import LoggedEvent, follow
 from ledger.log.plans import Done
 from ledger.log.stream import Stream
-from ledger.project.state import GrantInProject, ProjectState, RevokeInProject
+from ledger.project.state import GrantInProject, RevokeInProject
 from ledger.session.claims import answer_claims
 from ledger.session.commands import (
     Cancel,
@@ -33,6 +45,8 @@ from ledger.session.commands import (
     Connect,
     Disconnect,
     MakeGrant,
+    NoteNotification,
+    NoteToolFinished,
     OutdatedRulesError,
     PassLock,
     Release,
@@ -40,7 +54,7 @@ from ledger.session.commands import (
     Revoke,
     TakeLock,
 )
-from ledger.session.state import SessionState, Settled
+from ledger.session.state import Request, SessionState, Settled
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
@@ -48,7 +62,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Session(ToolCalls, Notes):
+class Session:
     """One session of a ledger. Created by `Ledger.session`; safe to use from many tasks at once."""
 
     def __init__(self, ledger: Ledger, session_id: str) -> None:
@@ -58,6 +72,7 @@ class Session(ToolCalls, Notes):
         self._stream: Stream[SessionState] = ledger.streams.session(session_id)
         self._grounds = Grounds(ledger, self._stream)
         self._calls = Calls(ledger, self._stream, self._grounds)
+        self._memory = RuleMemory(self._stream, self._grounds)
         self.before_asking: Callable[[], Awaitable[None]] | None = None
         """A callback before each ask; the ask raises its error (see `ledger.client.policy_files`)."""
 
@@ -68,91 +83,102 @@ class Session(ToolCalls, Notes):
 
     # --- asking -----------------------------------------------------------------------------------------------------
 
-    async def ask(
-        self,
-        permission: str,
-        patterns: Iterable[str],
-        *,
-        always: Iterable[str] = (),
-        metadata: Mapping[str, Any] | None = None,
-        request_id: str | None = None,
-        tool: ToolRef | Mapping[str, str] | None = None,
-        tool_name: str | None = None,
-        tool_input: Any = None,
-        agent: str | None = None,
-        parent: str | None = None,
-        cwd: str | None = None,
-        actor: Actor | str | None = None,
-    ) -> Result:
+    async def ask(self, permission: str, patterns: Iterable[str], **options: Unpack[AskOptions]) -> Result:
         """Ask, and wait without a limit; return when the call may run.
 
-        `cwd` is the folder that the call would run in, an absolute path (default: the session's).
+        `options` are `always`, `metadata`, `request_id`, `tool`, `tool_name`, `tool_input`, `agent`, `parent`, `cwd`
+        and `actor`. `cwd` is the folder that the call would run in, an absolute path (default: the session's).
         Raises DeniedError, RejectedError, CorrectedError, ExpiredError or CancelledError when it may not; InputError
         for a malformed request; InDoubtError when no reply came from the server (never an allow: ask again with the
         same `request_id`). Cancelling the task leaves the request pending; `cancel` withdraws it.
         """
-        question = make_question(
-            permission,
-            patterns,
-            always=always,
-            metadata=metadata,
-            tool=tool,
-            tool_name=tool_name,
-            tool_input=tool_input,
-            agent=agent,
-            parent=parent,
-            cwd=cwd,
-        )
-        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
-        who = self._ledger.actor(agent if actor is None else actor, "agent")
-        result = await self._submit(request_id, question, who)
+        asked = self._submission(permission, patterns, **options)
+        result = await self._submit(asked)
         if result.outcome is None:
-            result = await self.wait(request_id)
+            result = await self._calls.wait(asked.request_id)
         error = result.error()
         if error is not None:
             raise error
-        return await self.remember(result)
+        return await self._memory.remember(result)
 
-    async def submit(
+    async def submit(self, permission: str, patterns: Iterable[str], **options: Unpack[AskOptions]) -> Result:
+        """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError.
+
+        `options` are those of `ask`.
+        """
+        return await self._submit(self._submission(permission, patterns, **options))
+
+    def _submission(
         self,
         permission: str,
         patterns: Iterable[str],
         *,
-        always: Iterable[str] = (),
-        metadata: Mapping[str, Any] | None = None,
         request_id: str | None = None,
-        tool: ToolRef | Mapping[str, str] | None = None,
-        tool_name: str | None = None,
-        tool_input: Any = None,
-        agent: str | None = None,
-        parent: str | None = None,
-        cwd: str | None = None,
         actor: Actor | str | None = None,
-    ) -> Result:
-        """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError.
-
-        `cwd` is the folder that the call would run in, an absolute path (default: the session's).
-        """
-        question = make_question(
-            permission,
-            patterns,
-            always=always,
-            metadata=metadata,
-            tool=tool,
-            tool_name=tool_name,
-            tool_input=tool_input,
-            agent=agent,
-            parent=parent,
-            cwd=cwd,
-        )
+        **options: Unpack[QuestionOptions],
+    ) -> Submission:
+        question = make_question(permission, patterns, **options)
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
-        who = self._ledger.actor(agent if actor is None else actor, "agent")
-        return await self._submit(request_id, question, who)
+        return Submission(request_id, question, self._asker(question.agent, actor))
 
-    async def _submit(self, request_id: str, question: Question, who: Actor) -> Result:
+    def _asker(self, agent: str | None, actor: Actor | str | None) -> Actor:
+        return self._ledger.actor(agent if actor is None else actor, "agent")
+
+    async def _submit(self, asked: Submission) -> Result:
         if self.before_asking is not None:
             await self.before_asking()
-        return await self._calls.submit(request_id, question, who)
+        return await self._calls.submit(asked)
+
+    async def ask_tool(
+        self,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        request_id: str | None = None,
+        **options: Unpack[ToolAskOptions],
+    ) -> Result:
+        """Ask about a tool call as its dialect does, and wait; return when the call may run.
+
+        `options` are `always`, `metadata`, `tool`, `agent`, `parent`, `cwd` and `actor`. Prerequisites (directories
+        outside the project) are separate requests with ids derived from `request_id`, asked first; the result is that
+        of the call itself. An `always` remembers what the dialect would, or the agent's proposal `always` where the
+        rules accept it; in a dialect that does so it is also written to the project's file (see `remember`). Raises
+        what `ask` raises.
+        """
+        named = new_request_id() if request_id is None else request_id
+        result = await carry_through(
+            lambda: self.submit_tool(tool_name, tool_input, request_id=named, **options),
+            lambda pending: self._calls.wait(pending.request_id),
+            named,
+        )
+        error = result.error()
+        if error is not None:
+            raise error
+        return await self._memory.remember(result, options.get("cwd"))
+
+    async def submit_tool(
+        self,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        request_id: str | None = None,
+        actor: Actor | str | None = None,
+        always: Iterable[str] | None = None,
+        **details: Unpack[AskDetails],
+    ) -> Result:
+        """As `ask_tool` without waiting: return the first request that is not allowed yet, or that of the call itself.
+
+        Once the pending one is allowed, submitting again with the same `request_id` continues with the next.
+        """
+        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+        cwd = details.get("cwd")
+        requests = await self.tool_requests(tool_name, tool_input, request_id=request_id, cwd=cwd, always=always)
+        for request in requests:
+            question = request.question(details)
+            result = await self._submit(Submission(request.request_id, question, self._asker(question.agent, actor)))
+            if not result.allowed:
+                break
+        return result
 
     async def tool_requests(
         self,
@@ -172,6 +198,16 @@ class Session(ToolCalls, Notes):
             self._grounds.policy(state), tool_name, tool_input, request_id=request_id, cwd=where, always=always
         )
         return as_asked(found, state)
+
+    async def remember(self, result: Result, folder: str | Path | None = None) -> Result:
+        """Add the rules of an `always` to the project's file, as Codelia does (codelia.md 8).
+
+        Return the result with a message about the added rules, or the failure. A failure never raises, because the call
+        is allowed regardless of the file. The file is that of the session's own layer, else that of the session's
+        folder, else of `folder`; no folder is created. Nothing is written for a dialect without such a file, for any
+        other reply or outcome, nor for a grant that is already revoked.
+        """
+        return await self._memory.remember(result, folder)
 
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
         """Return when the request is settled, or after `timeout` seconds with its status then.
@@ -430,6 +466,64 @@ class Session(ToolCalls, Notes):
         who = self._ledger.actor(actor, "person")
         await self._stream.submit(PassLock(actor=who, client_id=client_id, to=to))
 
+    # --- notes ------------------------------------------------------------------------------------------------------
+
+    async def note_tool_finished(
+        self,
+        request_id: str | None = None,
+        *,
+        call_id: str | None = None,
+        ok: bool = True,
+        ran: Question | None = None,
+        tool_input: Mapping[str, Any] | None = None,
+        title: str | None = None,
+        output: str | None = None,
+        key: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> None:
+        """Record a finished tool call; `ran`, or `tool_input`, is compared with the request.
+
+        A repeated `key` records nothing.
+        """
+        command = NoteToolFinished(
+            actor=self._ledger.actor(actor, "agent"),
+            request_id=request_id,
+            call_id=None if call_id is None else check_id(call_id, "call id"),
+            ok=ok,
+            digest=None if ran is None else _digest_of(ran, (await self._grounds.folded()).find(request_id or "")),
+            input=ran.call.input if ran else None if tool_input is None else check_tool_input(tool_input),
+            title=check_message(title, "title"),
+            output=check_message(output, "output"),
+            key=None if key is None else check_id(key, "key"),
+        )
+        await self._stream.submit(command)
+
+    async def note_notification(
+        self,
+        request_id: str,
+        service: str,
+        result: Any,
+        *,
+        person: str | None = None,
+        step: int | None = None,
+        message_id: str | None = None,
+        text: str | None = None,
+        target: str | None = None,
+    ) -> None:
+        """Record that a notification was sent, failed, or was withdrawn."""
+        command = NoteNotification(
+            actor=self._ledger.actor(None, "system"),
+            request_id=request_id,
+            service=check_name(service, "notification service"),
+            result=result,
+            person=None if person is None else check_name(person, "person"),
+            step=step,
+            message_id=None if message_id is None else check_id(message_id, "message id"),
+            text=check_message(text),
+            target=check_message(target, "target"),
+        )
+        await self._stream.submit(command)
+
     # --- reading ----------------------------------------------------------------------------------------------------
 
     async def state(self) -> SessionState:
@@ -460,5 +554,9 @@ class Session(ToolCalls, Notes):
     def stream(self) -> Stream[SessionState]:
         return self._stream
 
-    async def _project_stream(self, state: SessionState) -> Stream[ProjectState] | None:
-        return await self._grounds.project(state)
+
+def _digest_of(ran: Question, asked: Request | None) -> str:
+    """Return the digest of the call that ran, in the request's folder if it names none."""
+    if asked is None or ran.digest == asked.digest:
+        return ran.digest
+    return in_folder(ran, asked.cwd).digest

@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import msgspec
 
-from ledger.core.content import request_digest
 from ledger.core.errors import InputError
-from ledger.core.events import ToolRef
+from ledger.core.events import Actor, ToolRef
 from ledger.core.ids import check_id
 from ledger.core.limits import (
     JSON_DEPTH_LEVELS,
@@ -25,6 +24,7 @@ from ledger.core.limits import (
     PATTERN_LENGTH_BYTES,
 )
 from ledger.core.policy import Call
+from ledger.core.questions import Question, request_digest
 
 REPEATED_COUNT: Final = 512
 """The cache size of questions without metadata or tool."""
@@ -34,19 +34,36 @@ REPEATED_CHARS: Final = 2000
 """The limit on the patterns of a cached question."""
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A checked question of an agent. `digest` is the SHA-256 over all of it except the ids of agent and parent.
+class AskDetails(TypedDict, total=False):
+    """The optional arguments of every ask, besides its call. `cwd` is the folder that the call would run in."""
 
-    `call.cwd` is the folder that the call would run in; see `in_folder` for a call without one.
-    """
+    metadata: Mapping[str, Any] | None
+    tool: ToolRef | Mapping[str, str] | None
+    agent: str | None
+    parent: str | None
+    cwd: str | None
 
-    call: Call
-    always: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}
-    tool: ToolRef | None = None
-    agent: str | None = None
-    parent: str | None = None
-    digest: str = ""
+
+class QuestionOptions(AskDetails, total=False):
+    """The optional arguments of `make_question`."""
+
+    always: Iterable[str]
+    tool_name: str | None
+    tool_input: Any
+
+
+class AskOptions(QuestionOptions, total=False):
+    """The optional arguments of `Session.ask` and `Session.submit`."""
+
+    request_id: str | None
+    actor: Actor | str | None
+
+
+class ToolAskOptions(AskDetails, total=False):
+    """The optional arguments of `Session.ask_tool` and `Session.submit_tool`, besides the request's id."""
+
+    always: Iterable[str] | None
+    actor: Actor | str | None
 
 
 def make_question(

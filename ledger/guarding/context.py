@@ -7,22 +7,20 @@ import concurrent.futures
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from ledger.client.results import Result
 from ledger.client.session import Session
 from ledger.client.sync import SyncSession
 from ledger.core.errors import InputError, LedgerError, StoreError
-from ledger.core.events import ToolRef
 from ledger.core.ids import check_id, new_request_id
+from ledger.core.requests import AskDetails, ToolAskOptions
 
 WITHDRAWING_SECONDS: Final = 3.0
 """The timeout of the withdrawal of a request without waiters."""
 
 LOOKING_SECONDS: Final = 1.0
 """The interval at which a waiting thread checks that the event loop still runs."""
-
-_ask: Final[Any] = SyncSession.ask_tool  # its type is that of a protocol, which a blocking session does not have
 
 _current: ContextVar[AskContext | None] = ContextVar("permission_ledger_asking", default=None)
 
@@ -40,28 +38,23 @@ class AskContext:
         session: Session | SyncSession,
         *,
         request_id: str | None = None,
-        tool: ToolRef | Mapping[str, str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        agent: str | None = None,
-        parent: str | None = None,
-        cwd: str | None = None,
+        **details: Unpack[AskDetails],
     ) -> None:
         """Raise InputError for a malformed request id."""
         self.session = session
         self._one_call = [] if request_id is None else [check_id(request_id, "request id")]
-        self._tool = tool
-        self._said = {"metadata": metadata, "agent": agent, "parent": parent, "cwd": cwd}
+        self._details = details
         self._loop = _running_loop()
 
-    def _named(self) -> tuple[str | None, dict[str, Any]]:
-        """Return the arguments of an ask; only the first caller gets the request id."""
-        tool, self._tool = self._tool, None
-        # Atomic, so that of two threads only one gets it.
+    def _named(self) -> tuple[str | None, AskDetails]:
+        """Return the arguments of an ask; only the first caller gets the request id and the tool."""
+        # Both are taken atomically, so that of two threads only one gets them.
+        tool = self._details.pop("tool", None)
         with suppress(IndexError):
-            return self._one_call.pop(), {**self._said, "tool": tool}
-        return None, {**self._said, "tool": tool}
+            return self._one_call.pop(), {**self._details, "tool": tool}
+        return None, {**self._details, "tool": tool}
 
-    async def ask(self, tool_name: str, tool_input: Mapping[str, Any], **more: Any) -> Result:
+    async def ask(self, tool_name: str, tool_input: Mapping[str, Any], **more: Unpack[ToolAskOptions]) -> Result:
         """As `Session.ask_tool`. Raises the same errors, and InputError for a blocking session."""
         session = self.session
         if isinstance(session, SyncSession):
@@ -75,7 +68,7 @@ class AskContext:
                 await _withdraw(session, request_id)
             raise
 
-    def ask_blocking(self, tool_name: str, tool_input: Mapping[str, Any], **more: Any) -> Result:
+    def ask_blocking(self, tool_name: str, tool_input: Mapping[str, Any], **more: Unpack[ToolAskOptions]) -> Result:
         """As `ask`, for a plain function: through a SyncSession, or from a thread besides the session's loop."""
         session = self.session
         if not isinstance(session, SyncSession):
@@ -83,8 +76,7 @@ class AskContext:
         named, said = self._named()
         request_id = named or new_request_id()
         try:
-            result: Result = _ask(session, tool_name, tool_input, request_id=request_id, **_joined(said, more))
-            return result
+            return session.ask_tool(tool_name, tool_input, request_id=request_id, **_joined(said, more))
         except KeyboardInterrupt:
             if named is None:
                 _withdraw_blocking(session, request_id)
@@ -113,21 +105,14 @@ class AskContext:
 
 @contextmanager
 def asking(
-    session: Session | SyncSession,
-    *,
-    request_id: str | None = None,
-    tool: ToolRef | Mapping[str, str] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    agent: str | None = None,
-    parent: str | None = None,
-    cwd: str | None = None,
+    session: Session | SyncSession, *, request_id: str | None = None, **details: Unpack[AskDetails]
 ) -> Iterator[AskContext]:
     """Let guarded tools in the block, and in tasks and threads started from it, ask in this session.
 
     `request_id` is the id of one tool call: a retry with it after a crash attaches to its request.
-    The other arguments are those of `Session.ask_tool`. Raises InputError.
+    `details` are `tool`, `metadata`, `agent`, `parent` and `cwd`, as of `Session.ask_tool`. Raises InputError.
     """
-    made = AskContext(session, request_id=request_id, tool=tool, metadata=metadata, agent=agent, parent=parent, cwd=cwd)
+    made = AskContext(session, request_id=request_id, **details)
     token = _current.set(made)
     try:
         yield made
@@ -146,9 +131,9 @@ def current_asking(tool_name: str) -> AskContext:
     return found
 
 
-def _joined(said: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def _joined(said: AskDetails, more: ToolAskOptions) -> ToolAskOptions:
     """Merge the arguments of the tool and of the context; in metadata the context wins."""
-    both = {**more.get("metadata", {}), **(said["metadata"] or {})}
+    both = {**(more.get("metadata") or {}), **(said.get("metadata") or {})}
     return {**said, **more, "metadata": both or None}
 
 

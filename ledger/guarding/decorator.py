@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from ledger.client.session import Session
 from ledger.client.sync import SyncSession
 from ledger.core.errors import InputError
-from ledger.core.requests import check_name
+from ledger.core.requests import ToolAskOptions, check_name
 from ledger.guarding.arguments import Arguments
 from ledger.guarding.context import AskContext, current_asking
 
@@ -40,7 +40,7 @@ def guarded(
     """
     check_name(tool_name, "tool name")
     fixed = None if session is None else AskContext(session)
-    more: dict[str, Any] = {"metadata": dict(metadata or {})}
+    more: ToolAskOptions = {"metadata": dict(metadata or {})}
     if always is not None:
         more["always"] = tuple(always)
 

@@ -41,12 +41,12 @@ def asks_ledger(
     of its calls. Raises MissingExtraError without LangGraph, and what `Session.ask_tool` raises.
     """
     require_extra("langgraph")
-    said: dict[str, Any] = {"agent": agent, "parent": parent, "cwd": cwd}
 
     def asking(request: Any) -> tuple[AskContext, str, dict[str, Any]]:
         call = request.tool_call
         request_id, tool = _named(request)
-        return AskContext(session, request_id=request_id, tool=tool, **said), call["name"], call["args"]
+        context = AskContext(session, request_id=request_id, tool=tool, agent=agent, parent=parent, cwd=cwd)
+        return context, call["name"], call["args"]
 
     def wrap(request: Any, execute: Execute) -> Any:
         one, name, args = asking(request)

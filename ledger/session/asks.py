@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from ledger.core.content import request_digest
 from ledger.core.errors import (
     DifferentRequestError,
 )
@@ -22,6 +21,7 @@ from ledger.core.events import (
 )
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import Demand, Evaluation, Verdict
+from ledger.core.questions import request_digest
 from ledger.policy.acceptance import not_accepted, still_asked
 from ledger.policy.demands import demands_on
 from ledger.policy.offers import offers
@@ -46,11 +46,12 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
         _same_content(state, known, command)
         return Decision()
     require_open(state, request_id=command.request_id)
+    call = command.question.call
     standing = standing_grants(state, command.project, now_ms)
-    demands = demands_on(command.policy, command.call)
+    demands = demands_on(command.policy, call)
     if demands:
         standing = that_count(standing, demands, askers(command.actor.name, command.owner))
-    evaluation, grant_ids = judge(state, command.policy, command.call, command.request_id, standing)
+    evaluation, grant_ids = judge(state, command.policy, call, command.request_id, standing)
     verdict = with_opinions(evaluation.verdict, command.opinions) if command.opinions else evaluation.verdict
     verdict = signed_verdict(verdict, evaluation.verdict, demands)
     if verdict is Verdict.ASK:
@@ -71,20 +72,21 @@ def _decided(
     demands: tuple[Demand, ...],
 ) -> Asked:
     """Return the events of a request that rules, grants or deciders settle."""
-    call, project = command.call, command.project
+    question, project = command.question, command.project
+    call = question.call
     return Asked(
         request_id=command.request_id,
         permission=call.permission,
         verdict=verdict,
-        digest=command.digest,
+        digest=question.digest,
         policy_digest=state.policy_digest,
         project_version=project.version if project else None,
         grants=tuple([grant.grant_id for grant in used]) if used else (),
         rests_on_project=_has_shared(used, project) if used else False,
-        tool=command.tool,
+        tool=question.tool,
         tool_name=call.tool_name,
-        agent=command.agent or state.agent,
-        parent=command.parent or state.parent,
+        agent=question.agent or state.agent,
+        parent=question.parent or state.parent,
         token_id=command.token_id,
         detail=_detail(command, evaluation),
         owner=_owner(command, demands),
@@ -102,14 +104,15 @@ def _pending(
     demands: tuple[Demand, ...],
 ) -> Asked:
     """Return the events of a request that a person must answer."""
-    call, settings = command.call, state.settings
+    question, settings = command.question, state.settings
+    call = question.call
     present = _present(state, command.live)
     tier, duration_ms = _tier(settings, present)
     return Asked(
         request_id=command.request_id,
         permission=call.permission,
         verdict=Verdict.ASK,
-        digest=command.digest,
+        digest=question.digest,
         policy_digest=state.policy_digest,
         tier=tier,
         duration_ms=duration_ms,
@@ -117,10 +120,10 @@ def _pending(
         cap_ms=settings.cap_ms,
         present=present,
         project_version=command.project.version if command.project else None,
-        tool=command.tool,
+        tool=question.tool,
         tool_name=call.tool_name,
-        agent=command.agent or state.agent,
-        parent=command.parent or state.parent,
+        agent=question.agent or state.agent,
+        parent=question.parent or state.parent,
         token_id=command.token_id,
         detail=_detail_of_pending(command, evaluation, standing),
         owner=_owner(command, demands),
@@ -134,19 +137,20 @@ def _owner(command: Ask, demands: tuple[Demand, ...]) -> str | None:
 
 
 def _detail(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGrant] = ()) -> AskedDetail:
-    call = command.call
-    offered = (*command.always, *evaluation.always)
+    question = command.question
+    call = question.call
+    offered = (*question.always, *evaluation.always)
     return AskedDetail(
         patterns=call.patterns,
-        always=command.always,
-        metadata=command.metadata or {},
+        always=question.always,
+        metadata=question.metadata or {},
         input=call.input,
         cwd=call.cwd,
         evaluation=evaluation,
         opinions=command.opinions,
         not_honoured=not_accepted(command.policy, call, evaluation, offered) if offered else (),
         still_asked=still_asked(
-            command.policy, call, evaluation, command.always, [one.as_policy_grant() for one in standing]
+            command.policy, call, evaluation, question.always, [one.as_policy_grant() for one in standing]
         ),
     )
 
@@ -154,22 +158,24 @@ def _detail(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGra
 def _detail_of_pending(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGrant]) -> AskedDetail:
     """Return the stored detail of a pending request, with the choices of what to remember, if any."""
     detail = _detail(command, evaluation, standing)
-    if command.call.tool_name is None and not command.always:
+    call, always = command.question.call, command.question.always
+    if call.tool_name is None and not always:
         return detail
     grants = [one.as_policy_grant() for one in standing]
-    return replace(detail, offers=offers(command.policy, command.call, evaluation, command.always, grants))
+    return replace(detail, offers=offers(command.policy, call, evaluation, always, grants))
 
 
 def _same_content(state: SessionState, known: Request, command: Ask) -> None:
     """Raise DifferentRequestError for other content; older digests, without a folder, are compared without it."""
-    if known.digest == command.digest:
+    question = command.question
+    if known.digest == question.digest:
         return
-    asked_in, folder = known.cwd, command.call.cwd
-    bare = known.digest == request_digest(command, None)
+    asked_in, folder = known.cwd, question.call.cwd
+    bare = known.digest == request_digest(question, None)
     if bare and asked_in in (None, folder):
         return
     what = "with another content"
-    if bare or known.digest == request_digest(command, asked_in):
+    if bare or known.digest == request_digest(question, asked_in):
         what = f"{_place(asked_in)}, not {_place(folder)}"
     raise DifferentRequestError(
         f"request `{command.request_id}` of session `{state.session_id}` was asked {what}; use another request id",
@@ -187,8 +193,9 @@ def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decisi
     settled = state.settled.get(command.request_id)
     if settled is None or not rests_on_project(settled):
         return Decision()
+    question = command.question
     standing = grants_for(settled.request, standing_grants(state, command.project, now_ms), command.policy)
-    evaluation, _ = judge(state, command.policy, command.call, command.request_id, standing)
+    evaluation, _ = judge(state, command.policy, question.call, command.request_id, standing)
     verdict = with_opinions(evaluation.verdict, settled.request.opinions)
     verdict = signed_verdict(verdict, evaluation.verdict, settled.request.demands)
     if verdict is Verdict.ALLOW:
@@ -204,7 +211,7 @@ def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decisi
         cap_ms=state.settings.cap_ms if verdict is Verdict.ASK else None,
         project_version=command.project.version,
         present=present,
-        detail=ReopenedDetail(evaluation, command.metadata, command.call.input),
+        detail=ReopenedDetail(evaluation, question.metadata, question.call.input),
     )
     if state.closed_ms is not None and verdict is Verdict.ASK:
         return Decision((reopened, Cancelled(request_id=command.request_id, cause="session_closed")))

@@ -14,10 +14,10 @@ from ledger.core.events import (
     Opinion,
     Presence,
     Settings,
-    ToolRef,
 )
-from ledger.core.policy import Call, Policy, PolicySource, ReplyKind
+from ledger.core.policy import Policy, PolicySource, ReplyKind
 from ledger.core.proofs import Proof
+from ledger.core.questions import Question
 from ledger.project.state import ProjectState
 
 
@@ -87,13 +87,7 @@ class Ask(Judging, frozen=True, kw_only=True):
     """
 
     request_id: str
-    call: Call
-    digest: str
-    always: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}
-    tool: ToolRef | None = None
-    agent: str | None = None
-    parent: str | None = None
+    question: Question
     token_id: str | None = None
     owner: str | None = None
     opinions: tuple[Opinion, ...] = ()
@@ -105,8 +99,7 @@ class Recheck(Judging, frozen=True, kw_only=True):
     """Judge `request_id` again, because the project's grants have changed since it was judged."""
 
     request_id: str
-    call: Call
-    metadata: dict[str, Any] = {}
+    question: Question
     project: ProjectState
     live: Live = Live()
 

@@ -18,7 +18,7 @@ from ledger.core import chain, codec
 from ledger.core.errors import PasskeyRefusedError, PasskeyRequiredError, UnknownPasskeyError
 from ledger.core.policy import Evaluation, ReplyKind, Verdict
 from ledger.core.proofs import Signed
-from ledger.core.requests import Question
+from ledger.core.questions import Question
 from ledger.policy.errors import PolicyError
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey

@@ -28,7 +28,7 @@ def test_what_a_rule_allows_is_allowed_at_once_and_recorded_with_the_rule() -> N
                 request_id="per_1",
                 permission="bash",
                 verdict=Verdict.ALLOW,
-                digest=ask.digest,
+                digest=ask.question.digest,
                 policy_digest=POLICY_DIGEST,
                 detail=AskedDetail(patterns=("git status",), evaluation=evaluation),
             )
@@ -82,7 +82,7 @@ def test_what_no_rule_decides_waits_for_a_person_with_all_it_was_asked_with() ->
                 request_id="per_1",
                 permission="bash",
                 verdict=Verdict.ASK,
-                digest=ask.digest,
+                digest=ask.question.digest,
                 policy_digest=POLICY_DIGEST,
                 tier="unattended",
                 duration_ms=ms("7d"),

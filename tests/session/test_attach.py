@@ -95,7 +95,7 @@ def test_a_request_from_before_folders_is_attached_to_and_keeps_its_digest(sessi
     assert old.state.pending["per_1"].cwd == session_folder
     asking = asks("per_1", "ls", cwd=session_folder or "/anywhere")
     scenario = old.when(asking).then_nothing_happens()
-    assert scenario.state.pending["per_1"].digest == logged.digest != asking.digest
+    assert scenario.state.pending["per_1"].digest == logged.digest != asking.question.digest
 
 
 def test_a_request_from_before_folders_is_not_attached_to_from_another_folder() -> None:

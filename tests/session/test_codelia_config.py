@@ -128,10 +128,10 @@ async def test_a_server_that_is_gone_by_then_does_not_take_the_answer_back(
     await answered(session, "git push", "always")
     result = await session.result("r1")
 
-    async def gone(_self: Session) -> None:
+    async def gone() -> None:
         raise StoreError("the server does not answer")
 
-    monkeypatch.setattr(Session, "state", gone)
+    monkeypatch.setattr(session.stream, "refresh", gone)
     told = await session.remember(result)
     assert (told.allowed, told.message) == (
         True,

@@ -16,8 +16,8 @@ def finished(*, as_asked: bool | None, digest: str | None) -> ToolFinished:
 
 
 def test_a_tool_that_ran_as_it_was_asked_for_says_so() -> None:
-    given(opens(), ASKED, replies("per_1", "once")).when(finishes_tool("per_1", digest=ASKED.digest)).then(
-        finished(as_asked=True, digest=ASKED.digest)
+    given(opens(), ASKED, replies("per_1", "once")).when(finishes_tool("per_1", digest=ASKED.question.digest)).then(
+        finished(as_asked=True, digest=ASKED.question.digest)
     )
 
 

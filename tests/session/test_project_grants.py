@@ -164,7 +164,7 @@ def test_what_was_allowed_by_a_grant_revoked_meanwhile_waits_for_a_person_after_
     request = scenario.state.pending["per_1"]
     assert (request.deadline_ms, request.cap_at_ms) == (T0 + ms("1s") + ms("7d"), T0 + ms("1s") + ms("30d"))
     assert (request.evaluation, request.grants, request.rests_on_project) == (NO_RULE, (), False)
-    assert (request.asked_ms, request.digest) == (T0, ASKED.digest)
+    assert (request.asked_ms, request.digest) == (T0, ASKED.question.digest)
 
 
 def test_a_reopened_request_takes_an_answer_like_any_other(scenario: Scenario) -> None:

@@ -217,7 +217,7 @@ def test_an_unknown_id_is_an_error_never_a_silent_yes() -> None:
 
 
 def test_a_reply_that_carries_the_digest_of_what_was_shown_counts_for_that() -> None:
-    shown = asks("per_1", "git push").digest
+    shown = asks("per_1", "git push").question.digest
     asked().when(replies("per_1", "once", shown=shown)).then(
         Replied(request_id="per_1", reply="once", outcome="allowed")
     )

@@ -80,19 +80,21 @@ def asks(
 ) -> Ask:
     tool = ToolRef(message_id, f"call_{request_id}") if message_id else None
     question = make_question(
-        permission, patterns, always=always, metadata=metadata, tool=tool, tool_name=tool_name, tool_input=tool_input
+        permission,
+        patterns,
+        always=always,
+        metadata=metadata,
+        tool=tool,
+        tool_name=tool_name,
+        tool_input=tool_input,
+        parent=parent,
     )
     question = in_folder(question, cwd)
     return Ask(
         actor=by,
         request_id=request_id,
-        call=question.call,
-        digest=question.digest,
+        question=question,
         policy=AS_OPENED,
-        always=question.always,
-        metadata=question.metadata,
-        tool=question.tool,
-        parent=parent,
         opinions=opinions,
         project=AS_IT_STANDS,
     )
@@ -101,7 +103,7 @@ def asks(
 def rechecks(asked: Ask) -> Recheck:
     """Return the recheck an asker sends when the project's stream is newer than the version it was judged by."""
     return Recheck(
-        actor=asked.actor, request_id=asked.request_id, call=asked.call, policy=AS_OPENED, project=AS_IT_STANDS
+        actor=asked.actor, request_id=asked.request_id, question=asked.question, policy=AS_OPENED, project=AS_IT_STANDS
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import msgspec
@@ -15,6 +15,7 @@ from ledger import Result, Session
 from ledger.client.calls import carry_through
 from ledger.core.errors import InputError
 from ledger.core.ids import new_request_id
+from ledger.core.requests import AskDetails
 from ledger.policy.dialects import dialect_of
 from ledger.policy.offer_limits import within
 from ledger.session.state import SessionState
@@ -129,14 +130,12 @@ async def attach(
 
 async def _submit(session: Session, principal: Principal, body: AskBody, request_id: str) -> Result:
     tool, tool_name = _tool(body)
-    common: dict[str, Any] = {
+    details: AskDetails = {
         "metadata": body.metadata,
-        "request_id": request_id,
         "tool": tool,
         "agent": body.agent,
         "parent": body.parent,
         "cwd": body.cwd,
-        "actor": principal.actor,
     }
     if body.permission is not None:
         if body.patterns is None:
@@ -148,13 +147,17 @@ async def _submit(session: Session, principal: Principal, body: AskBody, request
             always=body.always or (),
             tool_name=tool_name,
             tool_input=body.input,
-            **common,
+            request_id=request_id,
+            actor=principal.actor,
+            **details,
         )
     if tool_name is None or body.input is None:
         raise InputError("say `permission` and `patterns`, or `tool_name` and `input`")
     if body.patterns is not None:
         raise InputError("`patterns` go with `permission`; for a tool call the rules say what they are")
-    return await session.submit_tool(tool_name, body.input, always=body.always, **common)
+    return await session.submit_tool(
+        tool_name, body.input, request_id=request_id, actor=principal.actor, always=body.always, **details
+    )
 
 
 def _tool(body: AskBody) -> tuple[dict[str, str] | None, str | None]:
