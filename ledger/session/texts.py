@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from ledger.core.durations import spell_duration
 from ledger.core.errors import AgentAction
-from ledger.core.events import Settings
+from ledger.core.events import CancelCause, Settings
 from ledger.core.policy import PolicySource, Verdict
 from ledger.policy.dialects import dialect_of
 from ledger.session.state import Settled
+
+CANCEL_CAUSES: Final[Mapping[CancelCause, str]] = {
+    "asker_gave_up": "the agent gave up waiting",
+    "asker_died": "the agent that asked is gone",
+    "withdrawn": "it was withdrawn",
+    "session_closed": "the session was closed",
+    "token_revoked": "the token of the agent that asked was revoked or has expired",
+}
 
 
 def expired(settled: Settled) -> str:
@@ -30,13 +41,7 @@ def denied(settled: Settled) -> str:
 
 
 def cancelled(settled: Settled) -> str:
-    why = {
-        "asker_gave_up": "the agent gave up waiting",
-        "asker_died": "the agent that asked is gone",
-        "withdrawn": "it was withdrawn",
-        "session_closed": "the session was closed",
-        "token_revoked": "the token of the agent that asked was revoked or has expired",
-    }[settled.cancel_cause or "withdrawn"]
+    why = CANCEL_CAUSES[settled.cancel_cause or "withdrawn"]
     reason = f" ({settled.message})" if settled.message else ""
     return f"Permission request cancelled: {why}{reason}"
 

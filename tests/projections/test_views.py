@@ -120,6 +120,12 @@ async def test_recent_sessions_come_newest_first_with_how_their_requests_ended(
     assert [row["session"] for row in (await queries.recent_sessions(ledger.store, 1)).rows] == ["ses_new"]
 
 
+PUSHED = (
+    "claude asked for bash `git push`: needs an answer (no rule matches, and the default is ask), "
+    "waits for 7d (unattended)"
+)
+
+
 async def test_the_timeline_tells_each_event_in_a_sentence(ledger: Ledger) -> None:
     session = await ledger.session("ses_1", project="shop", agent="build", actor="claude")
     await session.submit("bash", ["git push"], always=["git *"], request_id="r1", actor="claude")
@@ -129,7 +135,7 @@ async def test_the_timeline_tells_each_event_in_a_sentence(ledger: Ledger) -> No
     shown = await queries.timeline(ledger.store, "ses_1")
     assert [(row["version"], row["type"], row["request_id"], row["text"]) for row in shown.rows] == [
         (1, "session_opened", None, "claude opened the session in project shop for build"),
-        (2, "asked", "r1", "claude asked for bash `git push`: waits for 7 days (unattended)"),
+        (2, "asked", "r1", PUSHED),
         (3, "replied", "r1", "ann allowed bash `git push` (always), remembered for the project: `git *`"),
         (4, "session_closed", None, "claude closed the session: done"),
     ]

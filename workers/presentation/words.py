@@ -1,40 +1,15 @@
-"""Requests, outcomes and events in words, for a person at a terminal."""
+"""Durations and results in words, for a person at a terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from ledger import Result
-from ledger.core.codec import NewerEvent
-from ledger.core.durations import format_duration
-from ledger.core.events import (
-    Asked,
-    Cancelled,
-    ClientConnected,
-    ClientDisconnected,
-    DeadlineMoved,
-    Event,
-    Expired,
-    Granted,
-    Imported,
-    LockPassed,
-    LockRequested,
-    LockTaken,
-    LogRegressed,
-    Notification,
-    PolicyChanged,
-    Reopened,
-    Replied,
-    Revoked,
-    SessionClosed,
-    SessionOpened,
-    ToolFinished,
-)
 from ledger.core.times import format_time
 from ledger.policy import RuleRef
 from ledger.session.texts import answerer
-from ledger.session.would_run import describe_asked, quoted, would_run
+from ledger.session.would_run import quoted, would_run
 from workers.presentation.text import revealed
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
@@ -110,68 +85,3 @@ def _reasons(result: Result) -> list[str]:
 def _rule(rule: RuleRef) -> str:
     place = f"{rule.file}:{rule.line}" if rule.file and rule.line else rule.file or rule.layer
     return f"rule `{rule.text}`" + (f" ({place})" if place else "")
-
-
-def event_words(event: Event | NewerEvent) -> str:
-    """Return an event as one line that names the request, the grant or the client."""
-    if isinstance(event, NewerEvent):
-        return "an event of a newer version of this software"
-    words: Callable[[Any], str] = _WORDS[type(event)]
-    return words(event)
-
-
-def _opened(event: SessionOpened) -> str:
-    return f"project {event.project or '-'}, agent {event.agent or '-'}, rules of {event.policy_source or '-'}"
-
-
-def _asked(event: Asked) -> str:
-    what = revealed(describe_asked(event).in_line(None))
-    deadline = f", {event.tier} {format_duration(event.duration_ms)}" if event.tier else ""
-    folder = f" in `{revealed(event.detail.cwd)}`" if event.detail and event.detail.cwd else ""
-    return f"{event.request_id} {event.permission} {what}{folder}: {event.verdict}{deadline}"
-
-
-def _replied(event: Replied) -> str:
-    cause = f", because of {event.cause.request_id or event.cause.grant_id}" if event.cause else ""
-    message = f": {event.detail.message}" if event.detail and event.detail.message else ""
-    told = f", told, not seen: answered at {event.told}" if event.told else ""
-    return f"{event.request_id} {event.reply}, {event.outcome}{told}{cause}{message}"
-
-
-def _granted(event: Granted) -> str:
-    pattern = event.detail.pattern if event.detail else "-"
-    return f"{event.grant_id} {event.permission} `{pattern}` for the {event.scope}{_lasting(event.expires_in_ms)}"
-
-
-def _lasting(ms: int | None) -> str:
-    return "" if ms is None else f", for {format_duration(ms)}"
-
-
-def _because(event: Revoked | Cancelled | SessionClosed) -> str:
-    return f": {event.detail.reason}" if event.detail and event.detail.reason else ""
-
-
-_WORDS: Final[dict[type, Callable[[Any], str]]] = {
-    SessionOpened: _opened,
-    PolicyChanged: lambda event: f"rules of {event.policy_source or '-'}, digest {event.policy_digest[:12]}",
-    Asked: _asked,
-    Reopened: lambda event: f"{event.request_id} {event.verdict}",
-    Replied: _replied,
-    Granted: _granted,
-    Revoked: lambda event: f"{event.grant_id}{_because(event)}",
-    DeadlineMoved: lambda event: f"{event.request_id} {event.tier}, {format_duration(event.duration_ms)}",
-    Expired: lambda event: f"{event.request_id} after {format_duration(event.duration_ms)} ({event.tier})",
-    Cancelled: lambda event: f"{event.request_id} {event.cause}{_because(event)}",
-    ClientConnected: lambda event: f"{event.client_id} ({event.name})",
-    ClientDisconnected: lambda event: f"{event.client_id} ({event.cause})",
-    LockTaken: lambda event: event.client_id,
-    LockRequested: lambda event: f"{event.client_id}, passes in {format_duration(event.duration_ms)}",
-    LockPassed: lambda event: f"{event.holder} to {event.to or 'nobody'} ({event.cause})",
-    Notification: lambda event: (
-        f"{event.request_id} {f'to {event.person} ' if event.person else ''}by {event.service}: {event.result}"
-    ),
-    ToolFinished: lambda event: f"{event.request_id or event.call_id or '-'} {'ok' if event.ok else 'failed'}",
-    LogRegressed: lambda event: f"{event.seen_id} had been seen, {event.found_id} was found",
-    Imported: lambda event: f"{event.versions} events from a file, {event.in_force_count} grants in force by them",
-    SessionClosed: lambda event: f"closed{_because(event)}",
-}

@@ -50,7 +50,7 @@ async def test_every_event_says_who_and_why_and_a_link_leads_to_it(inbox: Inbox)
     chosen = page.locator(".event-body[aria-pressed=true]")
     await expect(chosen).to_contain_text("ann allowed bash `npm install` (session), remembered for the session")
     await expect(page.locator(".event-detail")).to_contain_text("Event 4")
-    followed = page.locator(".event", has_text="followed from the answer to r1")
+    followed = page.locator(".event", has_text="(session, following r1)")
     await expect(followed).to_have_count(1)
     assert await followed.locator("path.branch").count() >= 1
     await page.locator(".event-body").first.click()

@@ -7,7 +7,7 @@ import { WindowedList } from "../list.js";
 import { BARS_COUNT, Slider } from "../slider.js";
 import { ago, at } from "../clock.js";
 import { h, link, sessionLink } from "../dom.js";
-import { eventDetail, kindOf, sentence, shortWhy, whoText } from "../events.js";
+import { eventDetail, kindOf, sentence, whoText } from "../events.js";
 import { laneDrawing } from "../lanes.js";
 import { moment } from "../moment.js";
 import { reveal } from "../reveal.js";
@@ -290,12 +290,11 @@ class SessionPage {
     const drawing = laneDrawing(version, this.#near(version), ROW_PX);
     if (!row) return h("div", { class: "event loading", role: "listitem" }, drawing, h("div", { class: "event-body" }, h("span", { class: "number" }, String(version)), h("span", { class: "sentence" }, "…")));
     const { entry } = row;
-    const whys = shortWhy(entry);
     return h("div", { class: `event ${kindOf(entry)}`, role: "listitem" }, drawing,
       h("button", { type: "button", class: "event-body", "aria-pressed": String(isChosen), onclick: () => this.goTo(version) },
         h("span", { class: "number" }, String(version)),
         h("span", { class: "sentence" }, ...reveal(sentence(row))),
-        h("span", { class: "under" }, `${at(entry.at)} · ${whoText(entry.actor)}${whys ? " · " : ""}`, ...reveal(whys))));
+        h("span", { class: "under" }, `${at(entry.at)} · ${whoText(entry.actor)}`)));
   }
 }
 
