@@ -83,7 +83,7 @@ async def _check(wanted: UpOptions, serves: bool) -> None:
         await read_rule_files(wanted.rules)
     elif wanted.rules or wanted.attended or wanted.unattended:
         require_extra(GATEWAY, "--rules, --attended and --unattended are the gateway's: `up`")
-        raise InputError("--rules, --attended and --unattended are the gateway's; take `--listen none` away")
+        raise InputError("--rules, --attended and --unattended are the gateway's; remove `--listen none`")
 
 
 def _serves(listen: str | None) -> bool:

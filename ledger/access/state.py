@@ -192,7 +192,7 @@ def decide_access(state: AccessState, command: AccessCommand, now_ms: int) -> tu
     if command.redeems is None:
         return (created,)
     if state.token(command.redeems, now_ms) is None:
-        raise UnknownTokenError("this sign-in link is used up, revoked or too old; ask for a new one")
+        raise UnknownTokenError("this sign-in link was used, was revoked or has expired; ask for a new one")
     return (TokenRedeemed(token_id=command.redeems), created)
 
 

@@ -134,7 +134,8 @@ class Calls:
             with suppress(AlreadyAnsweredError):
                 await self._stream.submit(Cancel(actor=SYSTEM, request_id=request_id, cause="token_revoked"))
         raise UnauthorizedError(
-            f"the token was revoked or has expired while request `{request_id}` waited; who holds it is told nothing",
+            f"the token was revoked or has expired while request `{request_id}` was pending; "
+            "its outcome is not shown to this token",
             request_id=request_id,
         )
 
@@ -225,7 +226,7 @@ class Calls:
             shared = project.state
         raise InDoubtError(
             f"the grants of project `{project.key.id}` changed {TRIES_MAX} times while request "
-            f"`{request_id}` was judged; ask again with the same request id",
+            f"`{request_id}` was evaluated; ask again with the same request id",
             request_id=request_id,
             session=self._stream.key.id,
         )
@@ -262,7 +263,7 @@ class Calls:
         if not isinstance(event, Asked) or event.request_id != request.request_id:
             await self._stream.refresh()
             raise InDoubtError(
-                f"the server lost what request `{request.request_id}` asked; ask again with the same request id",
+                f"the server lost request `{request.request_id}`; ask again with the same request id",
                 request_id=request.request_id,
                 session=key.id,
             )

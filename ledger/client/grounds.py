@@ -77,5 +77,5 @@ class Grounds:
             try:
                 return await attempt(*args, **kwargs)
             except OutdatedRulesError:
-                log.info("the rules or clients of session %s changed meanwhile; once more", session)
+                log.info("the rules or clients of session %s changed during the evaluation; retrying", session)
         raise InDoubtError(f"the rules or clients of session `{session}` changed {TRIES_MAX} times; try again")

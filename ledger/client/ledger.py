@@ -305,7 +305,7 @@ class Ledger:
     def _check_policy(self, source: PolicySource) -> str:
         size = len(msgspec.json.encode(source))
         if size > POLICY_BYTES:
-            raise InputError(f"the rules take {size} bytes; at most {POLICY_BYTES} are taken")
+            raise InputError(f"the rules take {size} bytes; at most {POLICY_BYTES} are accepted")
         policy_digest = digest(source)
         self.compiled(source, policy_digest)
         return policy_digest
@@ -365,7 +365,7 @@ class Ledger:
         for problem in found.problems:
             if problem not in self._told:
                 self._told.add(problem)
-                log.warning("passed over: %s", problem.text)
+                log.warning("skipped: %s", problem.text)
         return found.rows
 
     async def _states_of(self, sessions: Iterable[str]) -> Survey[SessionState]:

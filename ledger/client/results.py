@@ -184,8 +184,8 @@ def _remembered(settled: Settled) -> str | None:
     if not request.always:
         why = idle or "the request offers no pattern to grant"
         return f"nothing is remembered: {why}, so {settled.reply} counts as once"
-    stands = f"a grant of {_entries(standing)} stands already" if standing else None
-    told = "the agent's side told this answer, so it is kept for this session at most" if settled.told else None
+    stands = f"a grant of {_entries(standing)} exists already" if standing else None
+    told = "it was answered at the agent's own prompt, so it is kept for this session at most" if settled.told else None
     return "; ".join(one for one in (told, stands, idle or _asked_again(request)) if one) or None
 
 
@@ -197,7 +197,7 @@ def _asked_again(request: Request) -> str | None:
     """Return a note on what the next such call is asked about although all entries were granted."""
     if not request.still_asked:
         return None
-    return f"the next such call is asked about all the same: {'; '.join(request.still_asked)}"
+    return f"the next such call will still ask: {'; '.join(request.still_asked)}"
 
 
 def _idle(request: Request) -> str | None:

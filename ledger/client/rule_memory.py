@@ -51,7 +51,7 @@ class RuleMemory:
             return _told(result, _failed(error))
         file = dialect.memory_file(state.policy, state.cwd or folder)
         if file is None:
-            log.info("session %s has no folder, so no file of it remembers anything", result.session)
+            log.info("session %s has no folder, so no rule was written to a file", result.session)
             return result
         granted = zip(settled.grants, settled.granted_patterns, strict=True)
         entries = [pattern for grant_id, pattern in granted if grant_id not in revoked]
@@ -67,8 +67,8 @@ def _told(result: Result, message: str | None) -> Result:
 
 
 def _failed(error: LedgerError) -> str:
-    log.warning("nothing was added to a configuration: %s", error)
-    return f"the answer and its grant stand, but no file remembers them: {error}"
+    log.warning("no rule was added to a configuration file: %s", error)
+    return f"the answer and its grant were recorded, but not written to a file: {error}"
 
 
 async def _written(

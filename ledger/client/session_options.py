@@ -54,4 +54,4 @@ def settings_of(state: SessionState, dialect: str, timeouts: Timeouts | None, **
     try:
         return msgspec.convert({**msgspec.to_builtins(state.settings), **changes}, Settings)
     except msgspec.ValidationError as error:
-        raise InputError(f"a setting of session `{state.session_id}` is not one of those there are: {error}") from error
+        raise InputError(f"a setting of session `{state.session_id}` is not valid: {error}") from error

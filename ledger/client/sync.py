@@ -76,7 +76,7 @@ class _Loop:
         is_own = threading.current_thread() is self._thread
         if is_own:
             coroutine.close()
-        assert not is_own, "in the ledger's own loop, use the asynchronous face"
+        assert not is_own, "a synchronous call would block the ledger's own event loop; use the asynchronous interface"
         future = self._submit(coroutine)
         try:
             return future.result()

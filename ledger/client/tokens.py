@@ -88,12 +88,12 @@ class Tokens:
         and `token_id` make the call idempotent. Raises InputError.
         """
         if role not in ROLES:
-            raise InputError(f"`{role}` is no role; there are {', '.join(ROLES)}")
+            raise InputError(f"`{role}` is not a role; use one of {', '.join(ROLES)}")
         if brings_rules and role not in ("agent", "admin"):
-            raise InputError(f"only an agent brings rules, not a token of role {role}")
+            raise InputError(f"only tokens of role agent bring rules, not a token of role {role}")
         if role != "agent" and (everything or any_project or folders):
             raise InputError(
-                f"`everything`, `any_project` and folders are said of agents, not of a token of role {role}"
+                f"`everything`, `any_project` and folders are for tokens of role agent, not for role {role}"
             )
         secret = secrets.token_urlsafe(SECRET_BYTES) if secret is None else secret
         proof = secrets.token_urlsafe(SECRET_BYTES) if use == "browser" else None

@@ -96,9 +96,9 @@ def encode(event: Event, *, event_id: str, prev: str, actor: Actor) -> bytes:
         # One value of a wrong type would make the stream permanently unreadable; the check costs a microsecond.
         _decoder.decode(payload)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise InputError(f"the event cannot be written: {error}") from error
+        raise InputError(f"the event cannot be encoded: {error}") from error
     if len(payload) > EVENT_BYTES:
-        raise InputError(f"the event takes {len(payload)} bytes; at most {EVENT_BYTES} are taken")
+        raise InputError(f"the event takes {len(payload)} bytes; at most {EVENT_BYTES} are accepted")
     return payload
 
 
@@ -141,7 +141,7 @@ def _decode_newer(payload: bytes, cause: Exception | None) -> Decoded:
         raise DamageError(f"an entry is not an event of this ledger: {error}") from error
     if raw.v <= SCHEMA_VERSION:
         why = cause or "it had no such type"
-        raise DamageError(f"an entry claims schema {raw.v} but is not an event of it: {why}") from cause
+        raise DamageError(f"an entry of schema {raw.v} is not a valid event: {why}") from cause
     tag = raw.event.get("type")
     return Decoded(raw.v, raw.id, raw.prev, raw.actor, NewerEvent(schema=raw.v, event_type=str(tag), body=raw.event))
 

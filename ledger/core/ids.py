@@ -95,7 +95,9 @@ def check_id(value: object, what: str) -> str:
     if not value:
         raise InputError(f"the {what} is empty")
     if len(value) > ID_LENGTH_CHARS:
-        raise InputError(f"the {what} `{value[:40]}…` has {len(value)} characters; at most {ID_LENGTH_CHARS} are taken")
+        raise InputError(
+            f"the {what} `{value[:40]}…` has {len(value)} characters; at most {ID_LENGTH_CHARS} are accepted"
+        )
     # The blank is the only printable white space.
     if not value.isprintable() or " " in value:
         raise InputError(f"the {what} {value!a} holds white space or characters that cannot be shown")

@@ -149,7 +149,7 @@ def check_name(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"the {what} must be a string, not {type(value).__name__}")
     if not value or len(value) > NAME_LENGTH_CHARS:
-        raise InputError(f"the {what} has {len(value)} characters; 1 to {NAME_LENGTH_CHARS} are taken")
+        raise InputError(f"the {what} has {len(value)} characters; 1 to {NAME_LENGTH_CHARS} are accepted")
     if not value.isprintable():
         raise InputError(f"the {what} {value!a} holds characters that cannot be shown")
     return value
@@ -176,7 +176,7 @@ def check_message(value: str | None, what: str = "message") -> str | None:
         raise InputError(f"the {what} must be a string, not {type(value).__name__}")
     size = len(_utf8(value, what))
     if size > MESSAGE_BYTES:
-        raise InputError(f"the {what} takes {size} bytes; at most {MESSAGE_BYTES} are taken")
+        raise InputError(f"the {what} takes {size} bytes; at most {MESSAGE_BYTES} are accepted")
     return value
 
 
@@ -208,13 +208,13 @@ def _check_patterns(values: Iterable[str], what: str) -> tuple[str, ...]:
         raise InputError(f"{what}s are a list, not {type(values).__name__}")
     patterns = tuple(values)
     if len(patterns) > PATTERN_COUNT:
-        raise InputError(f"{len(patterns)} {what}s are too many; at most {PATTERN_COUNT} are taken")
+        raise InputError(f"{len(patterns)} {what}s are too many; at most {PATTERN_COUNT} are accepted")
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise InputError(f"a {what} must be a string, not {type(pattern).__name__}")
         size = len(_utf8(pattern, what))
         if size > PATTERN_LENGTH_BYTES:
-            raise InputError(f"a {what} takes {size} bytes; at most {PATTERN_LENGTH_BYTES} are taken")
+            raise InputError(f"a {what} takes {size} bytes; at most {PATTERN_LENGTH_BYTES} are accepted")
     return patterns
 
 
@@ -239,7 +239,7 @@ def _check_json(value: Any, what: str) -> Any:
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise InputError(f"the {what} cannot be written as JSON: {error}") from error
     if len(encoded) > METADATA_BYTES:
-        raise InputError(f"the {what} takes {len(encoded)} bytes; at most {METADATA_BYTES} are taken")
+        raise InputError(f"the {what} takes {len(encoded)} bytes; at most {METADATA_BYTES} are accepted")
     return msgspec.json.decode(encoded)
 
 

@@ -78,7 +78,9 @@ def _named(request: Any) -> tuple[str | None, dict[str, str] | None]:
         return None, None
     request_id = f"{message_id}.{call_id}"
     if len(request_id) > ID_LENGTH_CHARS:
-        raise InputError(f"the ids of message and call have {len(request_id)} characters; {ID_LENGTH_CHARS} are taken")
+        raise InputError(
+            f"the message and call ids have {len(request_id)} characters; at most {ID_LENGTH_CHARS} are accepted"
+        )
     return request_id, {"message_id": message_id, "call_id": call_id}
 
 

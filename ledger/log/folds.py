@@ -36,9 +36,9 @@ class SessionFold:
         if type(command) is Regression:
             return _regressed(command)
         if isinstance(command, Judging) and command.policy_digest not in (None, state.policy_digest):
-            raise OutdatedRulesError(f"the rules of session `{state.session_id}` have changed; judge again")
+            raise OutdatedRulesError(f"the rules of session `{state.session_id}` have changed; evaluate again")
         if type(command) in _LOOKED_WHO_IS_THERE and not command.live.covers(state.clients):
-            raise OutdatedRulesError(f"others have connected to session `{state.session_id}`; look again who is there")
+            raise OutdatedRulesError(f"new clients connected to session `{state.session_id}`; read presence again")
         decision = decide(state, command, now_ms)
         return AppendPlan(decision.events, command.actor, not_after_ms=decision.not_after_ms)
 

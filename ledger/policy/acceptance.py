@@ -69,7 +69,7 @@ def _uncovered(policy: Policy, call: Call, after: Evaluation, grants: Sequence[G
         return
     for text in texts:
         if policy.evaluate(Call(call.permission, (text,), cwd=call.cwd), grants).verdict is not Verdict.ALLOW:
-            yield f"`{shorten(text)}`, which nothing that is offered covers"
+            yield f"`{shorten(text)}`, which no offered pattern covers"
 
 
 def _files(call: Call) -> tuple[str, ...]:

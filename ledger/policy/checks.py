@@ -104,7 +104,7 @@ def as_rules(ruleset: object, origin: RuleOrigin = NOWHERE) -> tuple[Rule, ...]:
         kind = type(ruleset).__name__
         raise origin.problem(f"a ruleset must be a list of rules, not {kind}; from_config takes a configuration", ())
     if len(ruleset) > RULE_COUNT:
-        raise origin.problem(f"the ruleset has {len(ruleset)} rules; at most {RULE_COUNT} are taken", ())
+        raise origin.problem(f"the ruleset has {len(ruleset)} rules; at most {RULE_COUNT} are accepted", ())
     return tuple(_as_rule(rule, index, origin) for index, rule in enumerate(ruleset))
 
 

@@ -38,7 +38,7 @@ class Near(msgspec.Struct, frozen=True):
 
 
 class ReadCommand(msgspec.Struct, frozen=True):
-    """One parsed command of a line, with its normal form; None for a program in no table."""
+    """One parsed command of a line, with its normal form; None for a program without a table."""
 
     text: str
     form: NormalForm | None
@@ -101,7 +101,7 @@ class _Neighbours:
             if why is not None:
                 yield Near(rule, True, f"it matches, but {why}")
             elif self.shell and self._same_program(rule):
-                close.append(Near(rule, False, "it is about the same program and does not match"))
+                close.append(Near(rule, False, "it is for the same program and does not match"))
         yield from close[:CLOSE_COUNT]
 
     def _alone(self, rule: ListedRule, call: Call, profile: str | None = None) -> JudgedCall | None:

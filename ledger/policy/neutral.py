@@ -163,7 +163,7 @@ def _flat(dialect: str, rule: ListedRule) -> Iterator[Neutral]:
         subject = _subject("opencode", name)
         yield Neutral(subject, *_flat_form(dialect, subject, rule.pattern), rule.action, rule)
         return
-    note = None if name == ANY else f"`{name}` is about the tools that are known by name now"
+    note = None if name == ANY else f"`{name}` now covers only the tools that are known by name"
     for subject, names in NAMES.items():
         if match(names[0], name):
             yield Neutral(subject, *_flat_form(dialect, subject, rule.pattern), rule.action, rule, note=note)
@@ -264,7 +264,9 @@ def _codelia_form(rule: CodeliaRule, *, allows: bool) -> tuple[PatternForm, str,
         return (PatternForm.ALL, "", None) if rule.words is None else (PatternForm.PREFIX, " ".join(rule.words), None)
     if rule.words is not None:
         text = " ".join(rule.words)
-        return (PatternForm.OTHER, text, None) if allows else (PatternForm.PREFIX, text, "it is about more than before")
+        return (
+            (PatternForm.OTHER, text, None) if allows else (PatternForm.PREFIX, text, "it now covers more than before")
+        )
     return _codelia_glob(rule.glob, allows=allows)
 
 
@@ -274,11 +276,11 @@ def _codelia_glob(glob: str, *, allows: bool) -> tuple[PatternForm, str, str | N
     It also matches the full line, so a deny is converted to a literal piece that one command of the line must have.
     """
     if not glob.strip("*"):
-        return PatternForm.ALL, "", None if not allows else "each command of a line is judged by itself now"
+        return PatternForm.ALL, "", None if not allows else "each command of a line is now judged separately"
     wild = bool(set("*?") & set(glob))
     if allows:
         text = f"{glob}*" if glob.endswith(" *") else glob
-        note = "each command of a line is judged by itself now" if wild else None
+        note = "each command of a line is now judged separately" if wild else None
         return (PatternForm.OTHER, glob, None) if set(glob) & _OPERATORS else (*_exactly(text), note)
     pieces = [piece for part in glob.replace("?", "*").split("*") for piece in _between_operators(part)]
     if not wild and not set(glob) & _OPERATORS:
@@ -287,7 +289,7 @@ def _codelia_glob(glob: str, *, allows: bool) -> tuple[PatternForm, str, str | N
         return (*_exactly(f"{glob}*" if glob.endswith(" *") else glob), None)
     longest = max(pieces, key=len, default="")
     return (
-        (PatternForm.GLOB, f"*{longest}*", "it is about more than before") if longest else (PatternForm.ALL, "", None)
+        (PatternForm.GLOB, f"*{longest}*", "it now covers more than before") if longest else (PatternForm.ALL, "", None)
     )
 
 

@@ -33,7 +33,7 @@ def require_same_claims(state: SessionState, request: Request, command: Reply) -
         if claims == wanted:
             return
     raise PasskeyRefusedError(
-        f"what the passkey signed is not this answer to request `{request.request_id}`; look at it again and sign anew",
+        f"the passkey signed another answer, not this one to request `{request.request_id}`; reload and sign again",
         request_id=request.request_id,
         session=state.session_id,
     )

@@ -68,7 +68,7 @@ class Topology:
         manager = self._cluster.nodes_manager
         if not error.host or error.slot_id not in manager.slots_cache:
             # A node without a configured hostname sends a port only.
-            log.info("node %s:%s says that slot %s has moved; looking where to", *told_by, error.slot_id)
+            log.info("node %s:%s says that slot %s has moved; refreshing the slot map", *told_by, error.slot_id)
             await self.refresh()
             return
         await manager.move_slot(error)
@@ -98,7 +98,7 @@ class Topology:
         except _FAILURES as again:
             await _close(fresh)
             if "Cluster mode is not enabled" in str(again):
-                raise SetupError("this server is no node of a cluster; write redis:// in the URL") from again
+                raise SetupError("this server is not a cluster node; write redis:// in the URL") from again
             raise LinkError(
                 f"no node of the cluster answers: {again}", sent=False, refused=refusal_in(again)
             ) from error

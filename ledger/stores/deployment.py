@@ -33,7 +33,7 @@ class RunCommand(Protocol):
 async def agree_on_partitions(run: RunCommand, wanted: int | None) -> int:
     """Return the partition count of this deployment; the first process fixes it. Raises SetupError."""
     if wanted is not None and not 0 < wanted <= PARTITION_COUNT_MAX:
-        raise SetupError(f"{wanted} partitions cannot be had; from 1 to {PARTITION_COUNT_MAX}")
+        raise SetupError(f"{wanted} partitions are not possible; choose 1 to {PARTITION_COUNT_MAX}")
     config = Keys(1).config()
     found = await run("HGET", config, "partitions")
     if found is None:

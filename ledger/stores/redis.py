@@ -311,7 +311,7 @@ class RedisStore:
         shortfall = self._durability.shortfall(replies)
         if shortfall is not None:
             raise InDoubtError(
-                f"it is in the log, but not safe yet: {shortfall}; ask again with the same request id",
+                f"it is in the log, but not confirmed yet: {shortfall}; ask again with the same request id",
             )
 
     def range_of(self, key: StreamKey, after: Position, count: int) -> CommandLine:
@@ -406,7 +406,7 @@ class RedisStore:
                 await self._wake_ups.subscribe(partition)
         except TimeoutError:
             # A wake-up is a hint: without it the sweep finds the new entries, later.
-            log.warning("wake-ups of partition %s cannot be had (is SSUBSCRIBE allowed?)", partition)
+            log.warning("cannot subscribe to the wake-ups of partition %s (is SSUBSCRIBE allowed?)", partition)
 
     async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
         key = self.keys.lease(place)
@@ -437,7 +437,7 @@ class RedisStore:
             members = await self.command("ZRANGE", key, f"({self._clock.now_ms()}", "+inf", "BYSCORE")
         except DamageError as error:
             # A hint: assume that nobody is present. Deadlines, asks and replies must work all the same.
-            log.warning("who is there cannot be read from `%s`: %s", key, error.text)
+            log.warning("presence cannot be read from `%s`: %s", key, error.text)
             return ()
         pairs = (member.decode().partition("\n") for member in members)
         return tuple(Presence(client_id, name) for client_id, _, name in pairs)

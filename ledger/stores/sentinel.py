@@ -33,7 +33,7 @@ class PrimaryConnection(SentinelManagedConnection):
         if role[0] != b"master":
             # A sentinel that has not learned of the failover yet names the old primary.
             await self.disconnect(nowait=True)
-            raise RedisConnectionError(f"sentinels name a {role[0].decode()} as the primary; is a failover under way?")
+            raise RedisConnectionError(f"sentinels name a {role[0].decode()} as the primary; failover in progress?")
 
 
 class PrimarySSLConnection(PrimaryConnection, SSLConnection):

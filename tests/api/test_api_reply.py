@@ -154,7 +154,7 @@ async def test_an_invalid_reply_value_is_refused_and_the_request_stays_pending(l
     await pend(session, "call_1")
     error = await raised(session.reply("call_1", word))  # type: ignore[arg-type]
     assert isinstance(error, InputError)
-    assert error.text == f"`{word}` is not a reply; say `once`, `session`, `always` or `reject`"
+    assert error.text == f"`{word}` is not a reply; use `once`, `session`, `always` or `reject`"
     assert await pending_ids(session) == ["call_1"]
 
 

@@ -272,7 +272,7 @@ def test_the_ledgers_own_loop_is_no_place_to_block(open_sync: OpenSync) -> None:
         result = ledger.session("ses_1").submit("bash", ["ls"])
     assert (result.outcome, result.request.opinions[0].failed) == (
         None,
-        "AssertionError: in the ledger's own loop, use the asynchronous face",
+        "AssertionError: a synchronous call would block the ledger's own event loop; use the asynchronous interface",
     )
 
 

@@ -81,7 +81,7 @@ async def test_making_a_grant_of_the_project_by_telling_of_an_always(
 ) -> None:
     row = await tell(taken_over, "always")
     assert (row["outcome"], row["reply"]) == ("allowed", "session")
-    assert row["message"] == "the agent's side told this answer, so it is kept for this session at most"
+    assert row["message"] == "it was answered at the agent's own prompt, so it is kept for this session at most"
     assert (await ann.get("/v1/grants?project=shop")).json() == {"grants": []}
     [grant] = (await ann.get("/v1/grants?session=s1")).json()["grants"]
     assert (grant["scope"], grant["told"]) == ("session", True)

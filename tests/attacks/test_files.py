@@ -121,7 +121,7 @@ def test_an_export_read_by_other_users(ledger: CommandLine, tmp_path: Path) -> N
 def test_an_import_from_a_fifo_says_what_to_do(ledger: CommandLine, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.jsonl")
     ran = ledger("import", tmp_path / "a.jsonl", code=12)
-    assert "it is no regular file" in ran.err
+    assert "it is not a regular file" in ran.err
 
 
 def test_a_link_laid_where_an_export_is_written(tmp_path: Path) -> None:

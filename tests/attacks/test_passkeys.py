@@ -419,8 +419,8 @@ async def test_an_agent_that_waits_is_not_told_of_an_answer_written_into_the_log
     session = await demanding(ledger)
     await asked(session)
     await write_answer(server, ledger)
-    assert "no passkey stands behind it" in await refused(session.wait("r1"), DamageError)
-    assert "no passkey stands behind it" in await refused(session.result("r1"), DamageError)
+    assert "without a valid passkey signature" in await refused(session.wait("r1"), DamageError)
+    assert "without a valid passkey signature" in await refused(session.result("r1"), DamageError)
 
 
 async def proof_of(session: Session) -> dict[str, Any]:
@@ -467,7 +467,7 @@ async def test_enrolling_a_key_of_ones_own_on_the_server(server: RealServer, led
     await session.reply("r1", "once", actor=ANN, signed=await signed_answer(session, ledger, forger))
     assert await problems_of(ledger) == [], "by the log alone the key counts"
     (found,) = await problems_of(ledger, kept=kept)
-    assert "not one of those known" in found
+    assert "an unknown passkey" in found
     passkeys = await check_stream(ledger.store, PASSKEYS, None, await read_anchors(ledger.store, kept))
     assert [one.kind for one in passkeys.problems] == ["unproven"]
 

@@ -134,7 +134,7 @@ async def test_making_an_always_of_a_signed_once_in_the_browser(inbox: Inbox) ->
     signed = await changed(ann, {"reply": "always"})
     await ann.go()
     await ann.press("git push origin", "Allow once")
-    await expect(ann.card("git push origin")).to_contain_text("look again and sign anew")
+    await expect(ann.card("git push origin")).to_contain_text("has changed since it was shown; sign again")
     assert len(signed) == 1
     assert (await session.result("r1")).outcome is None
 

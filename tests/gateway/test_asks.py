@@ -57,7 +57,7 @@ async def test_an_answer_said_twice_in_one_body_decides_nothing(opened: Caller, 
     answer = await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once", "ok": False})
     assert (answer.status_code, answer.json()["detail"]) == (
         422,
-        "say `reply`, or Codelia's `ok`, `remember` and `reason`, not both",
+        "give `reply`, or Codelia's `ok`, `remember` and `reason`, not both",
     )
     assert (await opened.get("/v1/sessions/ses_1/asks/r1")).json()["outcome"] is None
 

@@ -73,7 +73,7 @@ def test_the_type_of_an_event_is_its_tag() -> None:
 
 
 def test_an_event_that_is_too_large_is_refused() -> None:
-    with pytest.raises(InputError, match=f"at most {EVENT_BYTES} are taken"):
+    with pytest.raises(InputError, match=f"at most {EVENT_BYTES} are accepted"):
         encoded(SessionClosed(detail=ReasonDetail("x" * EVENT_BYTES)))
 
 
@@ -105,7 +105,7 @@ def test_a_version_that_knows_more_types_writes_only_those_as_its_newer_schema(
         assert codec.decode(encoded(event)).event == event
     # The newer version may write a type of the first schema as its own; the first one never had what came later.
     assert codec.decode(encoded(regressed).replace(b'"v":1', b'"v":3')).event == regressed
-    with pytest.raises(DamageError, match="claims schema 1 but is not an event of it"):
+    with pytest.raises(DamageError, match="of schema 1 is not a valid event"):
         codec.decode(framed('{"type":"session_closed"}', 1))
     assert isinstance(codec.decode(framed('{"type":"session_closed"}', 4)), codec.Decoded)
 

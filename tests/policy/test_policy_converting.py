@@ -175,8 +175,8 @@ def test_claude_s_rules_become_opencode_s_with_a_default_that_asks() -> None:
         }
     }
     assert [(one.rule.ref.text, one.text) for one in found.changes] == [
-        ("WebFetch(domain:example.com)", "opencode cannot say it; the allow is left out, so it asks"),
-        ("WebFetch(domain:evil.com)", "opencode cannot say it; it is about the whole tool now"),
+        ("WebFetch(domain:example.com)", "opencode has no such rule; the allow is left out, so it asks"),
+        ("WebFetch(domain:evil.com)", "opencode has no such rule; it now covers the whole tool"),
         ("Read(./.env)", "commands that name `.env` are denied whatever they do with it"),
     ]
 
@@ -196,8 +196,8 @@ def test_opencode_s_rules_become_claude_s_and_what_would_be_lost_is_told() -> No
     assert [(one.rule.ref.text, one.text) for one in found.changes] == [
         ("* * ask", "claude asks by itself, but not about commands that only look"),
         ("edit * deny", "it now comes before `edit src/* allow` too"),
-        ("edit src/* allow", "the allow is left out: `edit * deny` would come before it, or cannot be said"),
-        ("read *.env deny", "it is about commands that name the file too"),
+        ("edit src/* allow", "the allow is left out: `edit * deny` would come before it, or cannot be expressed"),
+        ("read *.env deny", "it now covers commands that name the file too"),
     ]
 
 

@@ -85,7 +85,7 @@ def test_a_family_that_lets_through_much_more_is_marked_wide(line: str, wide: bo
 def test_what_stays_out_of_a_choice_is_said() -> None:
     [exact, kind] = of_line("opencode", "git tag v1 && ls *.py")
     assert exact.entries == ("git tag v1",)
-    assert exact.still_asked == ("`ls *.py`, which nothing that is offered covers",)
+    assert exact.still_asked == ("`ls *.py`, which no offered pattern covers",)
     assert kind.still_asked == ()
 
 

@@ -135,7 +135,7 @@ async def test_a_server_that_is_gone_by_then_does_not_take_the_answer_back(
     told = await session.remember(result)
     assert (told.allowed, told.message) == (
         True,
-        "the answer and its grant stand, but no file remembers them: the server does not answer",
+        "the answer and its grant were recorded, but not written to a file: the server does not answer",
     )
 
 
@@ -148,7 +148,7 @@ async def test_a_file_that_cannot_be_written_loses_neither_the_answer_nor_the_gr
         result = await answered(await opened(ledger, project), "git push")
     assert result.allowed
     assert result.message is not None
-    assert result.message.startswith("the answer and its grant stand, but no file remembers them: ")
+    assert result.message.startswith("the answer and its grant were recorded, but not written to a file: ")
     assert "expected a name in double quotes" in caplog.text
     assert config_of(project).read_text() == "{ not json"
     assert len(await ledger.approved_in_project("shop")) == 1

@@ -18,7 +18,7 @@ from ledger.policy.dialects import compile_policy
 from tests.support.calls import CALLS
 
 TABLE = [(dialect, *call) for dialect, calls in CALLS.items() for call in calls]
-STANDS = "a grant of `live*` stands already"
+STANDS = "a grant of `live*` exists already"
 PROFILES = ("hardened", "faithful")
 
 
@@ -106,7 +106,7 @@ async def test_what_will_be_asked_all_the_same_is_said_before_the_answer() -> No
         session = await _session(ledger, "brutus", "hardened")
         asked = await session.submit_tool("bash", {"command": "echo a > f"}, request_id="r1")
         assert asked.request.still_asked == ("writes `f`",)
-        assert asked.message == "the next such call is asked about all the same: writes `f`"
+        assert asked.message == "the next such call will still ask: writes `f`"
         (pending,) = await session.pending()
         assert pending.as_json()["still_asked"] == ["writes `f`"]
 

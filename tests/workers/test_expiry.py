@@ -136,7 +136,7 @@ async def test_a_damaged_session_is_told_once_and_keeps_nobody_else_waiting(
     ):
         await settle_beside_damage(agent, worker, admin, clock)
     told = [record.getMessage() for record in caplog.records if record.name == "workers.expiry.settlement"]
-    assert [line.partition(",")[0] for line in told] == ["expiry: passing over session `ses_broken`"]
+    assert [line.partition(",")[0] for line in told] == ["expiry: skipping session `ses_broken`"]
 
 
 async def settle_beside_damage(agent: Ledger, worker: Ledger, admin: Operator, clock: TestClock) -> None:

@@ -305,7 +305,7 @@ async def test_views_of_a_history_that_the_server_lost_are_built_anew(
     await store.command("DEL", store.keys.stream(SES_1))
     assert await store.admin.restore(SES_1, append_of().after, kept, None)
     await as_of(ledger, SES_1, 3)
-    line_with(process, "are built anew")
+    line_with(process, "are rebuilt")
     assert (await queries.decisions(ledger.store))["auto_allow"] == 2
     assert await differences(ledger.store) == []
 

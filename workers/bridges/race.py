@@ -90,7 +90,7 @@ class RacingBridge:
         """Return the message of a line; None, and a line on stderr, if it is no JSON object."""
         message = parse(line)
         if message is None:
-            tell(f"a line of {origin} is left out, it is no JSON object: {line[:_SHOWN_CHARS_MAX]!r}")
+            tell(f"a line of {origin} is dropped, it is not a JSON object: {line[:_SHOWN_CHARS_MAX]!r}")
         return message
 
     def _passes_to_host(self, message: Message, line: bytes) -> bool:
@@ -116,7 +116,7 @@ class RacingBridge:
         before = self._asked.get(question.key)
         if before is not None:
             # Two questions under one id: an answer to either would be taken for both.
-            tell("a permission request has the id of one that waits; both are refused")
+            tell("a permission request has the id of a pending one; both are refused")
             self._withdraw(before, "withdrawn")
             self._carrier.start(self._to_agent(self._wire.refuse(question.message)))
             return
@@ -293,7 +293,7 @@ class RacingBridge:
             await judge.withdraw(request_id, "withdrawn", "rejected in the client")
             return found.line
         # A user who may not record an outside allow may not allow there either.
-        tell(f"{question.call.tool_name}: allowed in the client, which does not count: {error.text}")
+        tell(f"{question.call.tool_name}: allowed in the client, but not in the ledger: {error.text}")
         return None
 
     # --- writing: pipes block, so not on the loop ---------------------------------------------------------------------

@@ -62,7 +62,7 @@ def planned(path: Path, agent: str, entries: Entries | None, *, comments: bool =
 def apply(change: SettingsChange) -> None:
     """Write beside, then rename: a concurrent reader finds the old file or the new one. Raises BridgeError."""
     if read_text(change.path) != change.before:
-        raise BridgeError(f"`{change.path}` was changed by somebody else meanwhile; try again")
+        raise BridgeError(f"`{change.path}` was changed by another program meanwhile; try again")
     if change.record is not None:
         install_record.save(change.path, change.record)
     write_text(change.path, change.after)
@@ -144,7 +144,7 @@ def _settings(path: Path, text: str | None, *, comments: bool) -> Settings:
     try:
         return hook_text.read(text or "", comments=comments)
     except JsonSyntaxError as error:
-        hint = "the agent takes no comments in it" if "comments are allowed" in error.text else error.text
-        raise BridgeError(f"`{path}`, line {error.line}, is no JSON: {hint}; put it right first") from error
+        hint = "the agent accepts no comments in it" if "comments are allowed" in error.text else error.text
+        raise BridgeError(f"`{path}`, line {error.line}, is not JSON: {hint}; correct it first") from error
     except TypeError as error:
         raise BridgeError(f"`{path}` must hold a JSON object") from error

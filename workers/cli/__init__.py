@@ -22,15 +22,15 @@ COMMANDS = {
     "revoke": ListedCommand("workers.cli.grants:revoke", "End a grant.", ASKING),
     "sessions": ListedCommand("workers.cli.sessions:sessions", "List the sessions.", LOOKING),
     "show": ListedCommand("workers.cli.show:show", "Show a session as it is, or as it was.", LOOKING),
-    "log": ListedCommand("workers.cli.log:log", "Print a session's events, and those to come.", LOOKING),
-    "replay": ListedCommand("workers.cli.replay:replay", "Play a session's past, with the state beside it.", LOOKING),
+    "log": ListedCommand("workers.cli.log:log", "Print a session's events, and new ones as they come.", LOOKING),
+    "replay": ListedCommand("workers.cli.replay:replay", "Replay a session, with its state after each event.", LOOKING),
     "access": ListedCommand("workers.cli.access:access", "List sign-ins, and reads by people.", LOOKING),
     "export": ListedCommand(
         "workers.cli.transfer:export", "Write sessions to a file that verifies by itself.", CHECKING
     ),
     "import": ListedCommand("workers.cli.transfer:import_", "Read exported sessions into this ledger.", CHECKING),
-    "verify": ListedCommand("workers.cli.verify:verify", "Check that no event was changed, lost or put in.", CHECKING),
-    "rebuild": ListedCommand("workers.cli.rebuild:rebuild", "Build all views anew from the streams.", CHECKING),
+    "verify": ListedCommand("workers.cli.verify:verify", "Check the log for changed, lost or added events.", CHECKING),
+    "rebuild": ListedCommand("workers.cli.rebuild:rebuild", "Rebuild all views from the streams.", CHECKING),
     "streams": ListedCommand(
         "workers.cli.streams:streams", "Show what the server holds and how far workers are.", CHECKING
     ),

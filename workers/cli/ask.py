@@ -90,14 +90,14 @@ def _question(asking: AskInput) -> dict[str, Any]:
     if asking.tool is None and tool_input is not None:
         raise click.UsageError("--input needs --tool NAME")
     if asking.permission is None and (asking.tool is None or tool_input is None):
-        raise click.UsageError("say PERMISSION and PATTERN, or --tool NAME with --input JSON")
+        raise click.UsageError("give PERMISSION and PATTERN, or --tool NAME with --input JSON")
     if asking.permission is None and asking.always:
         raise click.UsageError(
             "--always needs PERMISSION and PATTERN; for a tool the rules say what an `always` grants"
         )
     # Without a pattern nothing is judged, which rules allow: the pattern was forgotten.
     if asking.permission is not None and not asking.patterns:
-        raise click.UsageError(f"say at least one PATTERN after `{asking.permission}` (`*` is any use of it)")
+        raise click.UsageError(f"give at least one PATTERN after `{asking.permission}` (`*` is any use of it)")
     return {
         "permission": asking.permission or (asking.tool or "").lower(),
         "patterns": asking.patterns,
@@ -131,7 +131,7 @@ def _question(asking: AskInput) -> dict[str, Any]:
 @click.option(
     "--rules", metavar="FILE", help="Rules for the session from here on (.json or .jsonc); followed while waiting."
 )
-@click.option("--dialect", metavar="DIALECT", help="The language of the rules (default: opencode).")
+@click.option("--dialect", metavar="DIALECT", help="The dialect of the rules (default: opencode).")
 @with_deadlines
 @click.option("--agent", metavar="NAME", help="The agent that asks; its section of the rules counts.")
 @click.option("--cwd", metavar="FOLDER", help="The folder that the call would run in (default: here).")

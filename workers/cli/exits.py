@@ -27,12 +27,12 @@ class Exit(IntEnum):
 
 MEANINGS: Final = {
     Exit.DONE: "allowed, or done",
-    Exit.OUR_FAULT: "a fault of this program",
+    Exit.OUR_FAULT: "an error in this program",
     Exit.USAGE: "wrong usage",
     Exit.DENIED: "denied by a rule",
     Exit.REJECTED: "rejected by a person, with or without feedback",
     Exit.EXPIRED: "expired; also a reply that came after the deadline",
-    Exit.CANCELLED: "cancelled; also anything asked of a closed session",
+    Exit.CANCELLED: "cancelled; also a command on a closed session",
     Exit.PENDING: "still pending",
     Exit.UNREACHABLE: "the ledger cannot be reached, or the outcome is in doubt",
     Exit.UNKNOWN: "no request, session or grant has this id",
@@ -40,7 +40,7 @@ MEANINGS: Final = {
     Exit.FINDINGS: "problems found (verify, rebuild --verify, doctor, policy lint and test); also a damaged stream",
     Exit.BAD_INPUT: "bad input or configuration",
     Exit.INTERRUPTED: "interrupted with Ctrl-C",
-    Exit.CLOSED_PIPE: "the reader of the output went away",
+    Exit.CLOSED_PIPE: "the reader of the output closed it",
 }
 
 WORST_FIRST: Final = (

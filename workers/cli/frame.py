@@ -89,7 +89,7 @@ def _tell_missing(error: ModuleNotFoundError) -> int:
 
 
 def _tell_fault(error: Exception) -> int:
-    text = f"this should not have happened: {str(error) or 'no word was said of it'}"
+    text = f"this should not have happened: {str(error) or 'no message'}"
     if "--json" in sys.argv:
         talk_json(_members("LEDGER", text))
     else:

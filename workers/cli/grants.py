@@ -19,7 +19,7 @@ COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "fr
 
 def where(function: Run) -> Run:
     """Add `--session` and `--project`; exactly one must be given."""
-    for option, help_text in (("project", "The project whose grants are meant."), ("session", "One session's grants.")):
+    for option, help_text in (("project", "One project's grants."), ("session", "One session's grants.")):
         function = click.option(f"--{option}", metavar=option.upper(), help=help_text)(function)
     return function
 

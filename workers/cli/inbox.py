@@ -44,7 +44,7 @@ async def inbox(
 
     if gateway is not None and not gateway.startswith(_WEB):
         raise InputError(
-            f"the --gateway `{gateway}` is no address for a browser; write it like `http://127.0.0.1:8420`"
+            f"the --gateway `{gateway}` is not an address for a browser; write it like `http://127.0.0.1:8420`"
         )
     named = os.environ.get("PERMISSION_LEDGER_GATEWAY", "")
     found = gateway or (named if named.startswith(_WEB) else None)
@@ -65,7 +65,7 @@ async def _of_this_machine() -> str:
     from workers.gateway.address_file import FILE_NAME, read_address  # noqa: PLC0415 - an extra
     from workers.gateway.announcement import is_running  # noqa: PLC0415 - the same
 
-    way_out = "start one (`permission-ledger up`), or say where it is with --gateway"
+    way_out = "start one (`permission-ledger up`), or name its address with --gateway"
     folder = default_home()
     found = read_address(folder)
     public_url = found.get("inbox")

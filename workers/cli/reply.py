@@ -34,11 +34,11 @@ class _Answer(NamedTuple):
 def _check(*, words: Sequence[str], message: str | None, digest: str | None, name: str | None, **_: Any) -> None:
     """Check everything that can be checked without a ledger: nothing is answered if a part is invalid."""
     if len(words) < 2:
-        raise click.UsageError(f"say REQUEST and then the reply: `permission-ledger reply {words[0]} once`")
+        raise click.UsageError(f"give REQUEST and then the reply: `permission-ledger reply {words[0]} once`")
     if words[0] in _WORDS and words[-1] not in _WORDS:
-        raise click.UsageError(f"the reply stands last: `permission-ledger reply {words[-1]} {words[0]}`")
+        raise click.UsageError(f"the reply comes last: `permission-ledger reply {words[-1]} {words[0]}`")
     if len(words) > 2 and digest is not None:
-        raise click.UsageError("--digest is of one request; answer the others without it, or one by one")
+        raise click.UsageError("--digest is for one request; answer the others without it, or one by one")
     parse_answer(_reply(words[-1]), message)
     local_actor(name)
 

@@ -67,7 +67,7 @@ async def _projector(ledger: Ledger, stop: asyncio.Event) -> None:
     await run(ledger, stop)
 
 
-worker.add_command(_worker_command("expiry", _expiry, "End requests that nobody answered when their time has come."))
+worker.add_command(_worker_command("expiry", _expiry, "End pending requests whose deadline has passed."))
 worker.add_command(_worker_command("projector", _projector, "Keep the views up to date with the streams."))
 
 

@@ -34,7 +34,7 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
     multiple=True,
     help="HOST:PORT or unix:PATH; repeatable (default: 127.0.0.1:8420, and gateway.sock in the data folder).",
 )
-@click.option("--public-url", metavar="URL", help="Its address for people, if that is another one (behind TLS).")
+@click.option("--public-url", metavar="URL", help="The address that browsers use, if it differs (behind TLS).")
 @click.option(
     "--host",
     "hosts",

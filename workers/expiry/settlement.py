@@ -151,7 +151,7 @@ class Settler:
         self._passed_over[session] = at_ms
         if session not in self._told:
             self._told.add(session)
-            log.error("expiry: passing over session `%s`, which is due: %s", session, why)
+            log.error("expiry: skipping session `%s`, which is due: %s", session, why)
 
 
 async def _side_by_side(work: Callable[[], Coroutine[None, None, None]], count: int) -> None:

@@ -170,7 +170,7 @@ class ExpiryWorker:
     def _tell_away(self, error: LedgerError) -> None:
         if not self._away:
             self._away = True
-            log.warning("expiry: cannot go on, trying again: %s", error)
+            log.warning("expiry: failed, trying again: %s", error)
 
     def _tell_back(self) -> None:
         if self._away:

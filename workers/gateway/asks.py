@@ -140,7 +140,7 @@ async def _submit(session: Session, principal: Principal, body: AskBody, request
     if body.permission is not None:
         if body.patterns is None:
             # The specifications allow a call without patterns; a forgotten member must not have that meaning.
-            raise InputError("say `patterns` beside `permission`, as a list; `*` is any use of it")
+            raise InputError("give `patterns` beside `permission`, as a list; `*` is any use of it")
         return await session.submit(
             body.permission,
             body.patterns,
@@ -152,7 +152,7 @@ async def _submit(session: Session, principal: Principal, body: AskBody, request
             **details,
         )
     if tool_name is None or body.input is None:
-        raise InputError("say `permission` and `patterns`, or `tool_name` and `input`")
+        raise InputError("give `permission` and `patterns`, or `tool_name` and `input`")
     if body.patterns is not None:
         raise InputError("`patterns` go with `permission`; for a tool call the rules say what they are")
     return await session.submit_tool(

@@ -112,7 +112,7 @@ def _token_in(connection: Connection, gateway: Gateway, header: str) -> str:
         raise UnauthorizedError("the authorization header must be `Bearer` and a token, or `Basic` with it as password")
     # A browser repeats these credentials without being asked, for pages of other origins too.
     if connection.scope.get("method") not in SAFE_METHODS and _is_foreign(connection, gateway):
-        raise CsrfError("a signed-in browser may change something only from this gateway's own pages")
+        raise CsrfError("a signed-in browser may make changes only from this gateway's own pages")
     try:
         return b64decode(value.strip(), validate=True).decode().partition(":")[2]
     except ValueError:
@@ -158,7 +158,7 @@ async def browser_token(connection: Connection, gateway: Gateway) -> Token:
     if is_proof_of(token, connection.headers.get(PROOF_HEADER, "")):
         return token
     raise HalfSignedInError(
-        f"the cookie counts only together with the header `{PROOF_HEADER}`, which the inbox sends; sign in again"
+        f"the cookie is valid only together with the header `{PROOF_HEADER}`, which the inbox sends; sign in again"
     )
 
 
@@ -177,7 +177,7 @@ def require_same_origin(connection: Connection, gateway: Gateway) -> None:
     if origin is None and site is None and gateway.settings.open_to_all:
         return  # not a browser, so it has no cookie that another page could misuse
     if origin is None or _is_foreign(connection, gateway):
-        raise CsrfError("a signed-in browser may change something only from this gateway's own pages")
+        raise CsrfError("a signed-in browser may make changes only from this gateway's own pages")
 
 
 def require_own_pages(connection: Connection, gateway: Gateway) -> None:
@@ -208,7 +208,7 @@ def require_content_type(connection: Connection, handler: BaseRouteHandler) -> N
     wanted = getattr(None if body is None else body.kwarg_definition, "media_type", None)
     said = connection.headers.get("content-type")
     if wanted is not None and said is not None and said.partition(";")[0].strip().lower() != wanted:
-        raise ClientException(f"a body of type `{said}` is not read here; send `{wanted.value}`", status_code=415)
+        raise ClientException(f"a body of type `{said}` is not accepted here; send `{wanted.value}`", status_code=415)
 
 
 def cost_of(connection: Connection) -> int:

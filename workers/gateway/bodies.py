@@ -148,9 +148,9 @@ class ReplyBody(Body, kw_only=True, frozen=True):
         said = {"ok": self.ok, "remember": self.remember, "reason": self.reason}
         confirm = {name: value for name, value in said.items() if value is not None}
         if self.reply is not None and confirm:
-            raise InputError("say `reply`, or Codelia's `ok`, `remember` and `reason`, not both")
+            raise InputError("give `reply`, or Codelia's `ok`, `remember` and `reason`, not both")
         if self.reply is None and not confirm:
-            raise InputError("say `reply`: `once`, `session`, `always` or `reject`")
+            raise InputError("give `reply`: `once`, `session`, `always` or `reject`")
         return confirm if self.reply is None else self.reply
 
 
@@ -200,7 +200,7 @@ class AnsweredBody(Body, kw_only=True, frozen=True):
         """Return the prompt, by either of its names. Raises InputError for none, and for a channel of the gateway."""
         said = self.prompt or self.via
         if said is None:
-            raise InputError("say `prompt`: where it was answered, in a word, for example `editor`")
+            raise InputError("give `prompt`: where it was answered, in a word, for example `editor`")
         if said in OWN_CHANNELS:
             raise InputError(f"`{said}` is a channel of the gateway itself; name the agent's prompt, such as `editor`")
         return said

@@ -154,7 +154,7 @@ def check_proxy(text: str) -> None:
         ip_network(text)
     except ValueError:
         raise InputError(
-            f"the --trusted-proxy `{text}` is no address; write it like `10.0.0.7` or `10.0.0.0/24`"
+            f"the --trusted-proxy `{text}` is not an address; write it like `10.0.0.7` or `10.0.0.0/24`"
         ) from None
 
 

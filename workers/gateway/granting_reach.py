@@ -21,7 +21,7 @@ def require_within(principal: Principal, projects: Sequence[str], sessions: Sequ
     for what, wanted, own in (("projects", projects, principal.projects), ("sessions", sessions, principal.sessions)):
         if not _is_within(wanted, own):
             raise ForbiddenError(
-                f"your own token is bound to {what} {_named(own)}; say `{what}`, and none but these",
+                f"your own token is bound to {what} {_named(own)}; give `{what}` with only these",
                 projects=list(principal.projects),
                 sessions=list(principal.sessions),
             )

@@ -124,7 +124,7 @@ def _families(measured: Measured) -> Iterable[Metric]:
     yield durations
 
     lateness = HistogramMetricFamily(
-        f"{PREFIX}_deadline_lateness_seconds", "From a deadline to the event that kept it."
+        f"{PREFIX}_deadline_lateness_seconds", "From a deadline to the event that applied it."
     )
     lateness.add_metric([], _cumulative(measured.histograms[LATENESS]), measured.histograms[LATENESS].sum_seconds)
     yield lateness
@@ -139,12 +139,12 @@ def _families(measured: Measured) -> Iterable[Metric]:
     yield _gauge("pending", "Requests that wait for a person.", measured.pending)
     yield _gauge("projector_lag_events", "Events that the views do not have yet.", measured.lag_events)
     yield _gauge("stream_clients", "Event streams open at this gateway.", measured.stream_clients)
-    yield _counter("append_conflicts", "Appends of this process that others were before.", measured.conflicts)
-    refused = CounterMetricFamily(f"{PREFIX}_quota_refusals", "Refused by this process, by quota.", labels=["quota"])
+    yield _counter("append_conflicts", "Append conflicts of this process (lost races, retried).", measured.conflicts)
+    refused = CounterMetricFamily(f"{PREFIX}_quota_refusals", "Refusals of this process, by quota.", labels=["quota"])
     for quota, count in measured.refused.items():
         refused.add_metric([quota], count)
     yield refused
-    yield _counter("in_doubt", "Writes of this process that no answer came to.", measured.in_doubt)
+    yield _counter("in_doubt", "Writes of this process that got no answer.", measured.in_doubt)
 
 
 def _gauge(name: str, text: str, value: int) -> Metric:

@@ -76,7 +76,7 @@ _CODES: Final = {status: code for code, status in STATUS_OF_HTTP.items()}
 
 _OF_CODE: Final = {
     "NOT_FOUND": "there is no such address here; `/openapi.json` lists them",
-    "METHOD_NOT_ALLOWED": "this address takes other methods; the header `Allow` names them",
+    "METHOD_NOT_ALLOWED": "this address accepts other methods; the header `Allow` lists them",
     "TOO_LARGE": f"the body is larger than {BODY_BYTES_MAX} bytes",
 }
 """Sentences for statuses for which the framework has none."""

@@ -28,5 +28,5 @@ def _named(text: str) -> tuple[str, Path]:
     if not equals:
         return DEFAULT_DIALECT, Path(text)
     if dialect not in DIALECTS:
-        raise InputError(f"`{dialect}` is no dialect; there are {', '.join(sorted(DIALECTS))}")
+        raise InputError(f"`{dialect}` is not a dialect; use one of {', '.join(sorted(DIALECTS))}")
     return dialect, Path(file)

@@ -56,7 +56,7 @@ def parse_address(text: str) -> ListenAddress:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise InputError(
-            f"`{text}` is no address; write it like `127.0.0.1:8420` or `unix:/run/permission-ledger.sock`"
+            f"`{text}` is not an address; write it like `127.0.0.1:8420` or `unix:/run/permission-ledger.sock`"
         )
     return ListenAddress(host=host.strip("[]") or "127.0.0.1", port=int(port))
 
@@ -79,7 +79,7 @@ def _used_by(address: ListenAddress, error: OSError) -> str:
 
 def _way_out(error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return "end what listens there, or choose another address: `--listen HOST:PORT`, port 0 for any that is free"
+        return "stop the program there, or choose another address: `--listen HOST:PORT`, port 0 for any that is free"
     return "choose another address: `--listen HOST:PORT` or `--listen unix:PATH`"
 
 

@@ -43,9 +43,7 @@ async def open_session(
     if not principal.brings_rules:
         _require_own_rules(body)
         if not is_new and (timeouts != stands or _differs(body, state)):
-            raise RulesNotYoursError(
-                "this token may say how long requests wait, and the dialect, only when it opens a session"
-            )
+            raise RulesNotYoursError("this token may set time limits and the dialect only when it opens a session")
     if body.parent is not None:
         await gateway.session(body.parent, principal)
     if is_new:

@@ -35,7 +35,7 @@ async def find_sessions(
 ) -> Row:
     """Return one page, newest first; its `cursor` is the start of the next page, None at the end. Raises InputError."""
     if wanted.outcome is not None and wanted.outcome not in Outcome.__args__:  # type: ignore[attr-defined]
-        raise InputError(f"`{wanted.outcome}` is no outcome; there are {', '.join(Outcome.__args__)}")  # type: ignore[attr-defined]
+        raise InputError(f"unknown outcome `{wanted.outcome}`; use one of {', '.join(Outcome.__args__)}")  # type: ignore[attr-defined]
     begin = _begin(cursor)
     recent = (await queries.recent_sessions(store, begin + SCANNED_COUNT)).rows
     people = None if wanted.person is None else await queries.sessions_of_person(store, wanted.person)

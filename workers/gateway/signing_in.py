@@ -37,7 +37,7 @@ async def browser_from_link(gateway: Gateway, link: Token) -> Made:
     # For a person from a provider, the browser token ends with the session that began there.
     root = link if link.made_from is None else gateway.tokens.held(link.made_from)
     if root is None:
-        raise UnauthorizedError("this sign-in is over; begin it again")
+        raise UnauthorizedError("this sign-in has expired; begin it again")
     return await gateway.tokens.create(
         link.name,
         link.role,

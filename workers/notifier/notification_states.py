@@ -87,7 +87,7 @@ class NotificationStates:
             if began_at:
                 return False  # the server may have lost entries that are folded here: read again from the beginning
             if session not in self._damaged:
-                log.warning("notifier: session %s is passed over: %s", session, error.text)
+                log.warning("notifier: session %s is skipped: %s", session, error.text)
             self._damaged.add(session)
             return True
         return len(page) < PAGE_COUNT

@@ -162,7 +162,7 @@ class Notifier:
                     rung, next_sweep = list(self._all), loop.time() + FEED_SECONDS
                 await self._read(rung)
             except StoreError as error:
-                log.warning("notifier: cannot look, trying again: %s", error)
+                log.warning("notifier: reading failed, trying again: %s", error)
                 next_sweep = loop.time() + FEED_SECONDS
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(next_sweep - loop.time(), 0)):

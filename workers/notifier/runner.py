@@ -96,7 +96,7 @@ class Runner:
             try:
                 passed = await self._pass()
             except LedgerError as error:
-                log.warning("notifier: cannot go on, trying again: %s", error)
+                log.warning("notifier: failed, trying again: %s", error)
                 passed = False
             if passed:
                 for waiter in waiters:
@@ -266,5 +266,5 @@ class Runner:
             except LedgerError as error:
                 # Sent again and again because it cannot be recorded would be worse than not sent.
                 self._passed_over.add((one.session, one.request_id))
-                log.warning("notifier: request %s of session %s is passed over: %s", one.request_id, one.session, error)
+                log.warning("notifier: request %s of session %s is skipped: %s", one.request_id, one.session, error)
             self._unrecorded.pop(0)

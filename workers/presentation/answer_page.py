@@ -182,7 +182,7 @@ def _allowing(state: SessionState, request: Request, replies: Collection[ReplyKi
     offers = request.always and not is_plan(request)
     remember = "".join(button for reply, button in lasting_ones.items() if offers and reply in replies)
     if remember and request.still_asked:
-        remember += f"<p>The next such call is asked about all the same: {text('; '.join(request.still_asked))}.</p>"
+        remember += f"<p>The next such call will still ask: {text('; '.join(request.still_asked))}.</p>"
     allowing = (_button("once", "Allow once", "", "go") if "once" in replies else "") + remember
     if not allowing:
         return ""

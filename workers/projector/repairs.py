@@ -82,7 +82,7 @@ class Repairs:
             try:
                 state = await Session(self._ledger, session).state()
             except DamageError as error:
-                log.warning("session %s was passed over: %s", session, error)
+                log.warning("session %s was skipped: %s", session, error)
                 continue
             for settled in state.settled.values():
                 if settled.granted_to_project and settled.grants:
@@ -96,7 +96,7 @@ class Repairs:
                 if state.project == project and state.settings.cascade_always == "project":
                     await handle.release()
             except DamageError as error:
-                log.warning("session %s was passed over: %s", session, error)
+                log.warning("session %s was skipped: %s", session, error)
 
     async def _waiting_in(self, project: str) -> list[str]:
         """Return the sessions with pending requests that are of this project, or in no view so far."""

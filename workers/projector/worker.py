@@ -144,7 +144,7 @@ class Projector:
                 self._waits = False
             except StoreError as error:
                 if not self._waits:  # once an outage
-                    log.warning("the views wait: %s", error)
+                    log.warning("the views are delayed: %s", error)
                 self._waits = True
                 next_sweep = loop.time() + self._pace.feed_seconds
             await self._wait(min(next_scan, next_sweep) - loop.time())
@@ -242,7 +242,7 @@ class CatchingUp:
         """Log once, not at every check."""
         if self._told.get(key) != text:
             self._told[key] = text
-            log.warning("passed over: %s", text)
+            log.warning("skipped: %s", text)
 
     async def _project_anew(self, key: StreamKey) -> None:
         partition = self._store.partition_of(key)
@@ -251,10 +251,10 @@ class CatchingUp:
                 # Another stream of the partition, or another projector, may have failed in the same way before.
                 self._count(await self._engine.catch_up(key))
             except LostHistoryError as error:
-                log.warning("%s: all views of partition %d are built anew", error.text, partition)
+                log.warning("%s: all views of partition %d are rebuilt", error.text, partition)
                 keys = [one async for one in self._store.streams() if self._store.partition_of(one) == partition]
                 for problem in await project_anew(self._store, self._engine, partition, keys):
-                    log.warning("passed over: %s", problem.text)
+                    log.warning("skipped: %s", problem.text)
             except DamageError as error:
                 self._tell(key, error.text)
 

@@ -204,5 +204,5 @@ def _object(body: bytes) -> Row:
     try:
         found = json.loads(body)
     except ValueError:
-        raise ConnectionError("the gateway's answer is no JSON") from None
+        raise ConnectionError("the gateway's answer is not JSON") from None
     return found if isinstance(found, dict) else {"answer": found}

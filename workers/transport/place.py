@@ -114,7 +114,7 @@ def require_private_way(url: str, environ: Mapping[str, str] = os.environ) -> No
     place = parse_place(url, None)
     if not (place.tls or place.is_local or environ.get(PLAIN_HTTP) == "1"):
         raise BridgeError(
-            f"`{place.url}` is another machine: over plain http everybody on the way reads the token; use https, "
+            f"`{place.url}` is another machine: plain http exposes the token on the network; use https, "
             f"or set {PLAIN_HTTP}=1 where the network is your own"
         )
 
@@ -127,7 +127,7 @@ def parse_place(url: str, token: str | None) -> ServerAddress:
     found = _URL.fullmatch(url)
     port = int(found[3] or (443 if found[1] == "https" else 80)) if found else 0
     if not found or not 0 < port <= PORT_MAX:
-        raise BridgeError(f"`{url}` is no gateway's address; write it like `http://127.0.0.1:8420` or `unix:/path`")
+        raise BridgeError(f"`{url}` is not a gateway's address; write it like `http://127.0.0.1:8420` or `unix:/path`")
     return ServerAddress(None, found[2].strip("[]"), port, tls=found[1] == "https", token=token)
 
 

@@ -89,7 +89,7 @@ class HttpConnection:
             return
         length = head.headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > BODY_BYTES_MAX:
-            raise ConnectionError(f"the gateway's answer is said to take {length[:20]} bytes")
+            raise ConnectionError(f"the gateway's answer declares {length[:20]} bytes")
         if int(length):
             yield await self._reader.readexactly(int(length))
 
@@ -100,7 +100,7 @@ class HttpConnection:
         except ValueError:
             raise ConnectionError("the gateway's answer is broken") from None
         if not 0 <= size <= BODY_BYTES_MAX:
-            raise ConnectionError(f"the gateway's answer has a piece of {size} bytes")
+            raise ConnectionError(f"the gateway's answer has a chunk of {size} bytes")
         return size
 
     async def close(self) -> None:

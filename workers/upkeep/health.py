@@ -170,7 +170,7 @@ def _replication(facts: Mapping[str, str], durability: Durability) -> HealthFind
     return HealthFinding(
         "replication",
         True,
-        "no replica: this server's disk is all there is" if replicas == "0" else f"replicas: {replicas}",
+        "no replica: the only copy is on this server's disk" if replicas == "0" else f"replicas: {replicas}",
     )
 
 

@@ -110,7 +110,7 @@ def read_export(file: IO[bytes], name: str) -> Iterator[Exported]:
     lines = _Lines(file, name)
     head = lines.next(_Header)
     if head.file != HEADER or head.format != FORMAT:
-        raise lines.wrong("this is no export that this version can read")
+        raise lines.wrong("this is not an export that this version can read")
     count = 0
     while isinstance(line := lines.next(_Begin | _Complete), _Begin):
         yield _read_stream(lines, StreamKey.parse(line.stream))
@@ -152,7 +152,7 @@ class _Lines:
             return _decode(text, wanted)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             if wanted is _Header:
-                raise self.wrong("this is no file that `permission-ledger export` wrote") from error
+                raise self.wrong("this is not a file that `permission-ledger export` wrote") from error
             raise self.wrong(str(error)) from error
 
     def more(self) -> bool:

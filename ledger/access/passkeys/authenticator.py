@@ -63,7 +63,7 @@ def check_proof(proof: Proof) -> int:
     from webauthn.helpers.exceptions import WebAuthnException  # noqa: PLC0415 - an extra
 
     if not belongs_to(proof.origin, proof.rp_id):
-        raise PasskeyRefusedError(f"the origin `{proof.origin}` is not of the relying party `{proof.rp_id}`")
+        raise PasskeyRefusedError(f"the origin `{proof.origin}` does not belong to the relying party `{proof.rp_id}`")
     response = _response(proof.assertion)
     _check_size(response)
     try:
@@ -78,7 +78,7 @@ def check_proof(proof: Proof) -> int:
         )
         _refuse_embedded(webauthn.base64url_to_bytes(proof.assertion.client_data))
     except (WebAuthnException, ValueError, KeyError, TypeError) as error:
-        raise PasskeyRefusedError(f"the passkey's signature does not count: {error}") from error
+        raise PasskeyRefusedError(f"the passkey's signature was not accepted: {error}") from error
     return found.new_sign_count
 
 
@@ -109,13 +109,13 @@ def _check_size(response: Any) -> None:
     except (TypeError, ValueError, RecursionError) as error:
         raise PasskeyRefusedError(f"the passkey's response is not JSON: {error}") from error
     if size > ASSERTION_BYTES:
-        raise PasskeyRefusedError(f"the passkey's response takes {size} bytes; at most {ASSERTION_BYTES} are taken")
+        raise PasskeyRefusedError(f"the passkey's response takes {size} bytes; at most {ASSERTION_BYTES} are accepted")
 
 
 def _refuse_embedded(client_data: bytes) -> None:
     """Raise PasskeyRefusedError for a signature in a frame of another origin, where a person may not see the claims."""
     if json.loads(client_data).get("crossOrigin"):
-        raise ValueError("it was made in a frame of another page")
+        raise ValueError("it was made in a frame inside another page")
 
 
 def base64url(value: bytes) -> str:

@@ -33,13 +33,13 @@ def why_signature_fails(proof: Proof, known: Known) -> str | None:
     """Return the reason why a proof is not a signature of these passkeys over its claims; None where it is."""
     passkey = known.get(proof.assertion.credential_id)
     if passkey is None:
-        return "the passkey that signed it is not one of those known"
+        return "it was signed with an unknown passkey"
     if (passkey.public_key, passkey.rp_id) != (proof.public_key, proof.rp_id):
-        return "its key is not the one that is known of this passkey"
+        return "its public key differs from the registered one"
     if passkey.person != proof.claims.person:
         return f"the passkey is that of `{passkey.person}`, not of `{proof.claims.person}`"
     if passkey.removed_ms is not None and proof.claims.until_ms - CHALLENGE_MS > passkey.removed_ms:
-        return "the passkey had been removed before"
+        return "the passkey was removed before"
     try:
         check_proof(proof)
     except PasskeyRefusedError as error:
@@ -57,7 +57,7 @@ def why_unproven(state: SessionState, settled: Settled, known: Known, *, now: bo
     if not _is_demanded(settled):
         return None
     if not settled.proofs:
-        return "a passkey was demanded and nothing is signed"
+        return "a passkey is required and the answer is not signed"
     return next((why for proof in settled.proofs if (why := _why_grant_fails(proof, known)) is not None), None)
 
 
@@ -75,7 +75,7 @@ def _is_demanded(settled: Settled) -> bool:
 def _why_answer_fails(state: SessionState, settled: Settled, proof: Proof, known: Known, *, now: bool) -> str | None:
     claims = proof.claims
     if not isinstance(claims, AnswerClaims) or settled.reply is None:
-        return "what was signed is no answer"
+        return "the signed statement is not an answer"
     wanted = answer_claims(
         state,
         settled.request,
@@ -89,9 +89,9 @@ def _why_answer_fails(state: SessionState, settled: Settled, proof: Proof, known
     if now:
         wanted = replace(wanted, policy_digest=claims.policy_digest, scope=claims.scope)
     if claims != wanted:
-        return f"what was signed differs in {', '.join(f'`{name}`' for name in _differences(claims, wanted))}"
+        return f"the signed statement differs in {', '.join(f'`{name}`' for name in _differences(claims, wanted))}"
     if settled.at_ms > claims.until_ms:
-        return "the challenge was void by then"
+        return "the challenge had expired"
     if (settled.outcome in ("rejected", "corrected")) != (settled.reply == "reject"):
         return f"`{settled.reply}` was signed, and the outcome is {settled.outcome}"
     beyond = [pattern for pattern in settled.granted_patterns if text_digest(pattern) not in claims.patterns]
@@ -107,7 +107,7 @@ def _differences(claims: AnswerClaims, wanted: AnswerClaims) -> Iterable[str]:
 def _why_grant_fails(proof: Proof, known: Known) -> str | None:
     claims = proof.claims
     if not isinstance(claims, AnswerClaims) or not claims.patterns:
-        return "the grant that it rests on was not signed as one"
+        return "the grant that it relies on was not signed"
     return why_signature_fails(proof, known)
 
 
@@ -117,9 +117,9 @@ def why_grant_unproven(
     """Return the reason why a grant is not the one that a passkey signed; None where it is."""
     claims = proof.claims
     if not isinstance(claims, AnswerClaims) or claims.reply not in ("session", "always"):
-        return "what was signed makes no grant"
+        return "the signed statement makes no grant"
     if (claims.session, claims.request_id, claims.scope) != (session, request_id, scope):
-        return "what was signed is the answer to another request, or of another scope"
+        return "the signed statement answers another request, or has another scope"
     if text_digest(pattern) not in claims.patterns:
         return f"`{pattern}` was not signed"
     return why_signature_fails(proof, known)

@@ -85,7 +85,7 @@ def _of_session(key: StreamKey, recorded: Iterable[Recorded], known: Known) -> I
         before, state = state, evolve(state, one)
         event = one.event
         if isinstance(event, Asked) and _lacks_demands(before, event):
-            yield one.version, f"request `{event.request_id}` was asked without the demands of its rules"
+            yield one.version, f"request `{event.request_id}` was recorded without the demands of its rules"
         if isinstance(event, Granted):
             yield from _of_grants([one], known)
         if not isinstance(event, Replied) and not (isinstance(event, Asked) and event.verdict is Verdict.ALLOW):
@@ -155,7 +155,7 @@ def _of_registration(
         if why is not None:
             yield version, f"{named} was registered, and {why}"
     if anchors.kept is not None and event.credential_id not in anchors.known:
-        yield version, f"{named} is not in the list that was kept, nor did one of the list consent to it"
+        yield version, f"{named} is not in the saved list, and no passkey of that list consented to it"
 
 
 def _before(state: PasskeysState, anchors: Anchors) -> Mapping[str, Passkey]:

@@ -121,7 +121,7 @@ class PasskeyBook:
         )
         why = why_signature_fails(proof, {passkey.credential_id: passkey})
         if why is not None:
-            raise PasskeyRefusedError(f"the signature does not count: {why}")
+            raise PasskeyRefusedError(f"the signature was not accepted: {why}")
         used = UsePasskey(
             actor=Actor("person", claims.person),
             credential_id=passkey.credential_id,
@@ -135,7 +135,7 @@ class PasskeyBook:
     async def _require_issued(self, claims: Claims) -> None:
         if not is_issued(claims, await self._ledger.store.admin.secret()):
             raise PasskeyRefusedError(
-                "the challenge was not made for this: what would be answered is not what was shown; look again and sign anew"
+                "the challenge is for another answer, or the request has changed since it was shown; sign again"
             )
         if claims.until_ms < self._ledger.store.clock.now_ms():
             raise PasskeyRefusedError("this challenge is too old; sign a new one")
@@ -149,7 +149,7 @@ class PasskeyBook:
         why = why_unproven(state, settled, dict(known.items()), now=True)
         if why is not None:
             raise DamageError(
-                f"request `{result.request_id}` is recorded as allowed, and no passkey stands behind it: {why}; "
+                f"request `{result.request_id}` is recorded as allowed without a valid passkey signature: {why}; "
                 "run verify",
                 request_id=result.request_id,
                 session=result.session,
@@ -177,7 +177,7 @@ class PasskeyBook:
         Raises PasskeyRequiredError without it, PasskeyRefusedError, InputError, MissingExtraError, StoreError.
         """
         if not belongs_to(origin, rp_id):
-            raise InputError(f"`{origin}` cannot use passkeys of `{rp_id}`: they need https, or http://localhost")
+            raise InputError(f"`{origin}` cannot use passkeys of `{rp_id}`: a passkey needs https, or http://localhost")
         claims = EnrolmentClaims(person=person, action="register", nonce=nonce, until_ms=until_ms)
         await self._require_issued(claims)
         found = check_registration(response, challenge_of(claims), rp_id=rp_id, origin=origin)

@@ -108,7 +108,7 @@ class BrutusPolicy:
         commands = commands_of(line)
         if commands is None:
             part = Part(" ".join(line.split()), Verdict.ASK, liftable=False)
-            return Evaluation(Verdict.ASK, (part,), reason="the line is too long or too complicated to look into")
+            return Evaluation(Verdict.ASK, (part,), reason="the line is too long or too complex to analyse")
         patterns = tuple(dict.fromkeys(map(pattern_of, commands)))
         if not patterns:
             return Evaluation(Verdict.ALLOW, reason="the line holds no command, so there is nothing to judge")

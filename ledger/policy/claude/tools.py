@@ -106,7 +106,7 @@ class Tools:
                 Verdict.ASK, reason=f"`{path}` is protected: it can make later commands do something else"
             )
         if self.mode == "plan":
-            return ToolVerdict(Verdict.ASK, reason="nothing is changed while a plan is made")
+            return ToolVerdict(Verdict.ASK, reason="plan mode changes no files")
         allowed = whole_tool(self.rules, Verdict.ALLOW, tool) or _refs(self.places.allowing(Access.EDIT, path))
         if allowed or (self.mode == "acceptEdits" and self.places.inside(path)):
             return ToolVerdict(Verdict.ALLOW, allowed)

@@ -112,7 +112,7 @@ def write_remembered(path: str | os.PathLike[str], rules: Sequence[Mapping[str, 
     except UnicodeDecodeError as error:
         raise PolicyError(f"{shown(str(file))} is not UTF-8, so nothing was added to it", file=str(file)) from error
     except OSError as error:
-        text = f"{shown(str(file))} could not be written ({cause_of(error)}); what was answered holds for this session only"
+        text = f"{shown(str(file))} could not be written ({cause_of(error)}); the answer holds for this session only"
         raise PolicyError(text, file=str(file)) from error
     return True
 

@@ -33,28 +33,28 @@ def _spelt(rule: Neutral, changes: list[ConversionChange]) -> list[dict[str, str
     if rule.subject not in NAMES:
         return _foreign(rule, allows=allows, told=told)
     if not names:
-        told("codelia has no such tool; what it has in its place is asked")
+        told("codelia has no such tool; its own tool for this asks")
         return []
     if allows and rule.partial:
-        told(f"codelia knows `{rule.tool}` and others as one; the allow is left out")
+        told(f"codelia knows `{rule.tool}` and others as one tool; the allow is left out")
         return []
     texts, exactly = _written(rule, names, allows=allows)
     if texts is None and allows:
-        told("codelia cannot say it; the allow is left out, so it asks")
+        told("codelia has no such rule; the allow is left out, so it asks")
         return []
     if rule.note:
         told(rule.note)
     if texts is None:
-        told("codelia cannot say it; it is about the whole tool now")
+        told("codelia has no such rule; it now covers the whole tool")
         return [{"tool": name} for name in names]
     if not exactly or (rule.partial and not allows):
-        told("it is about more than before")
+        told("it now covers more than before")
     if rule.form is PatternForm.IGNORE_PATH:
         told(COMMANDS_TOO)
     return texts
 
 
-COMMANDS_TOO = "commands that name the file are not looked at; deny them too"
+COMMANDS_TOO = "commands that name the file are not covered; deny them too"
 
 
 def _rest(*, allows: bool, told: ChangeReporter) -> list[dict[str, str]]:
@@ -72,7 +72,7 @@ def _foreign(rule: Neutral, *, allows: bool, told: ChangeReporter) -> list[dict[
     if allows:
         told(f"codelia does not know `{rule.subject}`; it asks")
         return []
-    told(f"`{rule.subject}` may have another name in codelia; see that it is denied there too")
+    told(f"`{rule.subject}` may have another name in codelia; check that it is denied there too")
     return [] if "*" in rule.subject or "?" in rule.subject else [{"tool": rule.subject}]
 
 

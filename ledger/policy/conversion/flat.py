@@ -21,9 +21,9 @@ _PATTERNED: Final = frozenset({"bash", "read", "edit", "webfetch", "glob", "grep
 """Permissions of tools whose input BRUTUS inspects; for all others it evaluates `*`."""
 
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
-_LEFT_OUT: Final = "{} cannot say it; the allow is left out, so it asks"
-_WHOLE: Final = "{} cannot say it; it is about the whole tool now"
-_WIDER: Final = "it is about more than before"
+_LEFT_OUT: Final = "{} has no such rule; the allow is left out, so it asks"
+_WHOLE: Final = "{} has no such rule; it now covers the whole tool"
+_WIDER: Final = "it now covers more than before"
 
 
 class Flat(NamedTuple):
@@ -100,7 +100,7 @@ def _spelt(rule: Neutral, dialect: str, told: ChangeReporter) -> list[tuple[str,
     if rule.subject not in NAMES or name is None:
         return _foreign(rule, allows=allows, told=told)
     if allows and rule.partial:
-        told(f"{dialect} knows `{rule.tool}` and others as one; the allow is left out")
+        told(f"{dialect} knows `{rule.tool}` and others as one tool; the allow is left out")
         return []
     patterns, exactly = _patterns(rule, allows=allows)
     bare = name in ACTION_ONLY if dialect == "opencode" else name not in _PATTERNED
@@ -115,7 +115,7 @@ def _spelt(rule: Neutral, dialect: str, told: ChangeReporter) -> list[tuple[str,
         told(_WHOLE.format(dialect))
         return [(name, "*")]
     if not exactly or rule.partial:
-        told("it is about `https` alone now" if allows else _WIDER)
+        told("it now covers `https` only" if allows else _WIDER)
     if dialect == "opencode" and any(one.startswith(("~", "$HOME")) for one in patterns):
         told(_LEFT_OUT.format(dialect) if allows else _WIDER)
         patterns = [] if allows else [f"?{one[1:]}" if one.startswith(("~", "$HOME")) else one for one in patterns]
@@ -152,7 +152,7 @@ def _foreign(rule: Neutral, *, allows: bool, told: ChangeReporter) -> list[tuple
     if allows:
         told(f"the other program does not know `{name}`; it asks")
         return []
-    told(f"`{name}` may have another name in the other program; see that it is denied there too")
+    told(f"`{name}` may have another name in the other program; check that it is denied there too")
     return [(name, "*")]
 
 

@@ -58,7 +58,9 @@ def by_strictness(rules: Sequence[Neutral], dialect: str, changes: list[Conversi
         if rule.action is Verdict.ALLOW:
             stricter = _in_the_way(rules, place, dialect)
             if stricter is not None:
-                text = f"the allow is left out: `{stricter.source.ref.text}` would come before it, or cannot be said"
+                text = (
+                    f"the allow is left out: `{stricter.source.ref.text}` would come before it, or cannot be expressed"
+                )
                 changes.append(ConversionChange(rule.source, text))
                 continue
         elif rule.action is Verdict.ASK and _said_by_default(rules, place, dialect, changes):

@@ -13,8 +13,8 @@ from ledger.policy.dialects import DIALECTS
 from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm, tool_names
 from ledger.policy.toolrules.commands import normal_specifier
 
-COMMANDS_TOO: Final = "it is about commands that name the file too"
-_WIDER: Final = "it is about more than before"
+COMMANDS_TOO: Final = "it now covers commands that name the file too"
+_WIDER: Final = "it now covers more than before"
 _SEPARATORS_MAX: Final = 8
 _ALLOWED: Final = {"edit": ("Edit", "Write")}
 """The tools to allow for a subject that needs several; a deny names all of them, including those of older versions."""
@@ -43,7 +43,7 @@ def _spelt(rule: Neutral, dialect: str, told: ChangeReporter) -> list[str]:
     if rule.subject not in NAMES:
         return _foreign(rule, dialect, allows=allows, told=told)
     if allows and rule.partial:
-        told(f"{dialect} knows `{rule.tool}` and others as one; the allow is left out")
+        told(f"{dialect} knows `{rule.tool}` and others as one tool; the allow is left out")
         return []
     names = (
         [*_ALLOWED.get(rule.subject, tool_names(dialect, rule.subject)[:1])]
@@ -52,12 +52,12 @@ def _spelt(rule: Neutral, dialect: str, told: ChangeReporter) -> list[str]:
     )
     specifiers, exactly = _specifiers(rule, dialect, allows=allows)
     if specifiers is None and allows:
-        told(f"{dialect} cannot say it; the allow is left out, so it asks")
+        told(f"{dialect} has no such rule; the allow is left out, so it asks")
         return []
     if rule.note:
         told(rule.note)
     if specifiers is None:
-        told(f"{dialect} cannot say it; it is about the whole tool now")
+        told(f"{dialect} has no such rule; it now covers the whole tool")
         return names
     if not exactly or rule.partial:
         told(_WIDER)
@@ -86,7 +86,7 @@ def _foreign(rule: Neutral, dialect: str, *, allows: bool, told: ChangeReporter)
     if rule.action is not Verdict.DENY:
         told(f"{dialect} does not know `{name}`; it asks")
         return []
-    told(f"`{name}` may have another name in {dialect}; see that it is denied there too")
+    told(f"`{name}` may have another name in {dialect}; check that it is denied there too")
     if "?" in name:
         return ["mcp__*"]
     server = [at for at, character in enumerate(name) if character == "_"][:_SEPARATORS_MAX]

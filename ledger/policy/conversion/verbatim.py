@@ -15,7 +15,7 @@ from ledger.policy.toolrules.names import names_tool
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, governs, is_path_tool
 from ledger.policy.toolrules.paths import EDITORS
 
-_WIDER: Final = "it is about more than before"
+_WIDER: Final = "it now covers more than before"
 _SUBAGENTS: Final = ("Agent", "Task")
 _HOMES: Final = {"user": "~/.claude", "managed": "//etc/claude-code"}
 
@@ -68,13 +68,13 @@ def _to_betcode(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Con
     name = "final" if whole and rule.action is Verdict.DENY else rule.action.value
     if whole:
         if rule.permission == "Edit":
-            changes.append(ConversionChange(rule, "it is about every tool that edits now"))
+            changes.append(ConversionChange(rule, "it now covers every tool that edits"))
         yield name, rule.ref.text
         return
     if _says_nothing(rule):
         changes.append(ConversionChange(rule, _WIDER))
     if _exact_command(rule):
-        changes.append(ConversionChange(rule, "it is about the command with more words too now"))
+        changes.append(ConversionChange(rule, "it now covers the command with more words too"))
     rooted = _rooted(rule)
     if rooted != rule.pattern:
         changes.append(ConversionChange(rule, _WIDER))
@@ -93,10 +93,10 @@ def _allowed_in_betcode(
         return
     path = None if _says_nothing(rule) else _below_the_project(rule)
     if path is None:
-        changes.append(ConversionChange(rule, "betcode cannot say it; the allow is left out, so it asks"))
+        changes.append(ConversionChange(rule, "betcode has no such rule; the allow is left out, so it asks"))
         return
     changes.append(
-        ConversionChange(rule, "it is about the path from the working directory alone now, and about its capitals")
+        ConversionChange(rule, "it now covers only the path from the working directory, and is case-sensitive")
     )
     yield "allow", _text(rule, path)
 
@@ -141,7 +141,7 @@ def _to_claude(rule: ListedRule, rules: Iterable[ListedRule], changes: list[Conv
     elif _exact_command(rule):
         yield name, _text(rule, f"{normal_specifier(pattern)}:*")
     elif rule.permission in _SUBAGENTS and rule.action is Verdict.ASK:
-        changes.append(ConversionChange(rule, "claude cannot say it; it is about the whole tool now"))
+        changes.append(ConversionChange(rule, "claude has no such rule; it now covers the whole tool"))
         yield name, rule.permission
     elif is_path_tool(rule.permission):
         yield from ((name, text) for text in _paths_in_claude(rule, changes))
@@ -156,7 +156,7 @@ def _paths_in_claude(rule: ListedRule, changes: list[ConversionChange]) -> Itera
     """
     tool = "Edit" if rule.permission in EDITORS else "Read"
     if rule.pattern.startswith("../"):
-        changes.append(ConversionChange(rule, "claude cannot say it; it is about the whole tool now"))
+        changes.append(ConversionChange(rule, "claude has no such rule; it now covers the whole tool"))
         yield from sorted(EDITORS) if tool == "Edit" else [tool]
         return
     if tool != rule.permission:
@@ -173,8 +173,6 @@ def _allowed_in_claude(
     if stricter is not None:
         changes.append(ConversionChange(rule, f"the allow is left out: `{stricter.ref.text}` comes before it"))
     elif rule.pattern != WHOLE and is_path_tool(rule.permission):
-        changes.append(
-            ConversionChange(rule, "claude reads paths without regard to capitals; the allow is left out, so it asks")
-        )
+        changes.append(ConversionChange(rule, "claude ignores case in paths; the allow is left out, so it asks"))
     else:
         yield "allow", rule.ref.text

@@ -25,7 +25,7 @@ def exact_deny(trial: Trial, rule: ListedRule) -> Iterator[LintFinding]:
     passing = _passing(trial, rule, [f"{rule.pattern} x"])
     if passing and trial.verdict(rule.pattern, trial.profile) is rule.action:
         verb = "denies" if rule.action is Verdict.DENY else "asks about"
-        text = f"`{rule.ref.text}` {verb} `{rule.pattern}` without more words alone: {_told(passing)}"
+        text = f"`{rule.ref.text}` {verb} `{rule.pattern}` only without arguments: {_told(passing)}"
         fix = f"write {written(trial.dialect, f'{rule.pattern} *', rule.action).text}"
         yield about(rule, "exact-deny", "warning", text, fix)
 
@@ -41,7 +41,7 @@ def leaky_deny(trial: Trial, rule: ListedRule) -> Iterator[LintFinding]:
     if not passing:
         return
     severity: Severity = "warning" if trial.profile in passing else "info"
-    text = f"`{rule.ref.text}` leaves the same in other words: {_told(passing)}"
+    text = f"`{rule.ref.text}` does not cover other spellings: {_told(passing)}"
     fix = f"add {_reaching(trial, rule, found)}"
     if trial.profile in passing and "hardened" not in passing:
         fix = f"{fix}, or use the profile hardened"

@@ -26,7 +26,7 @@ def not_honoured(trial: Trial, rule: ListedRule) -> Iterator[LintFinding]:
     found = [trial.judge(policy, sample) for sample in meant_commands(trial.dialect, rule.pattern)]
     if found and all(one.verdict is not Verdict.ALLOW for one in found):
         reason = next((one.reason for one in found if one.reason), "no command satisfies it")
-        text = f"the hardened profile asks in spite of `{rule.ref.text}`: {reason}"
+        text = f"the hardened profile asks despite `{rule.ref.text}`: {reason}"
         yield about(rule, "not-honoured", "warning", text, _instead(trial, rule))
 
 

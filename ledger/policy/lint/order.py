@@ -23,7 +23,7 @@ def overridden(dialect: Dialect, rules: list[ListedRule], index: int) -> Iterato
     same = next((one for one in found if one.action is rule.action and is_redundant(dialect, rule, one)), None)
     other = next((one for one in found if one.action is not rule.action), None)
     if same is not None:
-        text = f"`{rule.ref.text}` says nothing new: `{same.ref.text}` ({same.place}) says it already"
+        text = f"`{rule.ref.text}` is redundant: `{same.ref.text}` ({same.place}) says the same"
         yield about(rule, "redundant", "info", text, "remove it")
     elif other is not None:
         code = "swallowed" if other.pattern == "*" else "unreachable"

@@ -41,7 +41,7 @@ def _every_command(trial: Trial, rules: list[ListedRule], rule: ListedRule) -> I
         told.append(f"beside it {joined(working)} still {'decides' if len(working) == 1 else 'decide'}")
     if idle:
         told.append(f"{joined(idle)} {'changes' if len(idle) == 1 else 'change'} nothing while it stands")
-    fix = f"allow the programs that are meant, for example {written(trial.dialect, 'git *', Verdict.ALLOW).text}"
+    fix = f"allow only the programs you mean, for example {written(trial.dialect, 'git *', Verdict.ALLOW).text}"
     yield about(rule, "blanket", "warning", "; ".join(told), fix)
 
 

@@ -46,7 +46,7 @@ def never_allowed(command: ShellCommand) -> str | None:
         if name in STATE_BUILTINS:
             return f"`{program}` changes what later commands mean"
         if name in TRANSPARENT:
-            return f"`{program}` is written in a way in which the command that it runs cannot be told"
+            return f"`{program}` is written so that the command it runs is unknown"
     return None
 
 

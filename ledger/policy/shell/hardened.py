@@ -188,7 +188,9 @@ class _Judge:
         seen: dict[tuple[_Key, frozenset[str]], str | None] = {}
         for index, command in self._judged():
             if self.guards_cd and command.name == "cd":
-                reason = f"`{command.text}` may leave what the agent may enter" if index in self.leaves else None
+                reason = (
+                    f"`{command.text}` may leave the folders that the agent may use" if index in self.leaves else None
+                )
             else:
                 places = self.places[index]
                 key = (_key(command), places)
@@ -218,7 +220,7 @@ class _Judge:
         if reason is not None:
             return reason
         if self.guards_cd and inner.name == "cd":
-            return f"`{command.text}` runs `cd` through another program, which no rule means"
+            return f"`{command.text}` runs `cd` through another program, which no rule covers"
         if self._exactly(command, inner):
             return None
         reason = self._unmeant(inner, places)

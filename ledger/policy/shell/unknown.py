@@ -47,7 +47,7 @@ def unknown_word(command: ShellCommand, form: NormalForm | None = None) -> str |
         allowed = all(word.inside for word in unknown)
     else:
         allowed = name in _SAYING
-    return None if allowed else f"`{unknown[0].raw}` stands for something that is known only when the line runs"
+    return None if allowed else f"`{unknown[0].raw}` expands to a value that is known only when the line runs"
 
 
 def speaks_of(rule: str, command: ShellCommand, form: NormalForm | None) -> bool:

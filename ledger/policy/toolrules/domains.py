@@ -12,7 +12,7 @@ from ledger.policy.toolrules.calls import WEB_FETCH
 from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.urls import UrlReading, ascii_host, read_address
 
-UNREADABLE: Final = "the address cannot be read, so rules for domains cannot be asked"
+UNREADABLE: Final = "the address cannot be read, so rules for domains cannot be evaluated"
 
 _PREFIX: Final = "domain:"
 _NOWHERE: Final = UrlReading(frozenset())

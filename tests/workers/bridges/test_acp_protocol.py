@@ -175,10 +175,10 @@ def test_what_was_said_of_a_call_before_is_known_when_it_asks() -> None:
         (None, "it has no `id` or no `params`"),
         ({"toolCall": {"toolCallId": "c"}, "options": []}, "it has no `sessionId`"),
         ({"sessionId": "s", "toolCall": {}, "options": []}, "it has no `toolCall` with a `toolCallId`"),
-        ({"sessionId": "s", "toolCall": {"toolCallId": "c"}}, "it offers no option that can be read"),
+        ({"sessionId": "s", "toolCall": {"toolCallId": "c"}}, "it offers no option that this bridge knows"),
         (
             {"sessionId": "s", "toolCall": {"toolCallId": "c"}, "options": [{"optionId": 1, "kind": "allow_once"}, 2]},
-            "it offers no option that can be read",
+            "it offers no option that this bridge knows",
         ),
     ],
 )

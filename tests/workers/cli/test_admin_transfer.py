@@ -288,5 +288,5 @@ def test_what_cannot_be_read_or_written_is_said(ledger: CommandLine, tmp_path: P
 def test_a_file_of_something_else_is_no_export(ledger: CommandLine, tmp_path: Path) -> None:
     rules = tmp_path / "rules.json"
     rules.write_text('{"permission": {"bash": "ask"}}')
-    told = f"error: `{rules}` line 1: this is no file that `permission-ledger export` wrote\n"
+    told = f"error: `{rules}` line 1: this is not a file that `permission-ledger export` wrote\n"
     assert ledger("import", str(rules), code=12).err == told

@@ -55,4 +55,4 @@ def test_up_refuses_rules_that_cannot_be_read_before_it_starts_anything(ledger: 
     assert "cannot be read: no such file" in ran.err
     assert ran.out == ""
     ran = ledger("up", "--listen", "none", "--unattended", "8h", code=12)
-    assert "take `--listen none` away" in ran.err
+    assert "remove `--listen none`" in ran.err

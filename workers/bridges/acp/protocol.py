@@ -56,7 +56,7 @@ class AcpWire:
         if not isinstance(tool_call, dict) or not _is_text(tool_call.get("toolCallId")):
             return "it has no `toolCall` with a `toolCallId`"
         if not options_of(message):
-            return "it offers no option that can be read"
+            return "it offers no option that this bridge knows"
         known = self._calls.get((session, tool_call["toolCallId"]), {})
         said = _said(known, {name: value for name, value in tool_call.items() if value is not None})
         key, cwd = key_of(message["id"]), self._cwd.get(session)
@@ -144,8 +144,8 @@ class AcpWire:
             return
         if is_silent(mode):
             self._tell(
-                f"`{self.agent}` is in mode `{mode}`: what it allows there by itself is not asked about, and not in the "
-                "ledger; choose a mode that asks"
+                f"`{self.agent}` is in mode `{mode}`: calls that this mode allows are neither asked about nor "
+                "recorded; choose a mode that asks"
             )
         self._mode_told = mode
 

@@ -76,7 +76,7 @@ class ClaudeBridge:
 
     def _may_reach_client(self, line: bytes) -> bool:
         if protocol.ends_client(line):
-            tell("a line of the host is left out: the client would end at it")
+            tell("a line of the host is dropped: the client would exit on it")
             return False
         if _CONTROL not in line:
             return True
@@ -85,7 +85,7 @@ class ClaudeBridge:
             return False
         control_id = protocol.answered(message)
         if control_id is not None and self._asking.has(control_id):
-            tell("an answer of the host is left out: the ledger decides that request")
+            tell("an answer of the host is dropped: the ledger decides that request")
             return False
         return True
 

@@ -156,8 +156,8 @@ class ClaudeRequests:
         silent = protocol.silent_mode(mode)
         if silent is not None and silent != self._mode_told:
             tell(
-                f"Claude Code is in mode `{silent}`: what it allows there by itself is not asked about, and not in the "
-                "log. Start the bridge with --require-asking, or let hooks ask about every call (--install)"
+                f"Claude Code is in mode `{silent}`: calls that this mode allows are neither asked about nor "
+                "recorded. Start the bridge with --require-asking, or let hooks ask about every call (--install)"
             )
         self._mode_told = silent
 

@@ -46,7 +46,7 @@ class CodeliaBridge:
     def _hear_host(self, line: bytes) -> None:
         message = parse(line)
         if line.strip() and message is None:
-            tell("a line of the host is left out: it is no JSON object")
+            tell("a line of the host is dropped: it is not a JSON object")
             return
         passed = line if message is None else self._said(message, line)
         if passed is not None:
@@ -59,7 +59,7 @@ class CodeliaBridge:
         method = message.get("method")
         if method is None:
             if self._asking.has(message.get("id")):
-                tell("an answer of the host is left out: the ledger decides that request")
+                tell("an answer of the host is dropped: the ledger decides that request")
                 return None
         elif method == "run.start":
             self._carrier.on_loop(self._asking.use_session, protocol.params_of(message).get("session_id"))

@@ -107,7 +107,7 @@ def answer(confirm: Confirm, verdict: CallVerdict, *, shares_grants: bool) -> by
             result["reason"] = _reason(verdict)
     elif verdict.updated_input is not None:
         tried = json.dumps(verdict.updated_input, ensure_ascii=False)
-        result = {"ok": False, "reason": f"not allowed as it is; allowed is this input, so call again with it: {tried}"}
+        result = {"ok": False, "reason": f"not allowed as it is; call again with this input, which is allowed: {tried}"}
     elif shares_grants and confirm.may_remember and row.get("reply") == "always" and row["request"]["always"]:
         result["remember"] = True
     return line_of({"jsonrpc": "2.0", "id": confirm.rpc_id, "result": result})

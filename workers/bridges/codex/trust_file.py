@@ -111,7 +111,7 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        raise BridgeError(f"`{path}` is no TOML: {error}; put it right first") from error
+        raise BridgeError(f"`{path}` is not valid TOML: {error}; correct it first") from error
 
 
 def _difference(before: str, after: str) -> Edit:

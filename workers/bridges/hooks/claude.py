@@ -54,7 +54,7 @@ def run(settings: HookSettings) -> int:
         return 0
     if name not in QUESTIONS:
         known = ", ".join((*QUESTIONS, *RAN, *ENDINGS))
-        raise BridgeError(f"`{name}` is no event of this hook; it answers {known}")
+        raise BridgeError(f"`{name}` is not an event of this hook; it answers {known}")
     if event.get("tool_name") in DIALOGS:
         return 0
     answer = _answer(event, settings, until)
@@ -133,7 +133,7 @@ def _note(event: dict[str, Any], settings: HookSettings, *, ok: bool) -> None:
         call("POST", f"{path}/tools-finished", body, 0)
     except (BridgeError, ReaderGoneError) as error:
         # A note only: the tool has run already, and the next call will report the failure.
-        sys.stderr.write(f"permission-ledger: what ran was not recorded: {error}\n")
+        sys.stderr.write(f"permission-ledger: the call that ran was not recorded: {error}\n")
 
 
 def _record_yes(event: dict[str, Any], session: str, path: str, call_id: str) -> str:
@@ -167,7 +167,7 @@ def _withdraw_left(event: dict[str, Any], settings: HookSettings, why: str) -> N
             call("POST", path, body, 0, watched=False)
         except UnreachableError as error:
             asker.leave()
-            sys.stderr.write(f"permission-ledger: a request stays pending that nobody waits for: {error}\n")
+            sys.stderr.write(f"permission-ledger: a request stays pending although nobody waits for it: {error}\n")
         except BridgeError:
             asker.done()  # answered meanwhile, or unknown to the ledger
         else:

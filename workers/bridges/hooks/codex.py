@@ -38,7 +38,7 @@ def run(settings: HookSettings) -> int:
     event = read_event()
     name = event.get("hook_event_name")
     if name not in EVENTS:
-        raise BridgeError(f"`{name}` is no event of this hook; it answers {' and '.join(EVENTS)}")
+        raise BridgeError(f"`{name}` is not an event of this hook; it answers {' and '.join(EVENTS)}")
     answer = answer_of(hooked(event, settings), settings, until)
     said = None if answer is None else permission_answer(answer) if name == "PermissionRequest" else tool_answer(answer)
     if said is not None:

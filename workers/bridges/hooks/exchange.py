@@ -145,7 +145,7 @@ def _wait_for(descriptor: int, until: float, look: Callable[[], None] | None, *,
             if ready == descriptor:
                 return
             if what & _GONE:
-                raise ReaderGoneError("whoever started the hook has ended")
+                raise ReaderGoneError("the process that started the hook has ended")
     raise EOFError("it did not answer in time")
 
 
@@ -153,7 +153,7 @@ def _wait_for_reader(seconds: float) -> None:
     poll = select.poll()
     poll.register(1, 0)
     if any(what & _GONE for _, what in poll.poll(seconds * 1000)):
-        raise ReaderGoneError("whoever started the hook has ended")
+        raise ReaderGoneError("the process that started the hook has ended")
 
 
 def _parsed(text: bytes) -> tuple[int, dict[str, Any]]:
@@ -167,11 +167,11 @@ def _parsed(text: bytes) -> tuple[int, dict[str, Any]]:
         if name == "content-length" and value.strip() != str(len(body)):
             raise EOFError("the connection was lost")
         if name == "transfer-encoding":
-            raise EOFError("its answer comes in pieces, which this hook does not read")
+            raise EOFError("its answer is chunked, which this hook does not support")
     try:
         found = json.loads(body) if body else {}
     except ValueError:
-        raise EOFError("its answer is no JSON") from None
+        raise EOFError("its answer is not JSON") from None
     return int(words[1]), found if isinstance(found, dict) else {"answer": found}
 
 

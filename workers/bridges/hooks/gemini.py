@@ -52,7 +52,7 @@ def run(settings: HookSettings) -> int:
     until = monotonic() + settings.patience
     event = read_event()
     if event.get("hook_event_name") != EVENT:
-        raise BridgeError(f"`{event.get('hook_event_name')}` is no event of this hook; it answers {EVENT}")
+        raise BridgeError(f"`{event.get('hook_event_name')}` is not an event of this hook; it answers {EVENT}")
     answer = answer_of(hooked(event, settings), settings, until)
     said = None if answer is None else answered(answer, text_of(event, "tool_name"), input_of(event))
     if said is not None:

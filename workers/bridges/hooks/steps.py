@@ -35,7 +35,7 @@ def read_event() -> dict[str, Any]:
         raise BridgeError(f"the hook's input takes more than {INPUT_BYTES_MAX} bytes")
     event = json.loads(text)
     if not isinstance(event, dict):
-        raise BridgeError("the hook's input is no JSON object")
+        raise BridgeError("the hook's input is not a JSON object")
     return event
 
 

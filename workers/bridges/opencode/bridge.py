@@ -113,7 +113,7 @@ class OpencodeBridge:
             for one in late:
                 one.cancel()
             if late:
-                self._tell(f"{len(late)} requests stay pending that nobody waits for: the gateway cannot be reached")
+                self._tell(f"{len(late)} requests stay pending although nobody waits: the gateway cannot be reached")
 
     def _heard(self, event: Any, directory: str | None) -> None:
         try:
@@ -160,7 +160,7 @@ class OpencodeBridge:
         known = self._tracker.waiting
         listed = await self._opencode.pending(directory)
         if listed is None:
-            self._tell("opencode cannot list what it has pending; only what it asks from now on is judged")
+            self._tell("opencode cannot list its pending requests; only later requests are judged")
             return False
         questions = await self._opencode.questions(directory)
         self._lists_questions = questions is not None

@@ -103,7 +103,7 @@ class GatewayEffects:
             try:
                 row = await self._client.call("POST", path, said)
                 if row["outcome"] == "denied" and one.reply != "reject":
-                    self._tell(f"`{one.request_id}` was allowed in opencode itself, and the rules deny it by now")
+                    self._tell(f"`{one.request_id}` was allowed in opencode itself, and the rules now deny it")
             except GatewayRefusalError as error:
                 if error.status not in FORBIDDEN:
                     raise

@@ -170,7 +170,7 @@ def place_of(url: str) -> ServerAddress:
     except BridgeError:
         place = None
     if place is None or place.path is not None:
-        raise BridgeError(f"`{url}` is no address of an opencode server; write it like `http://127.0.0.1:4096`")
+        raise BridgeError(f"`{url}` is not the address of an opencode server; write it like `http://127.0.0.1:4096`")
     return place
 
 

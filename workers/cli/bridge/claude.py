@@ -94,7 +94,7 @@ def claude(
     every run of Claude Code does.
     """
     if sum([install, uninstall, status, prompt_tool, bool(command)]) != 1:
-        raise click.UsageError("say one of: -- COMMAND, --prompt-tool, --install, --uninstall, --status")
+        raise click.UsageError("give one of: -- COMMAND, --prompt-tool, --install, --uninstall, --status")
     if require_asking and not command:
         raise click.UsageError("--require-asking goes with a COMMAND; hooks ask in every mode (--event both)")
     if prompt_tool:

@@ -36,7 +36,7 @@ def install_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def run(*, install: bool, uninstall: bool, status: bool, scope: str, yes: bool, **own: Any) -> Any:
         if sum([install, uninstall, status, bool(own.get("settings"))]) > 1:
-            raise click.UsageError("say one of: --settings, --install, --uninstall, --status")
+            raise click.UsageError("give one of: --settings, --install, --uninstall, --status")
         return function(wanted=InstallOptions(install, uninstall, status, scope, yes), **own)
 
     for option in reversed(_OPTIONS):

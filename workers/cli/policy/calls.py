@@ -36,7 +36,7 @@ def typed_call(dialect: str, *, patterns: tuple[str, ...], **typed: str | None) 
     command, tool, permission = (typed[name] for name in ("command", "tool", "permission"))
     tool_input = typed["tool_input"]
     if sum(one is not None for one in (command, tool, permission)) != 1:
-        raise click.UsageError("say COMMAND, or --tool NAME with --input JSON, or --permission NAME with --pattern P")
+        raise click.UsageError("give COMMAND, or --tool NAME with --input JSON, or --permission NAME with --pattern P")
     if tool_input is not None and tool is None:
         raise click.UsageError("--input needs --tool NAME")
     if patterns and permission is None:
@@ -45,7 +45,7 @@ def typed_call(dialect: str, *, patterns: tuple[str, ...], **typed: str | None) 
         return command_call(dialect, command)
     if permission is not None:
         if not patterns:
-            raise click.UsageError("say at least one --pattern PATTERN (`*` is any use of it)")
+            raise click.UsageError("give at least one --pattern PATTERN (`*` is any use of it)")
         return call_of({"dialect": dialect, "permission": permission, "patterns": list(patterns)})
     if tool_input is None:
         raise click.UsageError("--tool needs --input JSON")

@@ -52,7 +52,7 @@ def _answer(checker: Checker, line: bytes) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

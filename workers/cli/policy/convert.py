@@ -22,8 +22,8 @@ from workers.cli.policy.options import Choices, policy_command
         "permission-ledger policy convert --from opencode --to claude --config opencode.json --json",
     ),
 )
-@click.option("--from", "source", required=True, type=click.Choice(sorted(DIALECTS)), help="The language of the rules.")
-@click.option("--to", "target", required=True, type=click.Choice(sorted(DIALECTS)), help="The language to write.")
+@click.option("--from", "source", required=True, type=click.Choice(sorted(DIALECTS)), help="The dialect of the rules.")
+@click.option("--to", "target", required=True, type=click.Choice(sorted(DIALECTS)), help="The dialect to write.")
 def convert(*, choices: Choices, as_json: bool, source: str, target: str) -> None:
     """Write rules in another dialect, by what they mean; the configuration goes to stdout.
 

@@ -15,7 +15,7 @@ from workers.cli.output import CommandOutput
 from workers.cli.policy.options import policy_command
 
 _MEANINGS: Final = {
-    "plain": "mere flags and values",
+    "plain": "plain flags and values",
     "read": "read a file",
     "write": "write a file",
     "output": "write a product",

@@ -105,7 +105,7 @@ def _tell(output: CommandOutput, found: Explanation) -> None:
 
 def _besides(lets_through: Iterable[str]) -> str:
     told = ", ".join(f"`{one}`" for one in lets_through)
-    return f"it also lets through: {told}" if told else "nothing else that was tried is let through by it"
+    return f"it also lets through: {told}" if told else "it lets through none of the other calls that were tried"
 
 
 def _read(output: CommandOutput, commands: tuple[ReadCommand, ...]) -> None:
@@ -114,7 +114,7 @@ def _read(output: CommandOutput, commands: tuple[ReadCommand, ...]) -> None:
         output.line()
         output.line("read as:")
     for one in commands:
-        output.line(f"  {form_text(one.form) if one.form is not None else f'`{one.text}`, a program in no table'}")
+        output.line(f"  {form_text(one.form) if one.form is not None else f'`{one.text}`, a program without a table'}")
         for unclear in one.form.unclear if one.form is not None else ():
             output.line(f"    not understood: {unclear.reason}")
 

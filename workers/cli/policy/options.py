@@ -26,7 +26,7 @@ SHOWN_COUNT: Final = 4
 """The number of places named when no file was found."""
 
 _OPTIONS: Final = (
-    click.Option(["--dialect"], type=click.Choice(sorted(DIALECTS)), help="The language of the rules."),
+    click.Option(["--dialect"], type=click.Choice(sorted(DIALECTS)), help="The dialect of the rules."),
     click.Option(
         ["--profile"], type=click.Choice(["hardened", "faithful"]), help="Safer, or as the source (default: hardened)."
     ),

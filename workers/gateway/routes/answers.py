@@ -96,7 +96,7 @@ async def _standing(gateway: Gateway, link: AnswerLink, rights: Rights, status: 
     result = result_of(state, link.request_id)
     if result.request.digest != link.digest:
         text = "the request is not the one that this link was made for; open the inbox"
-        return _html(problem_page("Something else was asked", text), STATUS["DIGEST_MISMATCH"])
+        return _html(problem_page("The request has changed", text), STATUS["DIGEST_MISMATCH"])
     if result.outcome is None:
         replies = [one for one in rights.replies if may_be_unsigned(result.request, one, link.name)]
         return _html(question_page(state, result.request, link.name, gateway.now_ms, replies), status)

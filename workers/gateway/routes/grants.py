@@ -27,7 +27,7 @@ async def list_grants(
 ) -> Row:
     """Return the grants in force in a session (its own and its project's), in a project, or anywhere."""
     if session is not None and project is not None:
-        raise InputError("say `session` or `project`, not both")
+        raise InputError("give `session` or `project`, not both")
     if session is not None:
         found = await (await gateway.session(session, principal)).approved()
     elif project is not None:
@@ -46,12 +46,12 @@ async def create_grant(
 ) -> Row:
     """Make grants without a request: one of the answer's `grants` for each of `patterns`."""
     if (data.session is None) == (data.project is None):
-        raise InputError("say `session` or `project`, one of them")
+        raise InputError("give either `session` or `project`")
     if data.pattern is not None and data.patterns is not None:
-        raise InputError("say `pattern` or `patterns`, not both")
+        raise InputError("give `pattern` or `patterns`, not both")
     patterns = data.patterns if data.pattern is None else [data.pattern]
     if not patterns:
-        raise InputError("say at least one pattern; `*` is any use of the permission")
+        raise InputError("give at least one pattern; `*` is any use of the permission")
     expires_in_ms = None if data.expires is None else parse_duration(data.expires, "time to live")
     made: list[Approved] = []
     for index, pattern in enumerate(patterns):
@@ -88,7 +88,7 @@ async def revoke_grant(grant: Id, gateway: TheGateway, principal: ThePrincipal, 
 
 def _require_project(principal: Principal, project: str) -> None:
     if not principal.reaches_project(check_id(project, "project id")):
-        raise ForbiddenError(f"this token has no say in project `{project}`", projects=list(principal.projects))
+        raise ForbiddenError(f"this token has no access to project `{project}`", projects=list(principal.projects))
 
 
 async def _reaches(gateway: Gateway, principal: Principal, one: Approved) -> bool:

@@ -129,7 +129,7 @@ async def sign_out(request: Request[Any, Any, Any], gateway: TheGateway) -> Resp
 async def _browser_token(request: Request[Any, Any, Any], gateway: Gateway, data: SignInBody) -> Made:
     given = [text for text in (data.token, data.code) if text is not None]
     if len(given) != 1:
-        raise InputError("say `token` or `code`, one of them")
+        raise InputError("give either `token` or `code`")
     token = await find_token(request, gateway, given[0].strip())
     # Each sign-in makes a token: a limit keeps its owner from filling the log, and affects nobody else's sign-in.
     gateway.sign_in_limiter.take(token.token_id)

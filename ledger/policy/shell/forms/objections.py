@@ -73,7 +73,7 @@ def _obstacles(command: ShellCommand, form: NormalForm | None, spelled: Spelled,
     yield from (one.reason for one in form.unclear if one.at not in spelled)
     named = zip((0, *form.path_at), form.nodes, strict=True)
     if any(node.spell and at not in spelled for at, node in named):
-        yield f"`{title}` is for a rule that names it"
+        yield f"`{title}` needs a rule that names it"
     for given in form.options:
         if not _spells(spelled, given):
             yield from _option(given, form, title, reach)
@@ -122,7 +122,7 @@ def _option(given: Given, form: NormalForm, title: str, reach: Reach) -> Iterato
         case Effect.ASKS:
             yield f"`{given.name}` makes `{title}` run, read or send something else"
         case Effect.CODE | Effect.PROGRAM:
-            yield f"`{shown}` is code that the rule does not spell"
+            yield f"`{shown}` is code that the rule does not spell out"
         case Effect.READ | Effect.FOLDER:
             yield from _inside(given.value or "", title, reach)
         case Effect.OUTPUT:
@@ -147,7 +147,7 @@ def _operand(operand: Operand, form: NormalForm, title: str, spelled: Spelled, r
             yield from _edited(operand.text, title, reach, is_known=operand.is_known)
         case OperandKind.CODE:
             if operand.at not in spelled:
-                yield f"`{operand.text}` is code that the rule does not spell"
+                yield f"`{operand.text}` is code that the rule does not spell out"
         case OperandKind.SCRIPT:
             if not spelled.names(operand.at):
                 yield f"`{operand.text}` is a program that the rule does not name"
@@ -173,7 +173,7 @@ def _product(path: str, title: str, reach: Reach, *, is_known: bool = True) -> I
     if not is_known or reach.outside(path):
         yield f"`{path}`, which `{title}` writes, may be outside of the project"
     elif is_protected(path):
-        yield f"`{path}`, which `{title}` writes, decides about what later commands do"
+        yield f"`{path}`, which `{title}` writes, affects what later commands do"
 
 
 def _edited(path: str, title: str, reach: Reach, *, is_known: bool = True) -> Iterator[str]:
@@ -193,11 +193,11 @@ def _unknown_program(words: Sequence[Word], spelled: Spelled, reach: Reach, plac
         if word.resolved is None:
             yield f"`{word.raw}` is known only when the line runs"
         elif _ADDRESS.search(word.resolved):
-            yield f"`{word.raw}` names an address, and nothing is known of the program"
+            yield f"`{word.raw}` names an address, and the program is unknown"
         elif _is_command_value(words, at):
-            yield f"`{word.raw}` looks like a command, and nothing is known of the program"
+            yield f"`{word.raw}` looks like a command, and the program is unknown"
         elif any(reach.outside(path) for path in paths_in(word.resolved)):
-            yield f"`{word.raw}` may lead out of the project, and nothing is known of the program"
+            yield f"`{word.raw}` may lead out of the project, and the program is unknown"
 
 
 def _is_command_value(words: Sequence[Word], at: int) -> bool:

@@ -66,7 +66,7 @@ class _Reader:
             if self.inner is not None or at >= self.passed:
                 break
             if at > WORDS_COUNT:
-                self._miss(at, f"a command of more than {WORDS_COUNT} words is not looked into")
+                self._miss(at, f"a command of more than {WORDS_COUNT} words is not analysed")
                 break
             at += self._word(at)
         if "*" in self.node.name and self.node.operands is None:
@@ -293,7 +293,7 @@ class _Reader:
             return 1
         following = self.words[at + 1] if at + 1 < len(self.words) else None
         if following is None:
-            self._miss(place, f"`{text}` takes a value, and there is none")
+            self._miss(place, f"`{text}` needs a value and has none")
             return 1
         known = following.resolved
         if known is None and (option.effect is not Effect.PLAIN or following.several):

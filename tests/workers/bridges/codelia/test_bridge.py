@@ -137,7 +137,7 @@ async def test_a_rejection_with_a_word_carries_it_and_the_turn_goes_on(play: Pla
 
 
 async def test_a_corrected_input_is_refused_with_what_may_run_instead(play: Play, gateway: RunningGateway) -> None:
-    told = 'not allowed as it is; allowed is this input, so call again with it: {"command": "git push origin main"}'
+    told = 'not allowed as it is; call again with this input, which is allowed: {"command": "git push origin main"}'
     conversation = pushes().answered("ui_1", ok=False, reason=told).ends()
     process = play(conversation)
     ann = gateway.person()

@@ -196,7 +196,7 @@ async def test_a_rule_that_denies_questions_answers_with_its_own_words(bridged: 
         ([COLOUR] * 65, "it does not ask one to 64 questions"),
         (["Which?"], "one of its questions is no object"),
         ([{**COLOUR, "question": ""}], "its question is no text"),
-        ([{**COLOUR, "options": "Red"}], "the options of a question are no list of at most 256"),
+        ([{**COLOUR, "options": "Red"}], "the options of a question are not a list of at most 256"),
         ([{**COLOUR, "options": [{"description": "x"}]}], "its option's label is no text"),
     ],
 )

@@ -104,7 +104,7 @@ function granting(row, granted, chosen, { reach, draft, element }) {
     granted.length < 2 ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "Scope of the grant"), h("span", { "aria-hidden": "true" }, "Scope"), ...granted.map(choice)),
     h("p", {}, "A grant covers ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
       reach === "this session" ? ", in this session." : [": in this session, or in all of ", ...reveal(reach), "."]),
-    chosen.still.length ? h("p", { class: "warning still-asked" }, "The next such call is asked about all the same: ", ...reveal(chosen.still.join("; ")), ".") : null,
+    chosen.still.length ? h("p", { class: "warning still-asked" }, "The next such call will still ask: ", ...reveal(chosen.still.join("; ")), ".") : null,
     chosen.wide ? h("p", { class: "warning wide" }, "This is broad: it allows much more than this call.") : null);
 }
 
