@@ -1,4 +1,4 @@
-"""A power cut in the middle of a write: at whatever byte the file ends, an append is whole or absent."""
+"""A power cut in the middle of a write: an append is complete or absent, for every byte at which the file may end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Over HTTP the damage of one stream is its own, too: it is named beside the rows of all others."""
+"""Damage of one stream over HTTP: it is named, and the rows of all other streams are still served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`serve` as a process: how it is reached, what it refuses to do, and what happens when something dies."""
+"""`serve` as a process: its addresses, its refusals, and its behaviour when a process or server ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens over HTTP: made, listed, revoked; browsers that sign in and out; what a page of another origin cannot do."""
+"""Tokens over HTTP: create, list, revoke; sign-in and sign-out of browsers; limits for a page of another origin."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class World:
         self._count = 0
 
     async def make(self) -> None:
-        """Make the callers, and what they would like to reach."""
+        """Make the callers and the objects that they try to reach."""
         gateway, tokens = self.gateway, self.gateway.ledger.tokens
         self.root = await gateway.caller("admin", "root")
         for role, reach in COLUMNS:

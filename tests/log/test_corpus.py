@@ -1,4 +1,4 @@
-"""Stored bytes stay readable for ever. Lines are only ever added to the files of `tests/data/log`.
+"""Stored bytes stay readable. Lines are only added to the files of `tests/data/log`, never changed.
 
 Each file holds events of the schema that it is named after.
 """

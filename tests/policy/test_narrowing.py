@@ -1,4 +1,4 @@
-"""Only what provably allows no more than the offer stays in it."""
+"""Narrowing of an offer: only patterns that provably allow no more stay in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Advice wider than one call: what it lets through is said and was tried, and it lifts no deny."""
+"""Suggestions wider than one call: they list what else they allow, each was tried, and none lifts a deny."""
 
 from __future__ import annotations
 

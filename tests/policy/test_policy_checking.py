@@ -1,4 +1,4 @@
-"""One question, one answer: what `policy check` says of a line."""
+"""One question, one answer: the output of `policy check` for a line."""
 
 from __future__ import annotations
 

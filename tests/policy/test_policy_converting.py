@@ -1,4 +1,4 @@
-"""Rules carried from one dialect to another: never looser, and every tightening told."""
+"""Rules converted from one dialect to another: never looser, and every change to stricter is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choices of what to remember: narrow first, tried, and never the family of what deletes."""
+"""Offered grants: the narrowest first, each tried, and no kind of command that deletes."""
 
 from __future__ import annotations
 

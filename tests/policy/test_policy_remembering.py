@@ -1,4 +1,4 @@
-"""A policy that remembers says what judging anew would say, also when files have changed since."""
+"""A policy with a cache returns the same evaluations as one without, also after files have changed."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_it_says_what_grants_may_lift(compat: str) -> None:
 
 
 class Judged:
-    """Allows everything and keeps what it was asked."""
+    """Allows everything and records the questions."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []

@@ -1,4 +1,4 @@
-"""Rules as programs hand them in and as configurations spell them; what is misshapen is refused by name."""
+"""Rules as programs hand them in and as configurations spell them; malformed rules are refused by name."""
 
 from __future__ import annotations
 

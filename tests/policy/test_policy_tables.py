@@ -1,4 +1,4 @@
-"""Tables of rules and answers, each carried over from the specifications and from what the program itself does."""
+"""Tables of rules and answers, taken from the specifications and from observations of the program itself."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class World:
         self.do(asks(request_id, "date"))
 
     def reply(self, number: int, kind: ReplyKind, message: str | None, client: str | None) -> None:
-        """Mostly to what is pending, else to any request."""
+        """Mostly to a pending request, else to any request."""
         waiting = self.scenario.waiting()
         request_id = waiting[number % len(waiting)] if number and waiting else f"per_{number}"
         self.do(replies(request_id, kind, message=message, client=client))

@@ -1,4 +1,4 @@
-"""An `always` covers the call that it was given for, or the request says before what will still be asked."""
+"""An `always` covers the call that it was given for, or the request names in advance what will still be asked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def _session(ledger: Ledger, dialect: str, profile: str) -> Session:
 
 
 async def _asked(session: Session, tool: str, given: dict[str, Any], request_id: str) -> Any:
-    """The result of the call itself; what must be allowed first is allowed for good."""
+    """The result of the call itself; prerequisites are allowed with a lasting grant."""
     for _ in range(4):
         result = await session.submit_tool(tool, given, request_id=request_id, cwd="/srv/shop")
         if result.request_id == request_id:

@@ -156,7 +156,7 @@ class Oracle:
         return self._auditor.waiting()
 
     def check(self, told: Told) -> None:
-        """Fails when this could not have been heard between the call and its answer."""
+        """Fails when this result was impossible between the call and its answer."""
         held = self._held(told)
         assert any(_agrees(told, status) for status in held), f"{told} but it was {held}"
         if told.kind == "ask":

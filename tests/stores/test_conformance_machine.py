@@ -1,4 +1,4 @@
-"""Many writers on one stream, stale and ahead, sending twice: the log is what a list would be, on every store."""
+"""Many writers on one stream, stale, ahead, or sending twice: the log equals a plain list, on every store."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def linked(entry_before: Entry | None, payload: bytes) -> bytes:
 
 
 class Writers(RuleBasedStateMachine):
-    """`log` is the model. What a store answers and what it holds must be what the model says."""
+    """`log` is the model. A store's answers and contents must equal the model's."""
 
     def __init__(self, run: Run, stores: list[Store], clock: TestClock, key: StreamKey) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Writers(RuleBasedStateMachine):
     @precondition(lambda self: any(writer.sent for writer in self.writers))
     @rule(writer=WRITERS)
     def send_again(self, writer: int) -> None:
-        """The answer was lost: the same append once more, whatever happened since."""
+        """The answer was lost: repeat the same append, whatever was appended in between."""
         sent = self.writers[writer].sent
         if sent is not None:
             self._send(writer, sent)

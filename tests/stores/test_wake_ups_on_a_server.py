@@ -1,4 +1,4 @@
-"""Pub/sub loses silently, servers die: nothing acknowledged is lost, and nobody waits for ever."""
+"""Lost pub/sub messages and killed servers: no acknowledged event is lost, and no waiter hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that lost entries (a failover): fold again, record it, go on."""
+"""A server that lost entries (a failover): fold again, record it, continue."""
 
 from __future__ import annotations
 

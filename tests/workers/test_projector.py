@@ -1,4 +1,4 @@
-"""Projectors as real processes on a real server: killed, raced, left behind, and what others left undone."""
+"""Projectors as real processes on a real server: killed, racing, lagging, and taking over unfinished work."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ async def write_long_session(ledger: Ledger, session_id: str, events_count: int)
 
 
 async def _samples(ledger: Ledger) -> list[Recorded]:
-    """An event of each kind that the story has, as the ledger itself writes it."""
+    """An event of each kind of the session, as the ledger itself writes it."""
     session = await ledger.session("ses_sample", project="shop", agent="build", rules=RULES)
     await session.submit("bash", ["ls"], request_id="r1")
     await session.submit("bash", ["git push"], request_id="r2")

@@ -1,4 +1,4 @@
-"""A request as a person sees it: complete and unaltered."""
+"""The display of a request: complete and unaltered."""
 
 from __future__ import annotations
 

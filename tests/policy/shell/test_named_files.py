@@ -1,4 +1,4 @@
-"""Rules about files against the words of commands: whatever may be the denied file is never simply allowed."""
+"""Rules about files against the words of commands: a word that may name the denied file is never simply allowed."""
 
 from __future__ import annotations
 

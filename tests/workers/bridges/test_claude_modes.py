@@ -1,4 +1,4 @@
-"""Modes in which Claude Code asks nobody: they are told, and with --require-asking not entered."""
+"""Modes in which Claude Code asks nobody: they are reported, and refused with --require-asking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our hooks in Claude Code's settings: what was there stays, twice is once, and nothing is left behind."""
+"""Our hooks in Claude Code's settings: other content stays, installing is idempotent."""
 
 from __future__ import annotations
 

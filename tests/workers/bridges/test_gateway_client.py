@@ -166,7 +166,7 @@ async def test_a_request_answered_while_nobody_waited_is_asked_anew(gateway: Run
 
 
 class AnsweredWhenSeen(GatewayClient):
-    """Ann answers `r1` as soon as somebody is seen to wait for it: before whatever the asker reads next."""
+    """Ann answers `r1` as soon as an asker is present, before the asker's next read."""
 
     def __init__(self, gateway: RunningGateway, ann: Person) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The hooks of Codex and Gemini CLI in their settings files: what was there stays, twice is once, and nothing is left."""
+"""The hooks of Codex and Gemini CLI in their settings files: other content stays, installing is idempotent."""
 
 from __future__ import annotations
 

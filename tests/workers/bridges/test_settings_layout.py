@@ -1,4 +1,4 @@
-"""Settings files in any layout: what we put in comes out again, and every other byte stays."""
+"""Settings files in any layout: installed lines are removed again, and every other byte stays."""
 
 from __future__ import annotations
 

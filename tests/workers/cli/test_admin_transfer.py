@@ -1,4 +1,4 @@
-"""`export` and `import`: what comes out on the other side is the same stream, or nothing."""
+"""`export` and `import`: the imported stream equals the exported one, or nothing is imported."""
 
 from __future__ import annotations
 

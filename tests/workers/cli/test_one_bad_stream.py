@@ -1,4 +1,4 @@
-"""The damage of one stream is its own: every command names it, and shows what all others hold."""
+"""Damage of one stream: every command names it, and still shows all other streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`token create` narrows an agent by default, and says loudly what reaches others."""
+"""`token create` narrows an agent by default, and warns of a token that reaches others' sessions."""
 
 from __future__ import annotations
 

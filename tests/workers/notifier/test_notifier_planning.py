@@ -27,7 +27,7 @@ def said(found: MessagePlan) -> list[tuple[str, int]]:
 
 
 class Ann:
-    """Looks, and is told, as a notifier would."""
+    """Plans and records deliveries as a notifier does."""
 
     def __init__(self, ledger: Ledger, clock: TestClock, channel: RecipientChannel = ANN) -> None:
         self.ledger = ledger

@@ -1,4 +1,4 @@
-"""A deny rule for a command of a table reaches every spelling of what it means; no other command is denied for it."""
+"""A deny rule for a command of a table matches every spelling with the same meaning, and no other command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of programs: all can be read, and what was listed as dangerous is not harmless by them."""
+"""The tables of programs: all can be read, and no option that was listed as dangerous is harmless in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bridge between a host and Codelia's runtime: order, words, and who is told what; people answer at a gateway."""
+"""The bridge between a host and Codelia's runtime: order, texts and recipients of messages."""
 
 from __future__ import annotations
 

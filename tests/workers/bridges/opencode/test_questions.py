@@ -1,4 +1,4 @@
-"""OpenCode's `question` tool: shown as what it is, answered with what was chosen, withdrawn when nobody waits for it."""
+"""OpenCode's `question` tool: shown as a question, answered with the chosen labels, withdrawn when no asker waits."""
 
 from __future__ import annotations
 
