@@ -410,7 +410,7 @@ async def test_writing_an_answer_into_the_log(server: RealServer, ledger: Ledger
     session = await demanding(ledger)
     await asked(session)
     await write_answer(server, ledger)
-    assert [text for text in await problems_of(ledger) if "unproven" in text and "nothing is signed" in text]
+    assert [text for text in await problems_of(ledger) if "unproven" in text and "the answer is not signed" in text]
 
 
 async def test_an_agent_that_waits_is_not_told_of_an_answer_written_into_the_log(
@@ -525,7 +525,7 @@ async def test_hiding_a_demand_in_an_event_of_the_first_schema(ledger: Ledger) -
     [
         ([{"answer_by": "fingerprint"}], "answer_by"),
         ([{"answerby": "passkey"}], "no member `answerby`"),
-        ([{"replies": ["always"]}], "demands nothing"),
+        ([{"replies": ["always"]}], "demand is empty"),
         ([{"answer_by": "passkey", "replies": ["yes"]}], "cannot be read"),
         (["passkey"], "is an object"),
         ({"answer_by": "passkey"}, "must be a list"),

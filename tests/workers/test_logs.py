@@ -120,7 +120,7 @@ def test_a_worker_tells_once_that_its_server_is_lost_and_once_that_it_is_reached
     worker.wait_for_word("consumer group")
     own_server.kill9()
     worker.wait_for_word("lost the connection")
-    worker.wait_for_word("the views wait")
+    worker.wait_for_word("the views are delayed")
     own_server.start()
     worker.wait_for_word("reached the server again")
     assert worker.end() == 0

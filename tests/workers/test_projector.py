@@ -265,7 +265,7 @@ async def test_a_damaged_stream_is_told_of_once_and_stops_nothing(
     with pytest.raises(DamageError):
         await Engine(store).catch_up(bad)
     process = projector(feed=0.2, scan=0.3)
-    line = line_with(process, "passed over")
+    line = line_with(process, "skipped")
     assert "`session:ses_bad` version 2" in line
     session = await ledger.session("ses_1")
     await as_of(ledger, SES_1, 1)
@@ -273,7 +273,7 @@ async def test_a_damaged_stream_is_told_of_once_and_stops_nothing(
     await as_of(ledger, SES_1, 2)
     process.terminate()
     assert process.stdout
-    assert "passed over" not in process.stdout.read()
+    assert "skipped" not in process.stdout.read()
 
 
 async def test_sigterm_ends_it_cleanly_and_its_name_is_gone(ledger: Ledger, projector: Projectors) -> None:

@@ -140,7 +140,7 @@ def test_settings_of_another_form_are_refused() -> None:
     "words", [(), ("--install", "--status"), ("--status", "--", "claude")], ids=["nothing", "two", "and a command"]
 )
 def test_one_thing_is_done_at_a_time(settings: Settings, words: tuple[str, ...]) -> None:
-    assert "say one of" in settings(*words, code=2).err
+    assert "give one of" in settings(*words, code=2).err
 
 
 def test_the_line_for_the_end_of_a_turn_never_keeps_the_agent_from_ending_it() -> None:

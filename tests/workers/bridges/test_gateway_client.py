@@ -97,7 +97,7 @@ def test_an_address_names_a_socket_or_a_host(url: str, path: str | None, host: s
 
 @pytest.mark.parametrize("url", ["", "unix:", "ftp://x", "http://", "http://x:99999", "http://x/y", "http://a@b"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(BridgeError, match="is no gateway's address"):
+    with pytest.raises(BridgeError, match="is not a gateway's address"):
         parse_place(url, None)
 
 

@@ -245,7 +245,7 @@ async def test_an_end_without_a_gateway_ends_all_the_same_and_the_next_one_withd
     gateway.kill9()
     ended_alone = hook.start(ending("Stop"))
     _, complaint = ended_alone.communicate(timeout=30)
-    assert (ended_alone.returncode, "stays pending that nobody waits for" in complaint) == (0, True)
+    assert (ended_alone.returncode, "stays pending although nobody waits for it" in complaint) == (0, True)
     await asyncio.to_thread(gateway.start)
     hook(ending("SessionEnd"))
     ann = gateway.person()

@@ -183,7 +183,7 @@ def test_the_status_says_where_the_hook_stands(settings: Settings) -> None:
 
 @pytest.mark.parametrize("words", [("--install", "--status"), ("--settings", "--uninstall")])
 def test_one_thing_is_done_at_a_time(settings: Settings, words: tuple[str, ...]) -> None:
-    assert "say one of" in settings(*words, code=2).err
+    assert "give one of" in settings(*words, code=2).err
 
 
 def test_codex_asked_of_another_event_has_the_hook_there_and_no_more_where_it_was(codex: Settings) -> None:

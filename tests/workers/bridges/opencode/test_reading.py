@@ -29,9 +29,9 @@ REQUEST: dict[str, Any] = {
         ({"patterns": "git push"}, "its patterns is no list of at most 256 texts"),
         ({"patterns": ["x"] * 257}, "its patterns is no list of at most 256 texts"),
         ({"permission": None}, "its permission is no text"),
-        ({"metadata": []}, "its metadata is no object"),
-        ({"metadata": "x"}, "its metadata is no object"),
-        ({"tool": "x"}, "`tool` is no object"),
+        ({"metadata": []}, "its metadata is not an object"),
+        ({"metadata": "x"}, "its metadata is not an object"),
+        ({"tool": "x"}, "`tool` is not an object"),
         ({"tool": {"messageID": "msg_1"}}, "`callID` is no id"),
     ],
 )
@@ -96,10 +96,10 @@ def test_a_diff_too_large_for_the_ledger_is_cut_and_named_by_its_digest() -> Non
 @pytest.mark.parametrize(
     ("wanted", "text"),
     [
-        (OpencodeOptions(url="ftp://x"), "`ftp://x` is no address of an opencode server"),
-        (OpencodeOptions(url="unix:/x"), "`unix:/x` is no address of an opencode server"),
-        (OpencodeOptions(listen="4097"), "`4097` is no address to listen on"),
-        (OpencodeOptions(program=("opencode", "serve")), "say on which port opencode listens"),
+        (OpencodeOptions(url="ftp://x"), "`ftp://x` is not the address of an opencode server"),
+        (OpencodeOptions(url="unix:/x"), "`unix:/x` is not the address of an opencode server"),
+        (OpencodeOptions(listen="4097"), "`4097` is not an address to listen on"),
+        (OpencodeOptions(program=("opencode", "serve")), "name the port that opencode listens on"),
     ],
 )
 def test_what_is_wrong_with_the_words_is_told_before_anything_starts(wanted: OpencodeOptions, text: str) -> None:
