@@ -66,7 +66,7 @@ def read_entries(kind: type[_Entry], tables: Mapping[str, Any], place: str) -> d
         read = read_entry(kind, entry, f"{place}: `{name}`")
         for spelt in names:
             if spelt in found:
-                raise TableError(f"{place}: `{spelt}` stands twice")
+                raise TableError(f"{place}: `{spelt}` is listed twice")
             found[spelt] = read
     return found
 
@@ -78,7 +78,7 @@ def _from_string(kind: type, value: object) -> object:
         try:
             return re.compile(value)
         except re.error as error:
-            raise ValueError(f"`{value}` is no regular expression: {error}") from None
+            raise ValueError(f"`{value}` is not a regular expression: {error}") from None
     words = value.split()
     twice = next((word for at, word in enumerate(words) if word in words[:at]), None)
     if twice is not None:

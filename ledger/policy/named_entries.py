@@ -17,13 +17,13 @@ class NamedEntry(NamedTuple):
 
 
 def every_call(permission: str, entry: str) -> NamedEntry:
-    return NamedEntry(permission, entry, f"the narrowest rule is about every call of `{permission}`")
+    return NamedEntry(permission, entry, f"the narrowest rule covers every call of `{permission}`")
 
 
 def without_wildcard(permission: str, entry: str, text: str, wildcards: str) -> NamedEntry:
     """Return the entry for a text, which reaches further if one of the wildcards is in it."""
     wild = next((one for one in wildcards if one in text), None)
-    because = f"`{wild}` in a rule stands for any text, so none names `{text}` alone" if wild else None
+    because = f"`{wild}` in a rule matches any text, so no rule names `{text}` alone" if wild else None
     return NamedEntry(permission, entry, because)
 
 
@@ -32,6 +32,6 @@ def named_pattern(permission: str, text: str) -> NamedEntry:
     if text == "*":
         return every_call(permission, "*")
     if permission == "external_directory" and text.endswith("/*"):
-        because = f"the narrowest rule, `{permission}` `{text}`, is about everything below that folder"
+        because = f"the narrowest rule, `{permission}` `{text}`, covers everything below that folder"
         return NamedEntry(permission, text, because)
     return without_wildcard(permission, text, text, "*?")

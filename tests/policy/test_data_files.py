@@ -42,7 +42,7 @@ def test_words_patterns_and_aliases_are_read_from_strings() -> None:
         ("[a]\ncount = 'b'", "x.toml: `a`: Expected `int`, got `str` - at `$.count`"),
         ("a = 1", "x.toml: `a`: Expected `object`, got `int`"),
         ("[a]\nnames = 'b c b'", "x.toml: `a`: `b` stands twice - at `$.names`"),
-        ("[a]\npattern = '('", "x.toml: `a`: `(` is no regular expression: "),
+        ("[a]\npattern = '('", "x.toml: `a`: `(` is not a regular expression: "),
         ("[a]\naliases = 'b'\n[b]", "x.toml: `b` stands twice"),
         ("[a]\naliases = 'a'", "x.toml: `a` stands twice"),
         ("[a]\naliases = ['b']", "x.toml: `a`: aliases: Expected `str`, got `list`"),

@@ -25,7 +25,7 @@ def lint_text(dialect: Dialect, text: str, file: str) -> list[LintFinding]:
         return []
     return [
         LintFinding(file, document.lines.get(pointer(name)), "unknown-key", "warning",
-            f"`{name}` is not read by {dialect.name}, so its rules do not count", f"call it `{section}`")
+            f"`{name}` is not read by {dialect.name}, so its rules are ignored", f"rename it to `{section}`")
         for name in get_close_matches(section, document.value, n=1, cutoff=ALIKE)
     ]  # fmt: skip
 
@@ -36,7 +36,7 @@ def _syntax(text: str, file: str, problem: JsonSyntaxError) -> LintFinding:
     except JsonSyntaxError:
         return LintFinding(file, problem.line, "syntax", "error", problem.text, "write valid JSON")
     what = "a comma after the last member, or a comment,"
-    dropped = f"{what} makes programs drop this file and all its rules without a word"
+    dropped = f"{what} makes programs silently ignore this file and all its rules"
     return LintFinding(file, problem.line, "trailing-comma", "error", dropped, "take it out")
 
 
@@ -58,5 +58,5 @@ def unknown_members(dialect: Dialect, layer: Layer) -> Iterator[LintFinding]:
             near = get_close_matches(str(name), known, n=1, cutoff=ALIKE)
             fix = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(f'`{one}`' for one in known)}"
             line = layer.lines.get(pointer("permissions", str(name)))
-            text = f"`permissions` has no member `{name}`, so what it holds does not count"
+            text = f"`permissions` has no member `{name}`, so its content is ignored"
             yield LintFinding(layer.file, line, "unknown-key", "warning", text, fix)

@@ -31,7 +31,7 @@ def configured_rules(layers: tuple[Layer, ...], options: OpenCodeOptions) -> tup
     "Last match wins" says; rules that a child session inherits stay last. Raises PolicyError.
     """
     if len(layers) > LAYER_COUNT:
-        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
+        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are accepted")
     inherited = _inherited_rules(layers, options)  # last in every order
     layers = tuple(layer for layer in layers if layer.name != INHERITED)
     rules: list[Rule] = []
@@ -46,7 +46,7 @@ def configured_rules(layers: tuple[Layer, ...], options: OpenCodeOptions) -> tup
         rules += tool_output_rules(folders, rules)
     rules += _layer_rules(layers[len(files) :], agent=options.agent, home=options.home)
     if len(rules) + len(inherited) > RULE_COUNT:
-        raise PolicyError(f"the policy has {len(rules) + len(inherited)} rules; at most {RULE_COUNT} are taken")
+        raise PolicyError(f"the policy has {len(rules) + len(inherited)} rules; at most {RULE_COUNT} are accepted")
     return (*(sorted(rules, key=_key_length) if options.order == "key-length" else rules), *inherited)
 
 
@@ -113,7 +113,7 @@ def _merged_rules(
     permissions: PermissionSection = {}
     for config, origin, keys in parts:
         if "permissions" in config:
-            text = "`permissions` is a list of OpenCode 2, which is not read; write the rules under `permission`"
+            text = "`permissions` is a list of OpenCode 2, which is not supported; write the rules under `permission`"
             raise origin.problem(text, (*keys, "permissions"))
         if "tools" in config:
             tools = merge_sections(tools, read_tools(config["tools"], origin, (*keys, "tools")))

@@ -55,8 +55,8 @@ _PATCHED: Final = re.compile(
 )
 _EFFECTS: Final[tuple[tuple[DangerKind, str], ...]] = (
     ("privileges", "acts with other rights"),
-    ("deletes", "deletes or overwrites what cannot be brought back"),
-    ("runs-downloaded", "fetches packages or images and runs code of theirs"),
+    ("deletes", "deletes or overwrites what cannot be restored"),
+    ("runs-downloaded", "fetches packages or images and runs their code"),
     ("network", "connects to other machines"),
 )
 
@@ -86,7 +86,7 @@ def patch_dangers(patch: str, folder: str | None) -> tuple[Danger, ...]:
     bare = dict.fromkeys(one[2:] if one.startswith(("a/", "b/")) else one for one in named if one != "/dev/null")
     found = [danger for one in islice(bare, WORDS_COUNT) for danger in _of_path(one, folder, one)]
     if len(bare) > WORDS_COUNT:
-        found.append(Danger("unread", "", f"the patch names {len(bare)} files: nobody looked at all of them"))
+        found.append(Danger("unread", "", f"the patch names {len(bare)} files; not all were checked"))
     return gravest_first(found)
 
 
@@ -106,13 +106,13 @@ def gravest_first(found: Iterable[Danger]) -> tuple[Danger, ...]:
 
 def _of_line(line: str, folder: str | None) -> Iterator[Danger]:
     if too_long(line):
-        yield Danger("unread", "", "longer than 64 KiB: nobody looked into it")
+        yield Danger("unread", "", "longer than 64 KiB, not analysed")
         return
     analysis = analyse(line)
     if analysis.cut:
-        yield Danger("unread", "", analysis.reason or "too complicated to look into")
+        yield Danger("unread", "", analysis.reason or "too complex to analyse")
     elif not analysis.plain and not analysis.redirects_only and not is_grammatical(join_lines(line)):
-        yield Danger("unread", "", analysis.reason or "not understood to its end")
+        yield Danger("unread", "", analysis.reason or "not fully understood")
     runs_something = {one.text for one in analysis.commands if _in(one, SHELLS | INTERPRETERS)}
     words: set[str] = set()
     for command in {(one.statement, one.text): one for one in analysis.commands}.values():
@@ -135,7 +135,7 @@ def _of_command(command: ShellCommand, part: str, folder: str | None, seen: set[
     for word in dict.fromkeys((*words[1:], *values)):
         seen.add(word)
         if len(seen) > WORDS_COUNT:
-            yield Danger("unread", "", f"more than {WORDS_COUNT} different words: nobody looked at all of them")
+            yield Danger("unread", "", f"more than {WORDS_COUNT} different words; not all were checked")
             break
         yield from _of_word(word, folder, part)
     for redirect in command.redirects:
@@ -168,7 +168,7 @@ def _of_word(word: str, folder: str | None, part: str) -> Iterator[Danger]:
     elif _URL.search(word) is None:
         found = list(islice(_PATH_AT.finditer(word), PLACES_COUNT + 1))
         if len(found) > PLACES_COUNT:
-            yield Danger("unread", part, "a word names more places than anybody looked at")
+            yield Danger("unread", part, "a word names more paths than were checked")
         ends = [one.start() for one in found[1:]]
         paths = [word[one.end() : end] for one, end in zip_longest(found, ends)]
         for path in paths or ([word] if "/" in word or SECRET.search(word) else []):

@@ -40,7 +40,7 @@ def strange_character(source: str) -> str | None:
 
 
 def _strange(char: str) -> str:
-    return f"the line holds {code_of(char)} ({name_of(char).lower()}), which does not show as what it is"
+    return f"the line holds {code_of(char)} ({name_of(char).lower()}), which is invisible or looks like something else"
 
 
 # Inside single quotes and comments a backslash is a letter, so the newline after it stays; elsewhere the shell

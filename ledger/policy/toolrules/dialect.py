@@ -69,7 +69,7 @@ class ToolRuleDialect(Dialect):
         tool, inputs = inputs_of(call)
         if is_path_tool(tool) and all(text.startswith("/") for text in texts):
             for entry in (exact_path(self.path_tool(tool), text) for text in texts):
-                because = f"the narrowest rule, `{entry}`, is about everything below that folder"
+                because = f"the narrowest rule, `{entry}`, covers everything below that folder"
                 yield NamedEntry(tool, entry, because if tool in SEARCHERS else None)
             return
         hosts = [host_of(value) for value in inputs] if tool == WEB_FETCH else []
@@ -78,7 +78,7 @@ class ToolRuleDialect(Dialect):
             return
         for host in hosts:
             entry = f"{WEB_FETCH}(domain:{host})"
-            yield NamedEntry(tool, entry, f"the narrowest rule, `{entry}`, is about every page there")
+            yield NamedEntry(tool, entry, f"the narrowest rule, `{entry}`, covers every page there")
 
     def plain_pattern(self, pattern: str) -> str:
         return normal_specifier(pattern)

@@ -46,7 +46,7 @@ def parse_session_cursor(text: str) -> SessionCursor:
     """Parse the id of a session's event. Raises InputError."""
     found = _SESSION_ID.fullmatch(text)
     if found is None:
-        raise InputError(f"`{text[:80]}` is no event id of a session; leave `Last-Event-ID` out to begin anew")
+        raise InputError(f"`{text[:80]}` is no event id of a session; leave `Last-Event-ID` out to start again")
     parts = None if found[3] is None else int(found[3])
     return SessionCursor(Position(int(found[1]), int(found[2])), parts)
 
@@ -55,5 +55,5 @@ def parse_feed_cursor(text: str) -> FeedCursor:
     """Parse the id of a ledger's event. Raises InputError."""
     found = _FEED_ID.fullmatch(text)
     if found is None:
-        raise InputError(f"`{text[:80]}` is no event id of `/v1/events`; leave `Last-Event-ID` out to begin anew")
+        raise InputError(f"`{text[:80]}` is no event id of `/v1/events`; leave `Last-Event-ID` out to start again")
     return FeedCursor(found[1], int(found[2], 16))

@@ -80,7 +80,7 @@ class Hub:
         if cursor.run != self._run:
             return False
         if cursor.number > self.ring.end:
-            raise InputError(f"`{cursor}` is an id of the future; leave `Last-Event-ID` out to begin anew")
+            raise InputError(f"`{cursor}` is an id of the future; leave `Last-Event-ID` out to start again")
         return self.ring.since(cursor.number, 0) is not None
 
     async def lineage_of(self, parent: str | None) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ class Hub:
                 await self._compare()
                 await self._settle_reads()
             except StoreError as error:
-                log.warning("the event streams wait: %s", error)
+                log.warning("event streams are delayed: %s", error)
                 self._again.set()
                 await asyncio.sleep(AGAIN_SECONDS)
 
@@ -219,11 +219,11 @@ class Hub:
                 follower = self.followers.get(key) or await self._fold(key)
                 await self._read_tail(follower)
         except DamageError as error:
-            log.warning("the events of %s cannot be told: %s", key.name, error)
+            log.warning("the events of %s cannot be sent: %s", key.name, error)
             self._damaged[key] = DamageError(f"stream `{key.name}` is damaged; run verify", stream=key.name)
             await self._pass_over(key)
         except StoreError as error:
-            log.warning("the events of %s wait: %s", key.name, error)
+            log.warning("the events of %s are delayed: %s", key.name, error)
             await asyncio.sleep(AGAIN_SECONDS)
             return
         # A wake-up that arrived meanwhile may be for more entries than were read.

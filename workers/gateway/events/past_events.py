@@ -20,7 +20,7 @@ async def events_after(hub: Hub, key: StreamKey, cursor: SessionCursor, head: Po
     """Return the events after the cursor, up to the entry `head`. Raises InputError for an unknown id, StoreError."""
     if await entry_at(hub.store, key, cursor.at) is None:
         raise InputError(
-            f"session `{key.id}` has no event `{cursor}`; leave `Last-Event-ID` out to begin anew",
+            f"session `{key.id}` has no event `{cursor}`; leave `Last-Event-ID` out to start again",
             session=key.id,
         )
     return _events_after(hub, key, cursor, head)

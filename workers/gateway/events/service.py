@@ -77,7 +77,7 @@ class EventStreams:
         """End all streams because the gateway stops: readers reconnect elsewhere with the ids that they have."""
         self._closing = True
         for reader in list(self._readers):
-            reader.end("stream.end", "this gateway ends; connect again")
+            reader.end("stream.end", "this gateway is shutting down; connect again")
 
     @property
     def count(self) -> int:
@@ -158,7 +158,7 @@ class EventStreams:
         self._holdings.require_stream(principal.token_id)
         if self._closing or len(self._readers) >= STREAMS_COUNT_MAX:
             raise RateLimitedError(
-                f"this gateway serves {STREAMS_COUNT_MAX} event streams at most, or is about to end; try again",
+                f"this gateway serves {STREAMS_COUNT_MAX} event streams at most, or is shutting down; try again",
                 retry_after=1,
             )
         if not self._tasks:
@@ -208,9 +208,9 @@ class EventStreams:
         self._readers.add(reader)
         reader.wrote_at = asyncio.get_running_loop().time()
         if not self._holdings.open_stream(reader.token_id):
-            reader.end("stream.end", "this token has as many event streams open as it may")
+            reader.end("stream.end", "this token has the maximum of event streams open")
         if self._closing:
-            reader.end("stream.end", "this gateway ends; connect again")
+            reader.end("stream.end", "this gateway is shutting down; connect again")
 
     def _closed(self, reader: Reader) -> None:
         channel = reader.channel

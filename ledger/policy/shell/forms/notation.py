@@ -95,13 +95,13 @@ def _node(
         node, aliases = _node(key, inner, f"{place} {key}", settings, groups)
         for spelt in (key, *aliases):
             if spelt in commands:
-                raise TableError(f"program table `{place}`: the sub-command `{spelt}` stands twice")
+                raise TableError(f"program table `{place}`: the sub-command `{spelt}` is listed twice")
             commands[spelt] = node
     options = _with_groups(_options(read, place), read, place, groups)
     means = {key: frozenset([value] if isinstance(value, str) else value) for key, value in read.means.items()}
     for spelt in (*means, *read.harmless, *read.first_from.split()):
         if spelt not in options:
-            raise TableError(f"program table `{place}`: `{spelt}` is no option of it")
+            raise TableError(f"program table `{place}`: `{spelt}` is not an option of it")
     node = ProgramNode(
         name=name,
         version=read.version,
@@ -175,7 +175,7 @@ def _options(table: _Table, place: str) -> dict[str, Option]:
             option = _option(written.split(), effect, place)
             for name in option.names:
                 if name in found:
-                    raise TableError(f"program table `{place}`: the option `{name}` stands twice")
+                    raise TableError(f"program table `{place}`: the option `{name}` is listed twice")
                 found[name] = option
     return found
 
@@ -198,7 +198,7 @@ def _operands(text: str, place: str) -> Operands:
     for word in text.split():
         bare = word.rstrip("*?")
         if bare not in _KINDS or (word.endswith("*") and many is not None):
-            raise TableError(f"program table `{place}`: `{word}` is no kind of operand")
+            raise TableError(f"program table `{place}`: `{word}` is not a kind of operand")
         missing += word.endswith("?")
         if word.endswith("*"):
             many = OperandKind(bare)
