@@ -97,7 +97,7 @@ class Stream(FoldCache[S]):
     async def make_safe(self) -> None:
         """As `confirm`, after a write of this process. Raises InDoubtError also when it was lost."""
         if not await self.confirm():
-            raise InDoubtError(f"stream `{self.key.name}`: the server lost what was written; do it again")
+            raise InDoubtError(f"stream `{self.key.name}`: the server lost the last append; repeat the command")
 
     def woken(self, wake_up: WakeUp) -> None:
         """Fold the entries of a wake-up if they are the next versions; otherwise read the stream.
