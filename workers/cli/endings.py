@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ledger import Ledger
-from ledger.core.times import format_time
+from ledger.core.times import format_time_or_none
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import CommandOutput
 from workers.presentation.words import result_lines
@@ -48,7 +48,7 @@ async def close(ledger: Ledger, output: CommandOutput, *, session: str, reason: 
         for settled in sorted(state.settled.values(), key=lambda settled: settled.version)
         if settled.cancel_cause == "session_closed"
     ]
-    at = None if state.closed_ms is None else format_time(state.closed_ms)
+    at = format_time_or_none(state.closed_ms)
     if output.as_json:
         output.row({"session": session, "version": state.version, "closed_at": at, "cancelled": ended})
         return

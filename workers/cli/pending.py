@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 
 from ledger import Ledger, Pending
-from ledger.core.times import format_time
+from ledger.core.times import format_time_or_none
 from ledger.log.askers import gone_askers
 from ledger.log.surveys import Survey
 from ledger.session.state import Request
@@ -39,7 +39,7 @@ async def pending(ledger: Ledger, output: CommandOutput, *, session: str | None)
     waiting = found.rows
     gone = {one: await gone_askers(ledger.store, one) for one in {row.session for row in waiting}}
     if output.as_json:
-        output.rows({**one.described(), "asker_gone_at": _time(_gone_ms(one, gone))} for one in waiting)
+        output.rows({**one.described(), "asker_gone_at": format_time_or_none(_gone_ms(one, gone))} for one in waiting)
     elif waiting:
         now_ms = ledger.store.clock.now_ms()
         if any(gone.values()):
@@ -54,10 +54,6 @@ async def pending(ledger: Ledger, output: CommandOutput, *, session: str | None)
 
 def _gone_ms(one: Pending, gone: Mapping[str, Mapping[str, int]]) -> int | None:
     return gone[one.session].get(one.request.request_id)
-
-
-def _time(ms: int | None) -> str | None:
-    return None if ms is None else format_time(ms)
 
 
 def _since(gone_ms: int | None, now_ms: int) -> str | None:

@@ -10,30 +10,21 @@ from ledger.client.results import Pending, Result
 from ledger.core.times import format_time
 from ledger.session.state import Client, SessionState
 from ledger.session.wanted import always_scope
+from projections.sessions import summary_of
 from workers.gateway.descriptions import described
 
 Row = dict[str, Any]
 
 
 def session_row(state: SessionState) -> Row:
-    """Return the summary of a session."""
+    """Return the summary of a session, and who is connected to it under which settings."""
     return {
-        "session": state.session_id,
-        "project": state.project,
-        "agent": state.agent,
-        "parent": state.parent,
-        "dialect": state.policy.dialect if state.policy else None,
-        "opened_at": _time(state.opened_ms),
-        "closed_at": _time(state.closed_ms),
-        "at": _time(state.last_ms),
-        "version": state.version,
-        "pending": len(state.pending),
+        **summary_of(state),
         "clients": [_client(one) for one in sorted(state.clients.values(), key=lambda one: one.version)],
         "lock": state.lock,
         "policy_digest": state.policy_digest,
         "settings": msgspec.to_builtins(state.settings),
         "cwd": state.cwd,
-        **({} if state.imported_ms is None else {"imported_at": _time(state.imported_ms)}),
     }
 
 
@@ -70,7 +61,3 @@ def result_row(result: Result, *, is_described: bool = True) -> Row:
 
 def _client(client: Client) -> Row:
     return {"client_id": client.client_id, "name": client.name, "since": format_time(client.since_ms)}
-
-
-def _time(ms: int | None) -> str | None:
-    return None if ms is None else format_time(ms)

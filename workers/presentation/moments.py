@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from ledger import Approved, Ledger
 from ledger.client.results import pending_of, result_of
@@ -12,6 +12,7 @@ from ledger.core.grants import StandingGrant
 from ledger.core.times import format_time
 from ledger.log.history import Moment
 from ledger.session.state import SessionState
+from projections.sessions import summary_of
 
 
 async def project_grants(ledger: Ledger, state: SessionState) -> list[StandingGrant]:
@@ -50,6 +51,10 @@ def _in_order(grants: Iterable[StandingGrant]) -> list[StandingGrant]:
     return sorted(grants, key=lambda grant: (grant.version, grant.grant_id))
 
 
+_OF_MOMENT: Final = frozenset({"session", "at", "version", "pending"})
+"""Members of a summary that a moment has as of its own version, or in its state."""
+
+
 def moment_json(moment: Moment[SessionState], standing: list[Approved], *, brief: bool = False) -> dict[str, Any]:
     """Return CONTRACT's row of `show` with further facts; with `brief`, settled requests are only counted."""
     state = moment.state
@@ -67,11 +72,7 @@ def moment_json(moment: Moment[SessionState], standing: list[Approved], *, brief
             ],
             "settled": settled,
         },
-        **{
-            name: value
-            for name, value in session_json(state).items()
-            if name not in ("session", "at", "version", "pending")
-        },
+        **{name: value for name, value in summary_of(state).items() if name not in _OF_MOMENT},
         "lock": state.lock,
     }
 
@@ -83,24 +84,3 @@ def settled_rows(state: SessionState) -> list[dict[str, Any]]:
 def settled_ids(state: SessionState) -> list[str]:
     ended = sorted(state.settled.values(), key=lambda settled: (settled.version, settled.request.request_id))
     return [settled.request.request_id for settled in ended]
-
-
-def session_json(state: SessionState) -> dict[str, Any]:
-    """Return the summary of a session."""
-    return {
-        "session": state.session_id,
-        "project": state.project,
-        "agent": state.agent,
-        "parent": state.parent,
-        "opened_at": _time(state.opened_ms),
-        "closed_at": _time(state.closed_ms),
-        "at": _time(state.last_ms),
-        "version": state.version,
-        "pending": len(state.pending),
-        "dialect": state.policy.dialect if state.policy else None,
-        **({} if state.imported_ms is None else {"imported_at": _time(state.imported_ms)}),
-    }
-
-
-def _time(ms: int | None) -> str | None:
-    return None if ms is None else format_time(ms)

@@ -25,7 +25,7 @@ from ledger.core.events import (
 )
 from ledger.core.grants import Recorded
 from ledger.core.policy import Verdict
-from ledger.core.times import format_time
+from ledger.core.times import format_time, format_time_or_none
 from ledger.log.history import logged
 from ledger.project.state import ProjectState
 from ledger.session.state import Request, SessionState, in_order
@@ -176,7 +176,7 @@ def _connected(key: StreamKey, recorded: Recorded, before: SessionState, after: 
 
 
 def _deadline(key: StreamKey, request: Request) -> Told:
-    deadline = None if request.deadline_ms is None else format_time(request.deadline_ms)
+    deadline = format_time_or_none(request.deadline_ms)
     row = {"session": key.id, "request_id": request.request_id, "deadline": deadline, "tier": request.tier}
     return "permission.deadline_moved", row, request
 
