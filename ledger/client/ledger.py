@@ -424,7 +424,7 @@ class Ledger:
         """Release the requests that a project's new grants allow, in its sessions with `cascade_always = "project"`."""
         for state in await self.pending_states():
             if state.project == project and state.settings.cascade_always == "project":
-                await Session(self, state.session_id).release()
+                await Session(self, state.session_id).answers.release()
 
     async def approved_anywhere(self) -> list[Approved]:
         """Return the grants in force in all projects and sessions, in order of creation."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-import msgspec
-
+from ledger.client.answers import Answers
 from ledger.client.asking_tools import ToolRequest, as_asked, tool_requests
 from ledger.client.calls import Calls, Submission, carry_through
 from ledger.client.connection import ClientConnection, lease_ms
@@ -18,9 +15,9 @@ from ledger.client.results import Approved, Pending, Result, pending_of, result_
 from ledger.client.rule_memory import RuleMemory
 from ledger.core.durations import check_duration_ms
 from ledger.core.events import Actor, CancelCause, Presence
-from ledger.core.grants import derived_event_id, in_force
+from ledger.core.grants import in_force
 from ledger.core.ids import check_id, new_grant_id, new_request_id
-from ledger.core.proofs import Proof, Signed
+from ledger.core.proofs import Signed
 from ledger.core.questions import Question
 from ledger.core.replies import Answer, parse_answer
 from ledger.core.requests import (
@@ -37,29 +34,24 @@ from ledger.core.requests import (
 from ledger.log.history import LoggedEvent, follow
 from ledger.log.plans import Done
 from ledger.log.stream import Stream
-from ledger.project.state import GrantInProject, RevokeInProject
-from ledger.session.claims import answer_claims
+from ledger.project.state import RevokeInProject
 from ledger.session.commands import (
     Cancel,
     Close,
     Connect,
     Disconnect,
+    GivenReply,
     MakeGrant,
     NoteNotification,
     NoteToolFinished,
-    OutdatedRulesError,
     PassLock,
-    Release,
-    Reply,
     Revoke,
     TakeLock,
 )
-from ledger.session.state import Request, SessionState, Settled
+from ledger.session.state import Request, SessionState
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
-
-log = logging.getLogger(__name__)
 
 
 class Session:
@@ -72,6 +64,7 @@ class Session:
         self._stream: Stream[SessionState] = ledger.streams.session(session_id)
         self._grounds = Grounds(ledger, self._stream)
         self._calls = Calls(ledger, self._stream, self._grounds)
+        self.answers = Answers(ledger, self._stream, self._grounds, self._calls)
         self._memory = RuleMemory(self._stream, self._grounds)
         self.before_asking: Callable[[], Awaitable[None]] | None = None
         """A callback before each ask; the ask raises its error (see `ledger.client.policy_files`)."""
@@ -247,12 +240,8 @@ class Session:
         (the current rules deny the updated input).
         """
         kind, message = parse_answer(reply, message)
-        state = await self._grounds.folded()
-        command = Reply(
-            actor=self._ledger.actor(actor, "person"),
-            request_id=check_id(request_id, "request id"),
+        given = GivenReply(
             reply=kind,
-            policy=self._grounds.policy(state),
             message=check_message(message),
             digest=digest,
             client_id=client_id,
@@ -261,99 +250,8 @@ class Session:
             told=None if told is None else check_name(told, "name of the prompt (told)"),
             role=role,
         )
-        if signed is not None:
-            command = msgspec.structs.replace(command, proof=await self._proof(command, signed))
-        done = await self._grounds.by_current_rules(self._answer, command)
-        if not done.events:
-            log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
-        result = result_of(done.state, request_id)
-        settled = result.settled
-        assert settled is not None, "answered, or refused"
-        if settled.outcome == "allowed" or settled.grants:
-            await self._stream.make_safe()
-        if done.state.project is not None and settled.granted_to_project:
-            await self.write_project_grants(settled)
-            if done.state.settings.cascade_always == "project":
-                await self._ledger.release_in_project(done.state.project)
-        return result
-
-    async def _proof(self, command: Reply, signed: Signed) -> Proof | None:
-        """Return the proof of a signed answer; None for a settled request, which accepts no further answer."""
-        state = await self._stream.refresh()
-        request = state.pending.get(command.request_id)
-        if request is None:
-            return None
-        claims = answer_claims(
-            state,
-            request,
-            command.reply,
-            person=command.actor.name,
-            message=command.message,
-            updated_input=command.updated_input,
-            nonce=signed.nonce,
-            until_ms=signed.until_ms,
-        )
-        proof: Proof = await self._ledger.passkeys.prove(claims, signed)
-        return proof
-
-    async def _answer(self, command: Reply) -> Done[SessionState]:
-        """Reply by the rules and the project's grants currently known to this process."""
-        state = await self._grounds.folded()
-        # A release that does not hold any more is no answer: this one may be the first.
-        await self._calls.recheck(command.request_id)
-        project = await self._grounds.project(state)
-        if project is not None and command.reply in ("session", "always"):
-            await project.refresh()
-        current = msgspec.structs.replace(
-            command,
-            policy=self._grounds.policy(state),
-            policy_digest=state.policy_digest,
-            project=project.state if project else None,
-        )
-        done = await self._stream.submit(current)
-        if command.request_id in done.state.pending:
-            raise OutdatedRulesError(f"request `{command.request_id}` was reopened meanwhile; answer again")
-        return done
-
-    async def write_project_grants(self, settled: Settled) -> None:
-        """Write the grants of a winning reply to the project's stream, except those that it has already."""
-        state = await self._grounds.folded()
-        project = await self._grounds.project(state)
-        if project is None:
-            return
-        commands = [
-            GrantInProject(
-                actor=settled.by,
-                event_id=derived_event_id(grant_id),
-                grant_id=grant_id,
-                permission=settled.request.permission,
-                pattern=pattern,
-                session=self.id,
-                request_id=settled.request.request_id,
-                reason="the reply was imported" if settled.imported else None,
-                proof=None if settled.imported else settled.proof,
-            )
-            # An imported reply may name more grants than patterns: a grant without a pattern allows nothing.
-            for grant_id, pattern in zip(settled.grants, settled.granted_patterns, strict=False)
-        ]
-        await asyncio.gather(*(project.submit(command) for command in commands))
-        await project.make_safe()
-
-    async def release(self) -> None:
-        """Release the requests that the project's grants now allow (`cascade_always = "project"`)."""
-        await self._grounds.by_current_rules(self._release)
-
-    async def _release(self) -> None:
-        state = await self._grounds.folded()
-        project = await self._grounds.project(state)
-        if project is not None and state.settings.cascade_always == "project":
-            command = Release(
-                actor=self._ledger.actor(None, "system"),
-                policy=self._grounds.policy(state),
-                policy_digest=state.policy_digest,
-                project=await project.refresh(),
-            )
-            await self._stream.submit(command)
+        who = self._ledger.actor(actor, "person")
+        return await self.answers.give(check_id(request_id, "request id"), given, who, signed)
 
     async def cancel(
         self,

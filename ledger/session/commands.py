@@ -104,15 +104,14 @@ class Recheck(Judging, frozen=True, kw_only=True):
     live: Live = Live()
 
 
-class Reply(Judging, frozen=True, kw_only=True):
-    """Answer a request. `administrator` may answer without the input lock, which the event records.
+class GivenReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The content of an answer. `digest` is that of the request as it was shown. `administrator` may answer without the input lock, which the event records.
 
     `updated_input` is the tool's input as changed by the person, valid with `once` only. `told` is the prompt at which
     a person answered, as the agent's side reports: such an answer grants for this session at most. `proof` is that of a
     passkey's signature, already verified; `role` is the actor's, None if unknown.
     """
 
-    request_id: str
     reply: ReplyKind
     message: str | None = None
     digest: str | None = None
@@ -120,9 +119,16 @@ class Reply(Judging, frozen=True, kw_only=True):
     administrator: bool = False
     updated_input: Any = None
     told: str | None = None
-    project: ProjectState | None = None
     proof: Proof | None = None
     role: str | None = None
+
+
+class Reply(Judging, frozen=True, kw_only=True):
+    """Answer a request."""
+
+    request_id: str
+    given: GivenReply
+    project: ProjectState | None = None
 
 
 class Release(Judging, frozen=True, kw_only=True):

@@ -51,44 +51,44 @@ def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
             request_id=command.request_id,
             session=state.session_id,
         )
-    if command.digest is not None and command.digest != request.digest:
+    if command.given.digest is not None and command.given.digest != request.digest:
         raise DigestMismatchError(
-            f"the answer was given to a request with digest `{command.digest}`, but `{request.request_id}` has "
+            f"the answer was given to a request with digest `{command.given.digest}`, but `{request.request_id}` has "
             f"`{request.digest}`; look at it again",
             request_id=request.request_id,
             session=state.session_id,
         )
-    if command.updated_input is not None:
+    if command.given.updated_input is not None:
         _check_edit(request, command)
     require_met(state, request, command, *_calls_answered(request, command))
     override = _check_lock(state, request, command)
-    if command.reply == "reject":
+    if command.given.reply == "reject":
         return _in_time(command, _reject(state, request, command, override))
     return _in_time(command, _allow(state, request, command, override, now_ms))
 
 
 def _in_time(command: Reply, decision: Decision) -> Decision:
     """Bound a signed answer's time window by the expiry of its challenge, on the server's clock."""
-    if command.proof is None:
+    if command.given.proof is None:
         return decision
-    until_ms = command.proof.claims.until_ms
+    until_ms = command.given.proof.claims.until_ms
     return Decision(decision.events, min(until_ms, decision.not_after_ms or until_ms))
 
 
 def _within_session(command: Reply) -> Reply:
     """Limit an answer that the agent's side reports to this session: an agent may not make grants for others."""
-    if command.told is None or command.reply != "always":
+    if command.given.told is None or command.given.reply != "always":
         return command
-    return replace(command, reply="session")
+    return replace(command, given=replace(command.given, reply="session"))
 
 
 def _refuse_unless_same(state: SessionState, settled: Settled, command: Reply) -> None:
     names = {"request_id": command.request_id, "session": state.session_id}
     if settled.outcome == "expired":
         raise StaleReplyError("Permission request expired", **names)
-    same_answer = settled.reply == command.reply
-    same_input = settled.updated_input == command.updated_input
-    same_words = command.reply != "reject" or (settled.message or "") == (command.message or "")
+    same_answer = settled.reply == command.given.reply
+    same_input = settled.updated_input == command.given.updated_input
+    same_words = command.given.reply != "reject" or (settled.message or "") == (command.given.message or "")
     if not (same_answer and same_words and same_input):
         raise AlreadyAnsweredError(
             f"request `{command.request_id}` was already {describe_settled(settled)}",
@@ -103,8 +103,8 @@ def _refuse_unless_same(state: SessionState, settled: Settled, command: Reply) -
 
 def _check_edit(request: Request, command: Reply) -> None:
     """Raise InputError for a changed input with any reply but `once`: no `always` entry was offered for it."""
-    if command.reply != "once":
-        raise InputError(f"a changed input goes with `once` only, not with `{command.reply}`")
+    if command.given.reply != "once":
+        raise InputError(f"a changed input goes with `once` only, not with `{command.given.reply}`")
     if not isinstance(request.input, dict):
         raise InputError(
             f"request `{request.request_id}` is not about a tool's input, so there is none to change",
@@ -114,14 +114,16 @@ def _check_edit(request: Request, command: Reply) -> None:
 
 def _calls_answered(request: Request, command: Reply) -> list[Call]:
     """Return the asked call, and the changed one if the answer changes the input."""
-    edited = command.updated_input
+    edited = command.given.updated_input
     return [call_of(request), *([] if edited is None else [edited_call(command.policy, request, edited)])]
 
 
 def _check_lock(state: SessionState, request: Request, command: Reply) -> bool:
-    if state.settings.answering == "anyone" or (command.client_id is not None and command.client_id == state.lock):
+    if state.settings.answering == "anyone" or (
+        command.given.client_id is not None and command.given.client_id == state.lock
+    ):
         return False
-    if command.administrator:
+    if command.given.administrator:
         return True
     holder = f"`{state.lock}` holds it" if state.lock else "nobody holds it; connect and take it"
     raise NoInputLockError(
@@ -134,15 +136,15 @@ def _check_lock(state: SessionState, request: Request, command: Reply) -> bool:
 
 def _reject(state: SessionState, request: Request, command: Reply, override: bool) -> Decision:
     """Reject the request, and the other pending ones in order of asking, without feedback (`opencode-zh.md` 6.2)."""
-    message = command.message or None
+    message = command.given.message or None
     first = Replied(
         request_id=request.request_id,
         reply="reject",
         outcome="corrected" if message else "rejected",
-        client_id=command.client_id,
+        client_id=command.given.client_id,
         override=override,
-        told=command.told,
-        proof=command.proof,
+        told=command.given.told,
+        proof=command.given.proof,
         detail=RepliedDetail(message) if message else None,
     )
     others = [
@@ -151,7 +153,7 @@ def _reject(state: SessionState, request: Request, command: Reply, override: boo
             reply="reject",
             outcome="rejected",
             cause=_cascaded(request),
-            told=command.told,
+            told=command.given.told,
         )
         for other in in_order(state.pending.values())
         if _falls_with(state.settings, request, other) and falls_with_a_reject(command.policy, other)
@@ -175,7 +177,7 @@ def _cascaded(request: Request) -> Cause:
 
 def _allow(state: SessionState, request: Request, command: Reply, override: bool, now_ms: int) -> Decision:
     """Allow the request and make its grants (`opencode-zh.md` 6.3; `betcode.md`: ALLOW_SESSION creates a grant)."""
-    wanted, scope = wanted_grants(state, request, command.reply)
+    wanted, scope = wanted_grants(state, request, command.given.reply)
     in_project = scope == "project"
     patterns = _without_standing(state, command, request, wanted, in_project=in_project, now_ms=now_ms)
     ids = tuple(derived_grant_id(state.session_id, request.request_id, index) for index in range(len(patterns)))
@@ -185,14 +187,14 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
     denied, evaluation = _by_rules_of_now(state, request, command, standing)
     replied = Replied(
         request_id=request.request_id,
-        reply=command.reply,
+        reply=command.given.reply,
         outcome="denied" if denied else "allowed",
         scope=None if not patterns else "project" if in_project else "session",
         grants=ids,
-        client_id=command.client_id,
+        client_id=command.given.client_id,
         override=override,
-        told=command.told,
-        proof=command.proof,
+        told=command.given.told,
+        proof=command.given.proof,
         detail=_detail(command, patterns, evaluation),
     )
     if scope is None:
@@ -211,8 +213,8 @@ def _by_rules_of_now(
     state: SessionState, request: Request, command: Reply, standing: Sequence[StandingGrant]
 ) -> tuple[bool, Evaluation | None]:
     """Return whether the current rules deny what this answer allows, and their evaluation if it is to be recorded."""
-    if command.updated_input is not None:
-        return False, judge_edit(state, command.policy, request, command.updated_input, standing)
+    if command.given.updated_input is not None:
+        return False, judge_edit(state, command.policy, request, command.given.updated_input, standing)
     denial = denied_now(state, command.policy, request, standing)
     return denial is not None, denial
 
@@ -237,9 +239,9 @@ def _without_standing(
 
 
 def _detail(command: Reply, patterns: tuple[str, ...], evaluation: Evaluation | None) -> RepliedDetail | None:
-    if not patterns and not command.message and command.updated_input is None and evaluation is None:
+    if not patterns and not command.given.message and command.given.updated_input is None and evaluation is None:
         return None
-    return RepliedDetail(command.message or None, patterns, command.updated_input, evaluation)
+    return RepliedDetail(command.given.message or None, patterns, command.given.updated_input, evaluation)
 
 
 def _fresh_grant(
@@ -255,7 +257,7 @@ def _fresh_grant(
         at_ms=now_ms,
         version=0,
         request_id=request.request_id,
-        proof=command.proof,
+        proof=command.given.proof,
     )
 
 
@@ -284,11 +286,13 @@ def _released_by(
             continue
         denial = denied_now(state, command.policy, other, standing)
         if denial is not None:
-            released.append(replace(_stop(other, command.reply, _cascaded(request), denial), told=command.told))
+            released.append(
+                replace(_stop(other, command.given.reply, _cascaded(request), denial), told=command.given.told)
+            )
             continue
         used += lifting
-        release = _release(other, command.reply, _cascaded(request), lifting, command)
-        released.append(replace(release, told=command.told))
+        release = _release(other, command.given.reply, _cascaded(request), lifting, command)
+        released.append(replace(release, told=command.given.told))
     return released, until_expiry(used)
 
 

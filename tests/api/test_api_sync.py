@@ -50,7 +50,7 @@ INSIDE: Final = {
         "waiting_sessions",
         "stream_of_grant",
     },
-    Session: {"on_behalf_of", "release", "write_project_grants", "stream", "renew_lease"},
+    Session: {"on_behalf_of", "stream", "renew_lease"},
     ClientConnection: set[str](),
 }
 

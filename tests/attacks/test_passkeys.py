@@ -20,6 +20,7 @@ from ledger.core.policy import Evaluation, ReplyKind, Verdict
 from ledger.core.proofs import Signed
 from ledger.core.questions import Question
 from ledger.policy.errors import PolicyError
+from ledger.session.commands import GivenReply
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
@@ -71,7 +72,9 @@ async def asked(session: Session, request_id: str = "r1", *patterns: str, **more
 
 
 async def challenge_for(session: Session, ledger: Ledger, request_id: str, reply: Any, **more: Any) -> Challenge:
-    return await ledger.passkeys.answer_challenge(await session.state(), request_id, reply, person=ANN, **more)
+    return await ledger.passkeys.answer_challenge(
+        await session.state(), request_id, GivenReply(reply=reply, **more), person=ANN
+    )
 
 
 async def signed_answer(

@@ -23,6 +23,7 @@ from ledger.session.commands import (
     Close,
     Connect,
     Disconnect,
+    GivenReply,
     MakeGrant,
     NoteNotification,
     NoteToolFinished,
@@ -122,14 +123,16 @@ def replies(
     return Reply(
         actor=by,
         request_id=request_id,
-        reply=reply,
+        given=GivenReply(
+            reply=reply,
+            message=message,
+            digest=shown,
+            client_id=client,
+            administrator=administrator,
+            updated_input=edited,
+            told=told,
+        ),
         policy=AS_OPENED,
-        message=message,
-        digest=shown,
-        client_id=client,
-        administrator=administrator,
-        updated_input=edited,
-        told=told,
         project=AS_IT_STANDS,
     )
 

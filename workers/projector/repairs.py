@@ -49,7 +49,7 @@ class Repairs:
         try:
             known = (await self._ledger.streams.project(project).refresh()).grants
             if any(grant_id not in known for grant_id in settled.grants):
-                await Session(self._ledger, session).write_project_grants(settled)
+                await Session(self._ledger, session).answers.write_project_grants(settled)
                 log.warning(
                     "project %s lacked the grants of the reply to %s in session %s: written",
                     project,
@@ -94,7 +94,7 @@ class Repairs:
             try:
                 state = await handle.state()
                 if state.project == project and state.settings.cascade_always == "project":
-                    await handle.release()
+                    await handle.answers.release()
             except DamageError as error:
                 log.warning("session %s was skipped: %s", session, error)
 

@@ -18,6 +18,7 @@ from ledger.core.proofs import AnswerClaims, Proof
 from ledger.core.signed import text_digest
 from ledger.policy.demands import asks_passkey, asks_signed_grants
 from ledger.session.claims import answer_claims
+from ledger.session.commands import GivenReply
 from ledger.session.state import SessionState, Settled
 
 CHALLENGE_MS: Final = 5 * 60_000
@@ -79,10 +80,8 @@ def _why_answer_fails(state: SessionState, settled: Settled, proof: Proof, known
     wanted = answer_claims(
         state,
         settled.request,
-        settled.reply,
+        GivenReply(reply=settled.reply, message=settled.message, updated_input=settled.updated_input),
         person=settled.by.name,
-        message=settled.message,
-        updated_input=settled.updated_input,
         nonce=claims.nonce,
         until_ms=claims.until_ms,
     )

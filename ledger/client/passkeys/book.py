@@ -12,11 +12,11 @@ from ledger.access.passkeys.state import Passkey, PasskeysState, RegisterPasskey
 from ledger.access.passkeys.verification import CHALLENGE_MS, why_signature_fails, why_unproven
 from ledger.core.errors import DamageError, InputError, PasskeyRefusedError, UnknownRequestError
 from ledger.core.events import Actor
-from ledger.core.policy import ReplyKind
 from ledger.core.proofs import AnswerClaims, Claims, EnrolmentClaims, Proof, Signed
 from ledger.core.requests import check_message, check_name
 from ledger.core.signed import challenge_of, is_issued, issue
 from ledger.session.claims import answer_claims
+from ledger.session.commands import GivenReply
 from ledger.session.state import SessionState
 
 if TYPE_CHECKING:
@@ -59,14 +59,7 @@ class PasskeyBook:
     # --- challenges -------------------------------------------------------------------------------------------------
 
     async def answer_challenge(
-        self,
-        state: SessionState,
-        request_id: str,
-        reply: ReplyKind,
-        *,
-        person: str,
-        message: str | None = None,
-        updated_input: Any = None,
+        self, state: SessionState, request_id: str, given: GivenReply, *, person: str
     ) -> Challenge:
         """Return the challenge of an answer to a pending request. Raises UnknownRequestError."""
         request = state.pending.get(request_id)
@@ -76,16 +69,7 @@ class PasskeyBook:
                 request_id=request_id,
                 session=state.session_id,
             )
-        claims = answer_claims(
-            state,
-            request,
-            reply,
-            person=person,
-            message=message,
-            updated_input=updated_input,
-            **self._fresh(),
-        )
-        return await self._issued(claims)
+        return await self._issued(answer_claims(state, request, given, person=person, **self._fresh()))
 
     async def enrolment_challenge(
         self, person: str, action: Literal["register", "remove"], credential_id: str | None = None

@@ -15,6 +15,7 @@ from ledger.client.passkeys.book import Challenge
 from ledger.core.errors import InputError, UnknownPasskeyError
 from ledger.core.proofs import Signed
 from ledger.core.replies import parse_answer
+from ledger.session.commands import GivenReply
 from workers.gateway.bodies import (
     AnswerChallengeBody,
     PasskeyBody,
@@ -99,10 +100,8 @@ async def challenge_answer(
     challenge = await gateway.ledger.passkeys.answer_challenge(
         found.stream.state,
         request_id,
-        reply,
+        GivenReply(reply=reply, message=message, updated_input=data.updated_input),
         person=principal.name,
-        message=message,
-        updated_input=data.updated_input,
     )
     return _challenge_row(challenge, rp_id)
 
