@@ -19,6 +19,7 @@ from workers.notifier.plan import Correction, MessagePlan, RecipientChannel, Rem
 from workers.notifier.settings import NotifierSettings, Service
 from workers.notifier.text import correction_message, reminder_message
 from workers.runtime.answer_links import AnswerLink, AnswerLinks
+from workers.runtime.consumer import Consumer, Pause
 
 log = logging.getLogger(__name__)
 
@@ -56,10 +57,10 @@ class Runner:
         self._holder = holder
         self._allowance = allowance
         self._turn = allowance.turn(service.name)
-        self._ring = asyncio.Event()
+        self._pause_seconds = allowance.pause_seconds(service.name)
+        self.consumer = Consumer("notifier", ledger, self._look, retry_seconds=self._pause_seconds)
         self._waiters: list[asyncio.Future[None]] = []
         self._next_ms: int | None = None
-        self._stopping = False
         self._warned = False
         self._unrecorded: list[DeliveryRecord] = []
         self._passed_over: set[tuple[str, str]] = set()
@@ -68,65 +69,35 @@ class Runner:
         """Return when the messages due at the time of the call were sent or tried, by this worker or another."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
-        self._ring.set()
+        self.consumer.wake()
         await waiter
 
     def look_by(self, ms: int) -> None:
         """Check at this server time, or before."""
         if self._next_ms is None or ms < self._next_ms:
             self._next_ms = ms
-            self._ring.set()
-
-    def stop(self) -> None:
-        """Send nothing more; messages in progress are recorded first."""
-        self._stopping = True
-        self._ring.set()
+            self.consumer.wake()
 
     async def close(self) -> None:
         """Release the turn at once."""
         with suppress(LedgerError):
             await self._ledger.store.admin.end_turn(self._turn, self._holder)
 
-    async def run(self) -> None:
-        """Run until stopped. Errors are logged and retried."""
-        pause = 0.0
-        while not self._stopping:
-            await self._wait(pause)
-            waiters, self._waiters = self._waiters, []
-            try:
-                passed = await self._pass()
-            except LedgerError as error:
-                log.warning("notifier: failed, trying again: %s", error)
-                passed = False
-            if passed:
-                for waiter in waiters:
-                    if not waiter.done():
-                        waiter.set_result(None)
-                pause = SWEEP_SECONDS
-            else:
+    async def _look(self, _: list[int]) -> Pause:
+        waiters, self._waiters = self._waiters, []
+        self._next_ms = None
+        passed = False
+        try:
+            passed = await self._pass()
+        finally:
+            if not passed:
                 self._waiters = waiters + self._waiters
-                self._next_ms = None
-                self._ring.clear()
-                pause = self._allowance.pause_seconds(self._service.name)
-
-    async def _wait(self, seconds: float) -> None:
-        """Wait for a wake-up, the next due time or the end of `seconds`."""
-        until = asyncio.ensure_future(self._until_next())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                ringing = asyncio.ensure_future(self._ring.wait())
-                try:
-                    await asyncio.wait((ringing, until), return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    ringing.cancel()
-                    until.cancel()
-        self._ring.clear()
-
-    async def _until_next(self) -> None:
-        if self._next_ms is None:
-            await asyncio.Event().wait()
-        else:
-            await self._ledger.store.clock.wait_until(self._next_ms)
+        if not passed:
+            return Pause(self._pause_seconds)
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        return Pause(SWEEP_SECONDS, self._next_ms)
 
     # --- one turn ---------------------------------------------------------------------------------------------------
 
@@ -137,7 +108,7 @@ class Runner:
         if not await admin.take_turn(self._turn, self._holder, self._settings.lease_ms):
             return False
         try:
-            while not self._stopping:
+            while not self.consumer.stopping:
                 found = await self._plan()
                 if found is None:
                     return False
