@@ -16,7 +16,9 @@ from msgspec.structs import replace
 from ledger.core.events import CascadeReject, Scope
 from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict
 from ledger.policy.checks import NOWHERE, check_action, check_pattern, check_permission
+from ledger.policy.errors import PolicyError
 from ledger.policy.named_entries import NamedEntry, named_pattern
+from ledger.policy.neutral import Notation, ToolNames
 from ledger.policy.rule_list import ListedRule
 from ledger.policy.rules import EDIT_TOOLS
 
@@ -96,6 +98,9 @@ class Dialect(ABC):
 
     joins_server_names: ClassVar[bool] = False
     """The tool `t` of a server `s` is `s_t`, and not `mcp__s__t`."""
+
+    tool_names: ClassVar[ToolNames] = ToolNames()
+    """The tools by their subjects in other dialects."""
 
     def known_tool(self, tool: str) -> str:
         """Return the name that the rules use for a tool: `Bash` must not evade the rules for `bash`."""
@@ -232,6 +237,10 @@ class Dialect(ABC):
     def decides_before(self, first: ListedRule, second: ListedRule) -> bool | None:
         """Return whether the first of two matching rules decides; None if their actions and order do."""
         return None
+
+    def notation(self) -> Notation:
+        """Return the notation for conversions. Raises PolicyError for a dialect without one."""
+        raise PolicyError(f"rules of the dialect `{self.name}` cannot be converted")
 
     # --- offers -----------------------------------------------------------------------------------------------------
 

@@ -16,10 +16,10 @@ from ledger.policy.acceptance import TRIED_COUNT, still_asked
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.codelia.rule import granted_rule
 from ledger.policy.dialect import Dialect
-from ledger.policy.dialects import dialect_of
+from ledger.policy.dialects import DIALECTS, dialect_of
 from ledger.policy.exactly import named_call
 from ledger.policy.families import Family, families
-from ledger.policy.neutral import MORE_NAMES, NAMES
+from ledger.policy.neutral import SUBJECTS
 from ledger.policy.rule_list import WHOLE
 
 __all__ = ["narrowed", "offers"]
@@ -33,8 +33,8 @@ _EVERY: Final = {
     "task": "every sub-agent",
 }
 _FILES: Final = ("edit", "read")
-_SUBJECTS: Final = {name: subject for subject, names in NAMES.items() for name in names if name} | {
-    name: subject for names in MORE_NAMES for name, subject in names.items()
+_SUBJECTS: Final = {
+    name: subject for dialect in DIALECTS.values() for subject in SUBJECTS for name in dialect.tool_names.tools(subject)
 }
 """The subjects of the built-in tools of all dialects, by tool name."""
 

@@ -10,6 +10,7 @@ from typing import Any
 from ledger.core.policy import Layer, Rule, RuleRef, Verdict
 from ledger.policy.dialect import DEFAULT_LAYER, Dialect
 from ledger.policy.loader import load_rules
+from ledger.policy.neutral import ToolNames
 from ledger.policy.opencode.names import OTHER_PERMISSIONS, PERMISSIONS
 from ledger.policy.rule_list import ListedRule
 from ledger.policy.rules import EDIT_TOOLS
@@ -20,6 +21,22 @@ class WildcardDialect(Dialect):
     """A dialect whose rules are wildcards over permissions and texts."""
 
     last_match = True
+    tool_names = ToolNames(
+        {
+            "shell": "bash",
+            "read": "read",
+            "edit": "edit",
+            "fetch": "webfetch",
+            "search": "websearch",
+            "task": "task",
+            "glob": "glob",
+            "grep": "grep",
+            "list": "list",
+            "todowrite": "todowrite",
+            "todoread": "todoread",
+            "skill": "skill",
+        }
+    )
     tools = (*PERMISSIONS, *OTHER_PERMISSIONS)
     sections = frozenset({"permission", "tools", "agent"})
     rule_files = ("opencode.json", "opencode.jsonc")

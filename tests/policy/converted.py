@@ -8,7 +8,7 @@ from typing import Any, Final
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import call_of
 from ledger.policy.check_questions import JudgedCall
-from ledger.policy.conversion import convert
+from ledger.policy.conversion.convert import convert
 from ledger.policy.dialects import dialect_named
 
 DIALECTS: Final = ("betcode", "brutus", "claude", "codelia", "opencode")
@@ -110,7 +110,7 @@ class Compared:
 
     def __init__(self, origin: str, target: str, config: Any, profile: str) -> None:
         before = policy_of(origin, config, profile)
-        found = convert(before, target)
+        found = convert(before, dialect_named(target))
         self.config, self.changes = found.config, found.changes
         after = policy_of(target, found.config, profile)
         self.looser: list[tuple[str, str, str]] = []

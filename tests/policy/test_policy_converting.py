@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.policy import Layer, PolicySource, compile_policy
-from ledger.policy.conversion import convert
-from ledger.policy.neutral import NAMES
+from ledger.policy.conversion.convert import convert
+from ledger.policy.dialects import dialect_named
+from ledger.policy.neutral import SUBJECTS
 from tests.policy.converted import DIALECTS, PROFILES, Compared
 from tests.policy.rule_shapes import config_of, rules
 
@@ -150,7 +151,7 @@ def test_an_allow_that_the_source_guards_by_folders_is_left_out_with_the_reason(
 
 
 def test_claude_s_rules_become_opencode_s_with_a_default_that_asks() -> None:
-    found = convert(compile_policy(source("claude", CLAUDE)), "opencode")
+    found = convert(compile_policy(source("claude", CLAUDE)), dialect_named("opencode"))
     assert found.config == {
         "permission": {
             "*": "ask",
@@ -182,7 +183,7 @@ def test_claude_s_rules_become_opencode_s_with_a_default_that_asks() -> None:
 
 
 def test_opencode_s_rules_become_claude_s_and_what_would_be_lost_is_told() -> None:
-    found = convert(compile_policy(source("opencode", OPENCODE)), "claude")
+    found = convert(compile_policy(source("opencode", OPENCODE)), dialect_named("claude"))
     assert found.config == {
         "permissions": {
             "allow": ["Bash(git:*)", "Bash(npm test)", "Read(/**)"],
@@ -202,17 +203,18 @@ def test_opencode_s_rules_become_claude_s_and_what_would_be_lost_is_told() -> No
 
 
 def test_a_program_without_ask_rules_gets_no_allow_that_an_ask_limits() -> None:
-    found = convert(compile_policy(source("claude", CLAUDE)), "codelia")
+    found = convert(compile_policy(source("claude", CLAUDE)), dialect_named("codelia"))
     assert {"tool": "bash", "command": "git"} not in found.config["permissions"]["allow"]
     assert "Bash(git:*)" in [one.rule.ref.text for one in found.changes]
 
 
 def test_there_and_back_again_says_the_same() -> None:
     plain = {"permissions": {"allow": ["Bash(git status:*)", "Read"], "deny": ["Bash(rm:*)"]}}
-    there = convert(compile_policy(source("claude", plain)), "opencode").config
-    back = convert(compile_policy(source("opencode", there)), "claude").config["permissions"]
+    there = convert(compile_policy(source("claude", plain)), dialect_named("opencode")).config
+    back = convert(compile_policy(source("opencode", there)), dialect_named("claude")).config["permissions"]
     assert (back["allow"], back["deny"]) == (["Bash(git status:*)", "Read(/**)"], ["Bash(rm:*)"])
 
 
-def test_every_subject_has_a_name_in_opencode_and_in_claude() -> None:
-    assert [subject for subject, names in NAMES.items() if not names[0] or not names[1]] == []
+@pytest.mark.parametrize("dialect", ["opencode", "claude"])
+def test_every_subject_has_a_name_in_opencode_and_in_claude(dialect: str) -> None:
+    assert tuple(dialect_named(dialect).tool_names.names) == SUBJECTS

@@ -17,6 +17,7 @@ from ledger.policy.codelia.project_file import project_file, remember_in
 from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, Ruleset, canonical, rule_text
 from ledger.policy.dialect import DEFAULT_LAYER, Dialect
 from ledger.policy.named_entries import NamedEntry, every_call
+from ledger.policy.neutral import Notation, ToolNames
 from ledger.policy.rule_list import WHOLE, ListedRule
 
 _OFFERED: Final = ("reach", "wide", "always", "name", "still_asked")
@@ -33,6 +34,20 @@ class CodeliaDialect(Dialect):
     options = OPTIONS
     section = "permissions"
     members = ("allow", "deny")
+    tool_names = ToolNames(
+        {
+            "shell": "bash",
+            "read": "read",
+            "edit": "edit",
+            "glob": "glob_search",
+            "grep": "grep",
+            "todowrite": "todo_write",
+            "todoread": "todo_read",
+            "skill": "skill_load",
+        },
+        {"write": "edit"},
+        {"edit": frozenset({"edit", "write"})},
+    )
     tools = (
         "agents_resolve", "bash", "done", "edit", "glob_search", "grep", "read", "shell", "skill_load", "skill_search",
         "todo_read", "todo_write", "tool_output_cache", "tool_output_cache_grep", "write",
@@ -44,6 +59,11 @@ class CodeliaDialect(Dialect):
 
     def compile(self, source: PolicySource) -> Policy:
         return CodeliaPolicy(source)
+
+    def notation(self) -> Notation:
+        from ledger.policy.codelia.notation import CodeliaNotation  # noqa: PLC0415 - for `policy convert` alone
+
+        return CodeliaNotation(self.name, self.tool_names, self.tools)
 
     def load(self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True) -> Layer:
         return load_config(path, name=name, strict=strict)

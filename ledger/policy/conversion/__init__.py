@@ -3,8 +3,3 @@
 A rule that the target dialect cannot express becomes stricter, never looser: an allow is left out, a deny or an ask is
 widened. Each such change is reported. A rule without a report is judged the same in both dialects.
 """
-
-from ledger.policy.conversion.convert import convert
-from ledger.policy.conversion.model import ConversionChange, Converted
-
-__all__ = ["ConversionChange", "Converted", "convert"]

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Final, NamedTuple
 
-from ledger.core.policy import Policy, Verdict
-from ledger.policy.brutus.rules import sort_key
-from ledger.policy.conversion.model import ChangeReporter, ConversionChange
+from ledger.core.policy import Verdict
 from ledger.policy.conversion.paths import flat_of_ignore, flat_of_rooted
-from ledger.policy.dialects import listed_rules
-from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm, tool_name
-from ledger.policy.opencode.names import ACTION_ONLY
+from ledger.policy.neutral import (
+    ANY,
+    SUBJECTS,
+    ChangeReporter,
+    ConversionChange,
+    Neutral,
+    Notation,
+    PatternForm,
+    command_form,
+)
 from ledger.policy.rule_list import ListedRule
 from ledger.policy.wildcard import match
 
 _WILD: Final = frozenset("*?")
 _EXTERNAL: Final = "external_directory"
-_PATTERNED: Final = frozenset({"bash", "read", "edit", "webfetch", "glob", "grep", "list"})
+PATTERNED: Final = frozenset({"bash", "read", "edit", "webfetch", "glob", "grep", "list"})
 """Permissions of tools whose input BRUTUS inspects; for all others it evaluates `*`."""
 
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 _LEFT_OUT: Final = "{} has no such rule; the allow is left out, so it asks"
 _WHOLE: Final = "{} has no such rule; it now covers the whole tool"
 _WIDER: Final = "it now covers more than before"
+
+
+_PATHS: Final = ("read", "edit")
 
 
 class Flat(NamedTuple):
@@ -35,11 +44,76 @@ class Flat(NamedTuple):
     source: ListedRule
 
 
-def same_rules(policy: Policy, dialect: str, changes: list[ConversionChange]) -> list[Flat]:
+class FlatNotation(Notation):
+    """The notation of OpenCode and BRUTUS."""
+
+    action_only: ClassVar[frozenset[str]] = frozenset()
+    """Permissions that take an action and no patterns."""
+
+    expands_home: ClassVar[bool] = False
+    """A `~` or `$HOME` at the start of a pattern is the home directory."""
+
+    reads_names: ClassVar[bool] = True
+    """A rule names a sub-agent or a skill; else a request about one asks about `*`."""
+
+    @abstractmethod
+    def takes_patterns(self, permission: str) -> bool:
+        """Return whether a call of this permission is matched by more than `*`."""
+
+    @abstractmethod
+    def loosened(self, pattern: str) -> str | None:
+        """Return a wider pattern for one that means something else in this dialect; None for any other."""
+
+    @abstractmethod
+    def in_order(self, permissions: Iterable[str]) -> list[str]:
+        """Return permissions in the order in which one object holds them; the last match decides."""
+
+    def read(self, rules: Any, listed: Sequence[ListedRule]) -> list[Neutral]:
+        return [one for rule in listed for one in _read(self, rule)]
+
+    def write(self, rules: Sequence[Neutral], changes: list[ConversionChange]) -> dict[str, Any]:
+        return flat_config(flat_rules(rules, self, changes), self, changes)
+
+    def rewrite(
+        self, listed: Sequence[ListedRule], origin: Notation, changes: list[ConversionChange]
+    ) -> dict[str, Any] | None:
+        if not isinstance(origin, FlatNotation):
+            return None
+        return flat_config(same_rules(listed, self, changes), self, changes)
+
+
+def _read(notation: FlatNotation, rule: ListedRule) -> Iterator[Neutral]:
+    """Yield a rule for each tool that the permission matches."""
+    name = rule.permission
+    if not _WILD & set(name):
+        subject = notation.tool_names.subject(name)
+        yield Neutral(subject, *_form(notation, subject, rule.pattern), rule.action, rule)
+        return
+    note = None if name == ANY else f"`{name}` now covers only the tools that are known by name"
+    for subject, tool in notation.tool_names.names.items():
+        if match(tool, name):
+            yield Neutral(subject, *_form(notation, subject, rule.pattern), rule.action, rule, note=note)
+    if not rule.pattern.strip("*"):
+        yield Neutral(ANY if name == ANY else name, PatternForm.ALL, "", rule.action, rule, note=note)
+
+
+def _form(notation: FlatNotation, subject: str, pattern: str) -> tuple[PatternForm, str]:
+    if not pattern.strip("*"):
+        return PatternForm.ALL, ""
+    if subject == "shell":
+        return command_form(pattern)
+    if subject in _PATHS:
+        return PatternForm.FLAT_PATH, pattern
+    if not notation.reads_names and subject in ("task", "skill"):
+        return PatternForm.OTHER, pattern
+    return (PatternForm.GLOB if set("*?") & set(pattern) else PatternForm.NAME), pattern
+
+
+def same_rules(listed: Sequence[ListedRule], notation: FlatNotation, changes: list[ConversionChange]) -> list[Flat]:
     """Return the rules for the other last-match dialect; all but a few patterns mean the same in both."""
     found: list[Flat] = []
-    for rule in listed_rules(policy):
-        pattern, text = _kept(rule, dialect)
+    for rule in listed:
+        pattern, text = _kept(rule, notation)
         if text is not None:
             changes.append(ConversionChange(rule, text))
         if pattern is not None:
@@ -61,63 +135,58 @@ def _not_lifting(rule: Flat, before: Sequence[Flat], changes: list[ConversionCha
     return rule._replace(action=Verdict.DENY)
 
 
-def _kept(rule: ListedRule, dialect: str) -> tuple[str | None, str | None]:
+def _kept(rule: ListedRule, notation: FlatNotation) -> tuple[str | None, str | None]:
     allows, pattern = rule.action is Verdict.ALLOW, rule.pattern
     whole = pattern == "*"
-    if (rule.permission == _EXTERNAL or (dialect == "opencode" and rule.permission in ACTION_ONLY)) and not whole:
-        return (None, _LEFT_OUT.format(dialect)) if allows else ("*", _WHOLE.format(dialect))
-    known = {names[0] for names in NAMES.values()}
-    if not whole and rule.permission in known - _PATTERNED:
+    if (rule.permission == _EXTERNAL or rule.permission in notation.action_only) and not whole:
+        return (None, _LEFT_OUT.format(notation.name)) if allows else ("*", _WHOLE.format(notation.name))
+    if not whole and rule.permission in {*notation.tool_names.names.values()} - PATTERNED:
         if allows:
-            return None, _LEFT_OUT.format(dialect)
-        return ("*", _WHOLE.format(dialect)) if dialect == "brutus" else (pattern, _WIDER)
-    odd = "\\" in pattern if dialect == "brutus" else pattern.startswith(("~", "$HOME")) or pattern.isdecimal()
-    if not odd:
+            return None, _LEFT_OUT.format(notation.name)
+        return (pattern, _WIDER) if notation.takes_patterns(rule.permission) else ("*", _WHOLE.format(notation.name))
+    loose = notation.loosened(pattern)
+    if loose is None:
         return pattern, None
-    if allows:
-        return None, _LEFT_OUT.format(dialect)
-    loose = pattern.replace("\\", "?") if dialect == "brutus" else f"?{pattern[1:]}"
-    return loose, _WIDER
+    return (None, _LEFT_OUT.format(notation.name)) if allows else (loose, _WIDER)
 
 
-def flat_rules(rules: Iterable[Neutral], dialect: str, changes: list[ConversionChange]) -> list[Flat]:
+def flat_rules(rules: Iterable[Neutral], notation: FlatNotation, changes: list[ConversionChange]) -> list[Flat]:
     """Return the rules as permissions and patterns; one rule may yield several."""
     found: list[Flat] = []
     for rule in rules:
         told: list[str] = []
-        pairs = _spelt(rule, dialect, told.append)
+        pairs = _spelt(rule, notation, told.append)
         changes += [ConversionChange(rule.source, text) for text in told]
         written = [Flat(*pair, rule.action, rule.source) for pair in pairs]
         found += [_not_lifting(one, found, changes) for one in written] if told else written
     return found
 
 
-def _spelt(rule: Neutral, dialect: str, told: ChangeReporter) -> list[tuple[str, str]]:
+def _spelt(rule: Neutral, notation: FlatNotation, told: ChangeReporter) -> list[tuple[str, str]]:
     allows = rule.action is Verdict.ALLOW
     if rule.subject == ANY:
         return [(ANY, "*")]
-    name = tool_name(dialect, rule.subject)
-    if rule.subject not in NAMES or name is None:
+    name = notation.tool_names.tool(rule.subject)
+    if rule.subject not in SUBJECTS or name is None:
         return _foreign(rule, allows=allows, told=told)
     if allows and rule.partial:
-        told(f"{dialect} knows `{rule.tool}` and others as one tool; the allow is left out")
+        told(f"{notation.name} knows `{rule.tool}` and others as one tool; the allow is left out")
         return []
     patterns, exactly = _patterns(rule, allows=allows)
-    bare = name in ACTION_ONLY if dialect == "opencode" else name not in _PATTERNED
-    if bare and patterns not in (None, ["*"]):
+    if not notation.takes_patterns(name) and patterns not in (None, ["*"]):
         patterns = None
     if patterns is None and allows:
-        told(_LEFT_OUT.format(dialect))
+        told(_LEFT_OUT.format(notation.name))
         return []
     if rule.note:
         told(rule.note)
     if patterns is None:
-        told(_WHOLE.format(dialect))
+        told(_WHOLE.format(notation.name))
         return [(name, "*")]
     if not exactly or rule.partial:
         told("it now covers `https` only" if allows else _WIDER)
-    if dialect == "opencode" and any(one.startswith(("~", "$HOME")) for one in patterns):
-        told(_LEFT_OUT.format(dialect) if allows else _WIDER)
+    if notation.expands_home and any(one.startswith(("~", "$HOME")) for one in patterns):
+        told(_LEFT_OUT.format(notation.name) if allows else _WIDER)
         patterns = [] if allows else [f"?{one[1:]}" if one.startswith(("~", "$HOME")) else one for one in patterns]
     return [(name, one) for one in patterns]
 
@@ -159,7 +228,7 @@ def _foreign(rule: Neutral, *, allows: bool, told: ChangeReporter) -> list[tuple
 # --- in one object
 
 
-def flat_config(rules: Sequence[Flat], dialect: str, changes: list[ConversionChange]) -> dict[str, Any]:
+def flat_config(rules: Sequence[Flat], notation: FlatNotation, changes: list[ConversionChange]) -> dict[str, Any]:
     """Return the configuration; calls that no rule matches ask, although OpenCode's own defaults would allow them.
 
     An object holds each permission once, so all rules of one permission stand together. A rule for a permission with a
@@ -172,17 +241,16 @@ def flat_config(rules: Sequence[Flat], dialect: str, changes: list[ConversionCha
             if wild and name != rule.permission and not set(name) & _WILD and match(name, rule.permission):
                 known.append(rule)
         places.setdefault(rule.permission, []).append(rule)
-    wild_first = sorted(places, key=lambda name: not set(name) & _WILD)
-    order = sorted(places, key=sort_key) if dialect == "brutus" else sorted(wild_first, key=lambda name: name != ANY)
+    order = notation.in_order(places)
     kept = {name: _undisplaced(name, places, order, rules, changes) for name in order}
     section: dict[str, Any] = {ANY: {"*": Verdict.ASK.value}}
     for name, found in kept.items():
         patterns = section.setdefault(name, {})
         for rule in found:
-            pattern = "*" if dialect == "opencode" and name in ACTION_ONLY else rule.pattern
+            pattern = "*" if name in notation.action_only else rule.pattern
             if pattern != rule.pattern:
                 allows = rule.action is Verdict.ALLOW
-                changes.append(ConversionChange(rule.source, (_LEFT_OUT if allows else _WHOLE).format(dialect)))
+                changes.append(ConversionChange(rule.source, (_LEFT_OUT if allows else _WHOLE).format(notation.name)))
                 if allows:
                     continue
                 if Verdict.DENY.value in patterns.values():

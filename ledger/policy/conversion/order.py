@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledger.core.policy import Verdict
-from ledger.policy.conversion.model import ConversionChange
-from ledger.policy.neutral import ANY, NAMES, Neutral, PatternForm
+from ledger.policy.neutral import ANY, SUBJECTS, ConversionChange, Neutral, Notation, PatternForm
 from ledger.policy.wildcard import compile_normalised
 
 _WILD: Final = frozenset("*?")
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
-_FREE: Final = frozenset({"read", "glob", "grep", "list", "task", "todowrite", "todoread"})
-"""Subjects for which Claude Code does not ask by default."""
 
 
 def reachable(rules: Sequence[Neutral]) -> list[Neutral]:
@@ -51,19 +48,19 @@ def _literal_start(rule: Neutral) -> str:
     return next((text[:place] for place, character in enumerate(text) if character in _WILD), text)
 
 
-def by_strictness(rules: Sequence[Neutral], dialect: str, changes: list[ConversionChange]) -> list[Neutral]:
+def by_strictness(rules: Sequence[Neutral], notation: Notation, changes: list[ConversionChange]) -> list[Neutral]:
     """Return rules with the same meaning for an order of deny before ask before allow."""
     kept: list[Neutral] = []
     for place, rule in enumerate(rules):
         if rule.action is Verdict.ALLOW:
-            stricter = _in_the_way(rules, place, dialect)
+            stricter = _in_the_way(rules, place, notation)
             if stricter is not None:
                 text = (
                     f"the allow is left out: `{stricter.source.ref.text}` would come before it, or cannot be expressed"
                 )
                 changes.append(ConversionChange(rule.source, text))
                 continue
-        elif rule.action is Verdict.ASK and _said_by_default(rules, place, dialect, changes):
+        elif rule.action is Verdict.ASK and _said_by_default(rules, place, notation, changes):
             continue
         later = _softer_after(rules, place)
         if later is not None:
@@ -78,26 +75,31 @@ def _softer_after(rules: Sequence[Neutral], place: int) -> Neutral | None:
     return next((one for one in softer if overlap(one, rule)), None)
 
 
-def _said_by_default(rules: Sequence[Neutral], place: int, dialect: str, changes: list[ConversionChange]) -> bool:
+def _said_by_default(rules: Sequence[Neutral], place: int, notation: Notation, changes: list[ConversionChange]) -> bool:
     """Return whether an ask is redundant because the dialect asks by default."""
     rule = rules[place]
-    if dialect == "codelia":
+    if not notation.asks:
         return True
-    if not _is_default(rules, place, dialect):
+    if not _is_default(rules, place, notation):
         return False
-    if dialect == "claude" and rule.subject == "shell":
-        changes.append(ConversionChange(rule.source, "claude asks by itself, but not about commands that only look"))
+    if notation.looks_freely and rule.subject == "shell":
+        changes.append(
+            ConversionChange(rule.source, f"{notation.name} asks by itself, but not about commands that only look")
+        )
     return True
 
 
-def _is_default(rules: Sequence[Neutral], place: int, dialect: str) -> bool:
+def _is_default(rules: Sequence[Neutral], place: int, notation: Notation) -> bool:
     """Return whether a rule about a whole tool, the first rule for it, repeats the program's own default to ask."""
     rule = rules[place]
-    asked = dialect != "claude" or rule.subject not in _FREE
-    return asked and rule.form is PatternForm.ALL and not any(one.subject == rule.subject for one in rules[:place])
+    return (
+        rule.subject not in notation.free
+        and rule.form is PatternForm.ALL
+        and not any(one.subject == rule.subject for one in rules[:place])
+    )
 
 
-def _in_the_way(rules: Sequence[Neutral], place: int, dialect: str) -> Neutral | None:
+def _in_the_way(rules: Sequence[Neutral], place: int, notation: Notation) -> Neutral | None:
     """Return the stricter rule that would override an allow, or that the dialect cannot express; None without one."""
     rule = rules[place]
     for index, one in enumerate(rules):
@@ -108,10 +110,8 @@ def _in_the_way(rules: Sequence[Neutral], place: int, dialect: str) -> Neutral |
             return one
         if one.action is not Verdict.ASK:
             continue
-        default = index < place and _is_default(rules, index, dialect)
-        if dialect != "codelia" and covered and not default:
-            return one
-        if dialect == "codelia" and overlap(one, rule) and not default:
+        default = index < place and _is_default(rules, index, notation)
+        if not default and (covered if notation.asks else overlap(one, rule)):
             return one
     return None
 
@@ -119,4 +119,4 @@ def _in_the_way(rules: Sequence[Neutral], place: int, dialect: str) -> Neutral |
 def everything(rules: Sequence[Neutral], action: Verdict) -> bool:
     """Return whether the rules give every tool the same verdict and contain nothing else."""
     same = all(rule.form is PatternForm.ALL and rule.action is action for rule in rules)
-    return same and {rule.subject for rule in rules} >= {ANY, *NAMES}
+    return same and {rule.subject for rule in rules} >= {ANY, *SUBJECTS}

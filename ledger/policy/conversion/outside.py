@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from ledger.core.policy import Call, Policy, Verdict
 from ledger.policy.brutus.bash import MORE_PATH_COMMANDS, PATH_COMMANDS
 from ledger.policy.check_questions import EXTERNAL
-from ledger.policy.conversion.model import ConversionChange
-from ledger.policy.neutral import Neutral, PatternForm
+from ledger.policy.neutral import ConversionChange, Neutral, Notation, PatternForm
 from ledger.policy.opencode.commands import FILE_COMMANDS
 
 _PROGRAMS: Final = PATH_COMMANDS | MORE_PATH_COMMANDS | FILE_COMMANDS
@@ -44,9 +43,9 @@ def without_guarded(rules: Iterable[Neutral], policy: Policy, changes: list[Conv
     return kept
 
 
-def inside_the_project(rules: Iterable[Neutral], policy: Policy) -> list[Neutral]:
+def inside_the_project(rules: Iterable[Neutral], policy: Policy, origin: Notation) -> list[Neutral]:
     """Return the rules with each allow of all reading or editing narrowed to files of the project."""
-    if policy.source.dialect != "opencode" or _outside(policy) is Verdict.ALLOW:
+    if not origin.guards_files or _outside(policy) is Verdict.ALLOW:
         return list(rules)
     return [
         replace(rule, form=PatternForm.FLAT_PATH, text="*")

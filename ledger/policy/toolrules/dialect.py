@@ -9,6 +9,7 @@ from typing import Any
 from ledger.core.policy import Call, Grant, Layer, Rule, Verdict
 from ledger.policy.dialect import DEFAULT_LAYER, Dialect
 from ledger.policy.named_entries import NamedEntry, every_call
+from ledger.policy.neutral import ToolNames
 from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.toolrules.calls import BASH, WEB_FETCH, inputs_of
 from ledger.policy.toolrules.commands import normal_specifier
@@ -28,6 +29,24 @@ class ToolRuleDialect(Dialect):
     shell = BASH
     tool_rules = True
     section = SECTION
+    tool_names = ToolNames(
+        {
+            "shell": "Bash",
+            "read": "Read",
+            "edit": "Edit",
+            "fetch": "WebFetch",
+            "search": "WebSearch",
+            "task": "Task",
+            "glob": "Glob",
+            "grep": "Grep",
+            "list": "LS",
+            "todowrite": "TodoWrite",
+            "todoread": "TodoRead",
+            "skill": "Skill",
+        },
+        {"Write": "edit", "MultiEdit": "edit", "NotebookEdit": "edit", "NotebookRead": "read", "Agent": "task"},
+        {"edit": frozenset({"Edit", "Write"})},
+    )
     tools = (
         "Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "ExitPlanMode", "Glob", "Grep", "KillShell", "LS",
         "LSP", "MultiEdit", "NotebookEdit", "NotebookRead", "Read", "Skill", "SlashCommand", "Task", "TodoRead",

@@ -7,9 +7,10 @@ import json
 import click
 
 from ledger.policy.asked import source_of
-from ledger.policy.conversion import ConversionChange, Converted
-from ledger.policy.conversion import convert as converted
+from ledger.policy.conversion.convert import Converted
+from ledger.policy.conversion.convert import convert as converted
 from ledger.policy.dialects import DIALECTS
+from ledger.policy.neutral import ConversionChange
 from workers.cli.output import CommandOutput, talk
 from workers.cli.policy.explain import compiled_here
 from workers.cli.policy.options import Choices, policy_command
@@ -35,7 +36,7 @@ def convert(*, choices: Choices, as_json: bool, source: str, target: str) -> Non
     options = given.found()
     if not options.get("layers") and not options.get("config"):
         raise given.no_files()
-    found = converted(compiled_here(source_of(options)), target)
+    found = converted(compiled_here(source_of(options)), DIALECTS[target])
     if as_json:
         output.row({"config": found.config, "changes": [_json(one) for one in found.changes]})
         return
