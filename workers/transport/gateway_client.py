@@ -1,4 +1,4 @@
-"""A bridge's client of the gateway: open a session, ask, wait, cancel, note finished calls, follow events.
+"""A bridge's client of the gateway: open a session, ask, wait, cancel, note finished calls.
 
 A lost connection is made again, and the request repeated with the same request id, which attaches to the first one.
 After `grace` seconds without an answer UnreachableError is raised; from then on each call is tried once, until the
@@ -9,32 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.outage import Outage
-from workers.transport.place import GRACE_SECONDS, ServerAddress, find_place, unreachable
-from workers.transport.sse import server_sent_events
-from workers.transport.wire import Connections
+from workers.transport.place import ANSWER_SECONDS, GRACE_SECONDS, ServerAddress, find_place, unreachable
+from workers.transport.wire import LOST, Connections
 
 Row = dict[str, Any]
 
 WAIT_SECONDS: Final = 55.0
 """The wait of one request; shorter than the time-outs of proxies."""
 
-ANSWER_SECONDS: Final = 20.0
-"""A gateway that is silent for this long, beyond the wait asked for, counts as gone."""
-
 RETRY_SECONDS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 LOOK_SECONDS: Final = 1.0
 IDLE_COUNT: Final = 8
-
-_LOST = (OSError, EOFError, TimeoutError)
-_TRY_AGAIN = frozenset({429, 502, 503, 504})
 
 
 class GatewayClient:
@@ -109,28 +101,6 @@ class GatewayClient:
         said = {name: value for name, value in body.items() if value is not None}
         await self.call("POST", f"/v1/sessions/{_id(session)}/tools-finished", said, headers={"idempotency-key": key})
 
-    async def pending(self, session: str) -> list[Row]:
-        """Return the pending requests of a session, in order of asking."""
-        rows: list[Row] = (await self.call("GET", f"/v1/pending?{urlencode({'session': session})}"))["pending"]
-        return rows
-
-    async def events(self, session: str | None = None, *, since: str | None = None) -> AsyncIterator[Row]:
-        """Yield events: `{id, event, data}`. Ends when the connection does; go on with the last id as `since`."""
-        path = "/v1/events" if session is None else f"/v1/sessions/{_id(session)}/events"
-        connection = await self._connections.connect()
-        try:
-            more = {"accept": "text/event-stream", **({"last-event-id": since} if since else {})}
-            head = await connection.send("GET", path, b"", {**_headers(connection.place), **more})
-            if head.status >= 400:
-                raise GatewayRefusalError(head.status, _object(await connection.body(head)))
-            async with aclosing(server_sent_events(connection, head)) as found:
-                async for event in found:
-                    yield event._asdict()
-        except _LOST:
-            return
-        finally:
-            await connection.close()
-
     # --- exchanges
 
     async def call(
@@ -153,11 +123,11 @@ class GatewayClient:
             except UnreachableError as error:
                 cause: Exception = error
             except GatewayRefusalError as error:
-                if error.status not in _TRY_AGAIN:
+                if not error.is_temporary:
                     self._outage.ended()
                     raise
                 cause = error
-            except _LOST as error:
+            except LOST as error:
                 cause = error
             else:
                 self._outage.ended()
@@ -173,7 +143,7 @@ class GatewayClient:
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 await self._exchange("GET", "/readyz", b"", {})
-        except (BridgeError, *_LOST) as error:
+        except (BridgeError, *LOST) as error:
             raise UnreachableError(unreachable(error, self._find)) from error
         return self._find().url
 

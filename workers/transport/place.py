@@ -23,6 +23,13 @@ FILE = "gateway.json"
 GRACE_SECONDS = 30.0
 """The default time that a gateway may be away, for bridges and hooks."""
 
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 20.0
+"""A server that is silent for this long, beyond the wait asked for, counts as gone."""
+
+BODY_BYTES_MAX = 64 * 1024 * 1024
+"""Limit of an answer's body."""
+
 PORT_MAX = 65535
 _LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}|::1")
 _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^/:@?#\s]+)(?::(\d{1,5}))?/?")

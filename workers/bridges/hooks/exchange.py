@@ -13,7 +13,7 @@ except ImportError:
     import socket  # type: ignore[no-redef]
 
 from workers.transport.errors import GatewayRefusalError, UnreachableError
-from workers.transport.place import find_place, unreachable
+from workers.transport.place import ANSWER_SECONDS, BODY_BYTES_MAX, CONNECT_SECONDS, find_place, unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 
     from workers.transport.place import ServerAddress
 
-CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 20.0
-BODY_BYTES_MAX = 64 * 1024 * 1024
 PAUSE_SECONDS = 0.1
 LOOK_SECONDS = 0.5
-_TRY_AGAIN = (429, 502, 503, 504)
 _READ_BYTES = 65536
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
@@ -58,7 +54,7 @@ def call(
         try:
             return _exchange(method, path, payload, ANSWER_SECONDS + patience, look, watched=watched)
         except GatewayRefusalError as error:
-            if error.status not in _TRY_AGAIN:
+            if not error.is_temporary:
                 raise
             cause = error
         except (UnreachableError, OSError, EOFError) as error:

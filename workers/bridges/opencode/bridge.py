@@ -22,7 +22,7 @@ from workers.bridges.opencode.effects import GatewayEffects, NoVerdictError
 from workers.bridges.opencode.questions import said_to_opencode
 from workers.bridges.opencode.request_tracker import RequestTracker
 from workers.bridges.opencode.requests import Sessions, mark_of
-from workers.bridges.opencode.server import LOST, OpenCode
+from workers.bridges.opencode.server import OpenCode
 from workers.bridges.opencode.shapes import (
     RequestAsked,
     ShapeError,
@@ -35,6 +35,7 @@ from workers.bridges.options import BridgeOptions
 from workers.transport.errors import BridgeError, UnreachableError
 from workers.transport.gateway_client import GatewayClient
 from workers.transport.place import why_lost
+from workers.transport.wire import LOST
 
 RECONNECT_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 GONE_SECONDS: Final = 5.0

@@ -10,12 +10,12 @@ from typing import Any, Final
 from workers.bridges.opencode.actions import CloseSession, Note, RecordReply, Withdraw
 from workers.bridges.opencode.questions import verdict_of_question
 from workers.bridges.opencode.requests import Sessions, ask_body
-from workers.bridges.opencode.server import LOST
 from workers.bridges.opencode.shapes import RequestAsked
 from workers.bridges.opencode.verdicts import OpencodeVerdict, verdict_of
 from workers.bridges.options import OnUnreachable
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient
+from workers.transport.wire import LOST
 
 WriteLine = Callable[[str], None]
 

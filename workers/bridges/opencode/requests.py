@@ -80,7 +80,7 @@ class Sessions:
     async def open(self, session: str, directory: str | None) -> str | None:
         """Open a session once, with the current rules; return the name of the agent that works in it.
 
-        Raises BridgeError, and the errors in `server.LOST`.
+        Raises BridgeError, and the errors in `wire.LOST`.
         """
         self._places[session] = directory
         if self._rules.have_changed:
@@ -107,7 +107,7 @@ class Sessions:
         return agent
 
     async def call_behind(self, asked: RequestAsked) -> Row | None:
-        """Return the call that needs a folder, for a person; None for another request. Raises the errors in LOST."""
+        """Return the call that needs a folder, for a person; None for another request. Raises the errors in `wire.LOST`."""
         found = await self._opencode.call_behind(asked) if asked.permission == FOLDER else None
         if found is None:
             return None
