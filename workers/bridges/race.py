@@ -16,7 +16,7 @@ from workers.bridges.options import BridgeOptions
 from workers.bridges.pipes import Carrier
 from workers.bridges.rpc import EndedQuestions, HostAnswer, RpcQuestion, Wire, key_of
 from workers.bridges.stdio import tell
-from workers.bridges.tool_calls import CallVerdict, Cause, GatewayJudge, verdict_of
+from workers.bridges.tool_calls import CallVerdict, Cause, GatewayJudge, verdict_of, verdict_of_failure
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient, Row
 
@@ -185,9 +185,8 @@ class RacingBridge:
         judging = asyncio.ensure_future(judge.judge(question.call, pending=waits))
         try:
             answer = await self._race(asked, judge, judging)
-        except Exception as error:  # noqa: BLE001 - whatever fails must not leave the agent waiting, or allowed
-            failed = CallVerdict("deny", f"denied, because the bridge failed: {error}", question.call.request_id)
-            answer = self._wire.answer(question, failed)
+        except Exception as error:  # noqa: BLE001 - see verdict_of_failure
+            answer = self._wire.answer(question, verdict_of_failure(question.call.request_id, error))
         finally:
             judging.cancel()
         if self._take(asked):

@@ -288,3 +288,8 @@ def verdict_of(call: ToolCall, row: Row) -> CallVerdict:
         return CallVerdict("allow", row.get("message") or "", row["request_id"], row, row.get("updated_input"))
     message = row.get("message") or f"the request was {row['outcome']}"
     return CallVerdict("deny", message, row["request_id"], row)
+
+
+def verdict_of_failure(request_id: str, error: Exception) -> CallVerdict:
+    """Return the verdict when the bridge itself fails: whatever it is must not leave the agent waiting, or allowed."""
+    return CallVerdict("deny", f"denied, because the bridge failed: {error}", request_id)

@@ -14,7 +14,7 @@ from workers.bridges.messages import Message
 from workers.bridges.options import BridgeOptions
 from workers.bridges.session_ids import id_of, new_id
 from workers.bridges.stdio import tell
-from workers.bridges.tool_calls import CallVerdict, Cause, GatewayJudge, ToolCall
+from workers.bridges.tool_calls import CallVerdict, Cause, GatewayJudge, ToolCall, verdict_of_failure
 from workers.transport.errors import BridgeError
 from workers.transport.gateway_client import GatewayClient
 
@@ -97,8 +97,8 @@ class ClaudeRequests:
     async def _ask(self, judge: GatewayJudge, permission: Permission, answer: GiveAnswer) -> None:
         try:
             verdict = await judge.judge(self._call(permission))
-        except Exception as error:  # noqa: BLE001 - whatever fails must not leave the client waiting, or allowed
-            verdict = CallVerdict("deny", f"denied, because the bridge failed: {error}", permission.tool_use_id)
+        except Exception as error:  # noqa: BLE001 - see verdict_of_failure
+            verdict = verdict_of_failure(permission.tool_use_id, error)
         line = None if verdict.behaviour == "agent" else self._line(permission, verdict)
         self._begun.pop(permission.control_id, None)
         self._taken.discard(permission.control_id)

@@ -13,7 +13,7 @@ from workers.bridges.messages import Message
 from workers.bridges.options import BridgeOptions
 from workers.bridges.rpc import key_of
 from workers.bridges.session_ids import id_of, new_id
-from workers.bridges.tool_calls import CallVerdict, Cause, GatewayJudge, ToolCall
+from workers.bridges.tool_calls import Cause, GatewayJudge, ToolCall, verdict_of_failure
 from workers.transport.gateway_client import GatewayClient
 
 CALLS_COUNT_MAX: Final = 256
@@ -130,8 +130,8 @@ class CodeliaRequests:
     async def _ask(self, judge: GatewayJudge, confirm: Confirm, call: ToolCall, answer: PassAnswer) -> None:
         try:
             verdict = await judge.judge(call)
-        except Exception as error:  # noqa: BLE001 - whatever fails must not leave the runtime waiting, or allowed
-            verdict = CallVerdict("deny", f"denied, because the bridge failed: {error}", call.request_id)
+        except Exception as error:  # noqa: BLE001 - see verdict_of_failure
+            verdict = verdict_of_failure(call.request_id, error)
         line = None
         if verdict.behaviour != "agent":
             line = protocol.answer(confirm, verdict, shares_grants=self._shares_grants)

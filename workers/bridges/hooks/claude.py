@@ -15,9 +15,8 @@ import sys
 from time import monotonic
 
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted, say
-from workers.bridges.hooks.question import HookedCall
 from workers.bridges.hooks.settings import HookSettings
-from workers.bridges.hooks.steps import HookAnswer, answer_of, input_of, read_event, text_of
+from workers.bridges.hooks.steps import HookAnswer, answer_of, hooked_call, input_of, read_event, text_of
 from workers.bridges.hooks.terminal import Transcript, shows_prompts
 from workers.bridges.session_ids import id_of, new_id
 from workers.transport.errors import BridgeError, UnreachableError
@@ -26,6 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+    from workers.bridges.hooks.question import HookedCall
 
 AGENT = "claude-code"
 QUESTIONS = ("PreToolUse", "PermissionRequest")
@@ -81,7 +82,6 @@ def _answer(event: dict[str, Any], settings: HookSettings, until: float) -> Hook
 
 
 def _hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
-    session = settings.session or id_of(text_of(event, "session_id"))
     call_id = event.get("tool_use_id")
     body: dict[str, Any] = {
         "request_id": id_of(call_id) if isinstance(call_id, str) and call_id else new_id("hook"),
@@ -89,15 +89,12 @@ def _hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
         "input": input_of(event),
         "metadata": {name: event[name] for name in ("hook_event_name", "permission_mode") if name in event},
         "agent": event.get("agent_type") or event.get("agent_id") or AGENT,
-        "cwd": event.get("cwd"),
     }
     if isinstance(call_id, str) and call_id:
         body["tool"] = _tool(event, id_of(call_id))
-    if body["agent"] != AGENT:
-        body["parent"] = AGENT
-    opening = {"agent": AGENT, "cwd": os.environ.get("CLAUDE_PROJECT_DIR") or event.get("cwd")}
-    said = {key: value for key, value in body.items() if value is not None}
-    return HookedCall(session, said, opening, settings, text_of(event, "session_id"))
+    hooked = hooked_call(AGENT, event, body, settings, os.environ.get("CLAUDE_PROJECT_DIR"))
+    hooked.owner = text_of(event, "session_id")
+    return hooked
 
 
 def _tool(event: dict[str, Any], call_id: str) -> dict[str, str]:

@@ -28,24 +28,15 @@ class SettledHereError(Exception):
 
 
 class HookedCall:
-    """One call of one tool. `body` is the ask's, with `request_id`, `tool_name` and `input`.
+    """One call of one tool. `body` is the ask's, with `request_id`, `tool_name` and `input`."""
 
-    `owner` is the agent's own name for its session, if the agent reports the session's end.
-    """
-
-    def __init__(
-        self,
-        session: str,
-        body: dict[str, Any],
-        opening: dict[str, Any],
-        settings: HookSettings,
-        owner: str | None = None,
-    ) -> None:
+    def __init__(self, session: str, body: dict[str, Any], opening: dict[str, Any], settings: HookSettings) -> None:
         self.session = session
         self.body = body
         self._opening = opening
         self._settings = settings
-        self._owner = owner
+        self.owner: str | None = None
+        """The agent's own name for its session, if the agent reports the session's end."""
         self._path = f"/v1/sessions/{quoted(session)}"
         self._rules = BroughtRules(settings.rules, settings.dialect, settings.profile)
         self._asker: Asker | None = None
@@ -137,7 +128,7 @@ class HookedCall:
 
         if self._asker is None:
             digest = call_digest(self.body["tool_name"], self.body["input"])
-            self._asker = Asker.wait_for(self.session, self.body["request_id"], digest, self._owner)
+            self._asker = Asker.wait_for(self.session, self.body["request_id"], digest, self.owner)
 
     def _waited(self, row: dict[str, Any], until: float) -> dict[str, Any]:
         self._waits_for = row["request_id"]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from time import monotonic
 
 from workers.bridges.hooks.exchange import ReaderGoneError
+from workers.bridges.hooks.question import HookedCall
 from workers.bridges.reasons import decided_by
+from workers.bridges.session_ids import id_of
 from workers.transport.errors import BridgeError, UnreachableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any
 
-    from workers.bridges.hooks.question import HookedCall
     from workers.bridges.hooks.settings import HookSettings
 
 INPUT_BYTES_MAX = 16 * 1024 * 1024
@@ -53,6 +56,38 @@ def input_of(event: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(tool_input, dict):
         raise BridgeError("the hook's input has no `tool_input`")
     return tool_input
+
+
+def hooked_call(
+    agent: str, event: dict[str, Any], body: dict[str, Any], settings: HookSettings, folder: str | None = None
+) -> HookedCall:
+    """Return the call of an event in its session. Raises BridgeError without one.
+
+    `body` is what the ask says besides; None is left out. Its `agent` is a sub-agent of `agent`. `folder` is the session's
+    where it is not the call's.
+    """
+    session = settings.session or id_of(text_of(event, "session_id"))
+    cwd = event.get("cwd")
+    said = {"agent": agent, "cwd": cwd, **body}
+    if said["agent"] != agent:
+        said["parent"] = agent
+    opening = {"agent": agent, "cwd": folder or cwd}
+    return HookedCall(session, {key: value for key, value in said.items() if value is not None}, opening, settings)
+
+
+def decided(
+    settings: HookSettings, agent: str, events: Sequence[str], asked: Callable[[dict[str, Any]], dict[str, Any]]
+) -> tuple[dict[str, Any], HookAnswer | None]:
+    """Read one event, and return it with the answer to the call; `asked` returns what an event asks.
+
+    Raises BridgeError for an event that is not listed.
+    """
+    until = monotonic() + settings.patience
+    event = read_event()
+    name = event.get("hook_event_name")
+    if name not in events:
+        raise BridgeError(f"`{name}` is not an event of this hook; it answers {' and '.join(events)}")
+    return event, answer_of(hooked_call(agent, event, asked(event), settings), settings, until)
 
 
 def answer_of(hooked: HookedCall, settings: HookSettings, until: float | None) -> HookAnswer | None:
