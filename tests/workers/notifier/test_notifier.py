@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from ledger import Ledger
+from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
+from tests.support.backends import Operator, as_redis
 from tests.support.servers import RealServer
 from tests.support.waiting import TIMEOUT_S, wait_until_async
 from tests.workers.notifier.listening import TIMING, Listening, listening, notifying, settings_for
@@ -223,3 +225,19 @@ async def test_nothing_secret_of_a_service_is_recorded_or_logged(
     assert "secret-path" not in repr(events)
     assert [one.name for one in caplog.records if one.name.startswith("apprise")] == []
     assert "secret-path" not in "".join(one.getMessage() for one in caplog.records if "urllib3" not in one.name)
+
+
+async def test_a_session_with_an_entry_of_another_program_is_skipped_and_the_others_are_told_of(
+    ledger: Ledger, notifier: Start, phone: Listening, admin: Operator, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = await ledger.session("ses_bad")
+    await bad.submit("bash", ["ls"], request_id="of_bad")
+    key = as_redis(ledger.store).keys.stream(StreamKey("session", "ses_bad"))
+    await admin.run("XADD", key, f"{bad.stream.position.ms}-{bad.stream.position.version + 1}", "other", "x")
+    session = await ledger.session("ses_1")
+    async with notifier(settings_for(("ann", phone.url))):
+        await session.submit("bash", ["git push"], request_id="r1")
+        await until_recorded(ledger, ("r1", "ann", "json", "sent", 0))
+    told = [line for line in caplog.messages if line.startswith("notifier: session ses_bad is skipped: ")]
+    assert len(told) == 1
+    assert "has other fields than `d`" in told[0]
