@@ -13,7 +13,7 @@ from bench.floor import FloorClient
 from bench.report import Fsync, Row
 from ledger import Ledger
 from ledger.stores.keys import Keys
-from ledger.stores.script import Script
+from ledger.stores.redis.script import Script
 
 ROOT = Path(__file__).resolve().parents[1]
 

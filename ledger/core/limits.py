@@ -49,7 +49,7 @@ ENTRY_MS_MAX: Final = TIME_MS_MAX - DURATION_MS_MAX
 CONFLICT_TAIL_COUNT: Final = 256
 """Entries returned with a conflict; the rest is read page by page.
 
-Also in `ledger/stores/append.lua`."""
+Also in `ledger/stores/redis/append.lua`."""
 
 PAGE_COUNT: Final = 1000
 """Entries of one XRANGE page."""
@@ -57,12 +57,12 @@ PAGE_COUNT: Final = 1000
 INLINE_WAKE_UP_BYTES: Final = 1024
 """A wake-up has the events up to this size, else only the last id.
 
-Also in `ledger/stores/append.lua`."""
+Also in `ledger/stores/redis/append.lua`."""
 
 FEED_LENGTH_COUNT: Final = 1000
 """Entries of a partition's feed after trimming; a projector with a larger lag scans the streams.
 
-Also in `ledger/stores/append.lua`."""
+Also in `ledger/stores/redis/append.lua`."""
 
 LEASE_MS: Final = 30_000
 """The duration of a client's lease, after which it counts as disconnected."""

@@ -19,9 +19,9 @@ from ledger.core.errors import DamageError, InDoubtError, InputError, LedgerErro
 from ledger.core.grants import Recorded
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
 from ledger.log.batches import Batch, Job, Turn, recorded_of
+from ledger.log.cached_fold import CachedFold
 from ledger.log.confirmed_events import any_binding
 from ledger.log.entries import contradicts
-from ledger.log.fold_cache import FoldCache
 from ledger.log.plans import SETTLE, Done, Fold, Regression
 from ledger.log.tallies import Tallies
 from ledger.stores.port import (
@@ -49,7 +49,7 @@ ROUNDS_MAX = 64
 """Retries of one turn (conflicts, windows) before it fails; each round has seen more than the one before."""
 
 
-class Stream(FoldCache[S]):
+class Stream(CachedFold[S]):
     """The cached fold of one stream, and its command queue."""
 
     def __init__(self, store: Store, key: StreamKey, fold: Fold[S], tallies: Tallies | None = None) -> None:

@@ -20,7 +20,6 @@ from ledger.core.limits import (
     SETTLE_GRACE_MS,
 )
 from ledger.stores.clock import Clock, sleep_until
-from ledger.stores.deployment import SECRET_BYTES
 from ledger.stores.durability import Durability
 from ledger.stores.keys import Keys
 from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
@@ -45,6 +44,7 @@ from ledger.stores.port import (
     ViewWrite,
     WakeUp,
 )
+from ledger.stores.redis.deployment import SECRET_BYTES
 
 
 class WallClock:

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ledger.stores.admin import GroupFacts, PartitionFacts, RawEntry
-from ledger.stores.deployment import SECRET_BYTES
 from ledger.stores.port import START, Due, Entry, FeedItem, Position, StreamKey
+from ledger.stores.redis.deployment import SECRET_BYTES
 
 if TYPE_CHECKING:
     from ledger.stores.memory import MemoryServer, MemoryStore

@@ -17,15 +17,15 @@ from redis.exceptions import RedisClusterException, RedisError
 
 from ledger.core.errors import InputError
 from ledger.stores.clock import Clock
-from ledger.stores.cluster import Cluster
-from ledger.stores.cluster_topology import Address, Topology
 from ledger.stores.durability import Durability, durability_in
 from ledger.stores.memory import MemoryServer, MemoryStore
-from ledger.stores.one_server import OneServer
 from ledger.stores.port import Store
-from ledger.stores.redis import RedisStore
-from ledger.stores.sentinel import PrimaryLink, primary_of
-from ledger.stores.servers import Revive, Servers
+from ledger.stores.redis.cluster import Cluster
+from ledger.stores.redis.cluster_topology import Address, Topology
+from ledger.stores.redis.one_server import OneServer
+from ledger.stores.redis.sentinel import PrimaryLink, primary_of
+from ledger.stores.redis.servers import Revive, Servers
+from ledger.stores.redis.store import RedisStore
 
 CONNECT_SECONDS = 5.0
 

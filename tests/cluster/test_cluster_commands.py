@@ -16,7 +16,7 @@ from ledger.core.timeouts import Timeouts
 from ledger.stores.clock import EstimatedClock
 from ledger.stores.durability import advice, shortcomings
 from ledger.stores.port import Due, append_to
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store
 from tests.support.askers import ALLOW, ASK
 from tests.support.backends import SESSION, Backend, append_of, as_redis, log_of, written

@@ -8,10 +8,10 @@ import pytest
 from redis.asyncio.connection import AbstractConnection, Connection
 
 from ledger import StoreError
-from ledger.stores import startup
-from ledger.stores.one_server import OneServer
-from ledger.stores.redis import RedisStore
-from ledger.stores.sentinel import PrimaryLink
+from ledger.stores.redis import startup
+from ledger.stores.redis.one_server import OneServer
+from ledger.stores.redis.sentinel import PrimaryLink
+from ledger.stores.redis.store import RedisStore
 from tests.cluster.conftest import OpenLedger
 from tests.support.askers import ASK, replies_in
 from tests.support.backends import log_of, written

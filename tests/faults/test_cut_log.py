@@ -10,7 +10,7 @@ import redis
 
 from ledger import Ledger, Result, Session
 from ledger.stores.port import StreamKey
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from tests.support.servers import RealServer
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from ledger.log.tail import (
     read_pages,
 )
 from ledger.stores.port import START, Entry, Position, Store, StreamKey
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from ledger.testing import TestClock
 from tests.support.backends import PROJECT, SESSION, Operator, log_of, written
 

@@ -13,7 +13,7 @@ from ledger.core import chain
 from ledger.core.errors import StoreError
 from ledger.log.tail import LostHistoryError
 from ledger.stores.port import Store, StreamKey, ViewWrite
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from projections import engine as engine_module
 from projections import queries
 from projections.engine import CaughtUp, Engine, Seen, project_anew

@@ -6,9 +6,9 @@ import pytest
 
 from ledger.core.errors import DamageError, StoreError
 from ledger.core.events import Presence
-from ledger.stores.append_calls import append_script
 from ledger.stores.port import START, Appended, Behind, Due, Entry, StreamKey, append_to
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.append_calls import append_script
+from ledger.stores.redis.store import RedisStore
 from ledger.testing import TestClock
 from tests.support.backends import (
     PROJECT,

@@ -7,7 +7,7 @@ import pytest
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import PartitionFacts, RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey, ViewWrite
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, as_redis, entries, log_of, written
 
 ALL = range(PARTITION_COUNT)

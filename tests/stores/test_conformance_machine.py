@@ -25,7 +25,7 @@ from ledger.stores.port import (
     Store,
     StreamKey,
 )
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from ledger.testing import TestClock
 from tests.support.backends import Backend, answer_to, append_of, log_of
 from tests.support.servers import RealServer

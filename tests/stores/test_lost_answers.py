@@ -9,9 +9,9 @@ import pytest
 
 from ledger.core.errors import InDoubtError, StoreError
 from ledger.log.stream import Stream
-from ledger.stores import redis as redis_store
 from ledger.stores.port import START, Appended, Conflict, StreamKey, ViewWrite
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis import store as redis_store
+from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store
 from tests.support.backends import PROJECT, SESSION, Backend, Operator, answer_to, append_of, as_redis, log_of, written
 from tests.support.proxy import Fault, Proxy

@@ -8,7 +8,7 @@ import pytest
 
 from ledger.core.errors import DamageError, StoreError
 from ledger.stores.port import Append, Appended, AppendResult, Behind, Conflict, Entry, OutsideWindow, Position
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Operator, append_of, log_of, written
 from tests.support.tally import Tally, add, tally

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.stores import subscriber
 from ledger.stores.port import START
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis import subscriber
+from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store
 from tests.support.backends import SESSION, Backend, Operator, as_redis, log_of, written
 from tests.support.servers import RealServer

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from ledger.stores.clock import Clock
 from ledger.stores.memory import MemoryServer, MemoryStore
 from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, Position, Store, StreamKey, append_to
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store
 from tests.support.clusters import Cluster
 from tests.support.programs import EMBEDDED, binary_named, others_to_test

@@ -13,7 +13,7 @@ import pytest
 from ledger import DamageError, Ledger
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.port import StreamKey, append_to
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from projections import queries
 from projections.engine import Engine
 from tests.projections.looking import RULES, differences

@@ -12,7 +12,7 @@ import click
 from ledger import Ledger
 from ledger.client.ledger import named_url
 from ledger.core.errors import SetupError
-from ledger.stores.strangers import open_doors
+from ledger.stores.redis.strangers import open_doors
 from workers.cli.base import command, run_async
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk

@@ -12,7 +12,7 @@ from ledger.access.state import Token
 from ledger.core.durations import SECOND_MS
 from ledger.stores.durability import Durability, advice
 from ledger.stores.port import Store, StreamKey
-from ledger.stores.strangers import OpenDoors
+from ledger.stores.redis.strangers import OpenDoors
 from projections.lag import checkpoints
 from workers.projector.worker import GROUP
 from workers.runtime.disk import DiskSpace

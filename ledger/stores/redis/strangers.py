@@ -12,7 +12,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from ledger.core.errors import LedgerError
 from ledger.stores.keys import Keys
-from ledger.stores.link import LinkError
+from ledger.stores.redis.link import LinkError
 from ledger.stores.urls import servers_of
 
 ANSWER_SECONDS: Final = 5.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hashlib import sha1
 from importlib.resources import files
 
-from ledger.stores.link import Argument, CommandLine
+from ledger.stores.redis.link import Argument, CommandLine
 
 
 class Script:
@@ -18,7 +18,7 @@ class Script:
 
     @classmethod
     def named(cls, name: str) -> Script:
-        return cls(files("ledger.stores").joinpath(name).read_text())
+        return cls(files("ledger.stores.redis").joinpath(name).read_text())
 
     def call(self, keys: Sequence[str], arguments: Sequence[Argument]) -> CommandLine:
         return ("EVALSHA", self.sha, len(keys), *keys, *arguments)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from ledger.stores.link import Argument, CommandLine, Link, LinkError
-from ledger.stores.servers import Commands
+from ledger.stores.redis.link import Argument, CommandLine, Link, LinkError
+from ledger.stores.redis.servers import Commands
 
 CONFIRMING = ("WAIT", "WAITAOF")
 

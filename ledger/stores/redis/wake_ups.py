@@ -15,8 +15,8 @@ from redis.asyncio.connection import AbstractConnection
 
 from ledger.stores.keys import Keys
 from ledger.stores.port import Entry, Listener, Position, StreamKey, WakeUp
-from ledger.stores.servers import Revive
-from ledger.stores.subscriber import Subscriber
+from ledger.stores.redis.servers import Revive
+from ledger.stores.redis.subscriber import Subscriber
 
 KEYS_KEPT_COUNT = 4096
 """The cache size of parsed stream names."""

@@ -11,7 +11,7 @@ from redis.asyncio.cluster import RedisCluster
 from redis.exceptions import MovedError, RedisClusterException, RedisError
 
 from ledger.core.errors import SetupError
-from ledger.stores.link import LinkError, refusal_in
+from ledger.stores.redis.link import LinkError, refusal_in
 
 log = logging.getLogger(__name__)
 

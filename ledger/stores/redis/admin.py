@@ -9,15 +9,15 @@ from redis.exceptions import ResponseError
 
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import GroupFacts, PartitionFacts, RawEntry
-from ledger.stores.deployment import deployment_secret, link_key, replace_link_key, server_facts
-from ledger.stores.link import Argument, CommandLine
 from ledger.stores.port import START, Due, Entry, Position, StreamKey
-from ledger.stores.refusals import refusal_of
-from ledger.stores.script import Script
-from ledger.stores.servers import Commands
+from ledger.stores.redis.deployment import deployment_secret, link_key, replace_link_key, server_facts
+from ledger.stores.redis.link import Argument, CommandLine
+from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.script import Script
+from ledger.stores.redis.servers import Commands
 
 if TYPE_CHECKING:
-    from ledger.stores.redis import RedisStore
+    from ledger.stores.redis.store import RedisStore
 
 _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "save", "dir")
 

@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable
 
 from redis.asyncio.connection import AbstractConnection
 
-from ledger.stores.confirmed_link import ConfirmedLink
 from ledger.stores.keys import Keys
-from ledger.stores.link import Link
-from ledger.stores.servers import Commands, Revive, WakeUps
-from ledger.stores.wake_ups import ServerWakeUps
+from ledger.stores.redis.confirmed_link import ConfirmedLink
+from ledger.stores.redis.link import Link
+from ledger.stores.redis.servers import Commands, Revive, WakeUps
+from ledger.stores.redis.wake_ups import ServerWakeUps
 
 MakeConnection = Callable[[], AbstractConnection]
 
 
 class OneServer:
-    """An implementation of `ledger.stores.servers.Servers` over one connection factory."""
+    """An implementation of `ledger.stores.redis.servers.Servers` over one connection factory."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ S = TypeVar("S")
 Observer = Callable[[Recorded | None], None]
 
 
-class FoldCache(Generic[S]):
+class CachedFold(Generic[S]):
     """The fold of a stream, continued by whole pages, and by the entries of wake-ups and of own appends."""
 
     def __init__(self, store: Store, key: StreamKey, fold: Fold[S]) -> None:

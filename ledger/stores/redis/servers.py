@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from ledger.stores.keys import Keys
-from ledger.stores.link import Argument, CommandLine, LinkError, Receiver
 from ledger.stores.port import Listener
+from ledger.stores.redis.link import Argument, CommandLine, LinkError, Receiver
 
 Revive = Callable[[], Awaitable[None]]
 """A callback that restarts a server which died while this process held it (the embedded one); never raises."""

@@ -14,12 +14,9 @@ from redis.exceptions import ResponseError
 from ledger.core.errors import DamageError, InDoubtError, StoreError
 from ledger.core.events import Presence
 from ledger.core.limits import GIVE_UP_SECONDS, PAGE_COUNT
-from ledger.stores.append_calls import AppendCalls, FirstAttempt
 from ledger.stores.clock import Clock, EstimatedClock
-from ledger.stores.deployment import agree_on_partitions, check_server
 from ledger.stores.durability import Durability
 from ledger.stores.keys import Keys
-from ledger.stores.link import Argument, CommandLine, LinkError
 from ledger.stores.port import (
     Answered,
     Append,
@@ -37,8 +34,12 @@ from ledger.stores.port import (
     ViewWrite,
     answer_with,
 )
-from ledger.stores.redis_admin import RedisAdmin
-from ledger.stores.redis_replies import (
+from ledger.stores.redis.admin import RedisAdmin
+from ledger.stores.redis.append_calls import AppendCalls, FirstAttempt
+from ledger.stores.redis.deployment import agree_on_partitions, check_server
+from ledger.stores.redis.link import Argument, CommandLine, LinkError
+from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.replies import (
     beside_of,
     entries_of,
     feed_item_of,
@@ -47,11 +48,10 @@ from ledger.stores.redis_replies import (
     refused_with,
     score_of,
 )
-from ledger.stores.redis_views import RedisViews
-from ledger.stores.refusals import refusal_of
-from ledger.stores.script import Script
-from ledger.stores.servers import Commands, Revive, Servers, WakeUps
-from ledger.stores.startup import when_ready
+from ledger.stores.redis.script import Script
+from ledger.stores.redis.servers import Commands, Revive, Servers, WakeUps
+from ledger.stores.redis.startup import when_ready
+from ledger.stores.redis.views import RedisViews
 
 T = TypeVar("T")
 

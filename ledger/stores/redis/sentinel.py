@@ -15,7 +15,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ReadOnlyError
 
-from ledger.stores.link import CommandLine, Link, LinkError
+from ledger.stores.redis.link import CommandLine, Link, LinkError
 
 SENTINEL_ANSWER_SECONDS = 1.0
 """The timeout of a sentinel, after which the next one is asked."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import ResponseError
 
-from ledger.stores.link import CommandLine
-from ledger.stores.refusals import refusal_code, refusal_of
+from ledger.stores.redis.link import CommandLine
+from ledger.stores.redis.refusals import refusal_code, refusal_of
 
 if TYPE_CHECKING:
-    from ledger.stores.redis import RedisStore
+    from ledger.stores.redis.store import RedisStore
 
 
 class RedisViews:

@@ -13,7 +13,7 @@ from ledger.core.errors import SetupError
 from ledger.core.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
 from ledger.stores.durability import Durability, shortcomings
 from ledger.stores.keys import Keys
-from ledger.stores.refusals import refusal_of
+from ledger.stores.redis.refusals import refusal_of
 
 log = logging.getLogger(__name__)
 

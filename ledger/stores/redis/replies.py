@@ -8,9 +8,9 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from ledger.core.errors import DamageError, InDoubtError
-from ledger.stores.link import Argument
 from ledger.stores.port import Due, Entry, FeedItem, Foreign, Position, StreamInfo, StreamKey
-from ledger.stores.refusals import refusal_code, refusal_of
+from ledger.stores.redis.link import Argument
+from ledger.stores.redis.refusals import refusal_code, refusal_of
 
 
 def beside_of(key: StreamKey, reply: Any) -> tuple[Entry, ...]:

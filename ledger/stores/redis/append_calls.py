@@ -9,10 +9,10 @@ from redis.exceptions import ResponseError
 
 from ledger.stores.clock import Clock
 from ledger.stores.keys import Keys
-from ledger.stores.link import CommandLine, LinkError
 from ledger.stores.port import Answered, Append, Appended, AppendResult, Behind, Conflict, OutsideWindow, Position
-from ledger.stores.redis_replies import due_arguments, entries_of
-from ledger.stores.script import Script
+from ledger.stores.redis.link import CommandLine, LinkError
+from ledger.stores.redis.replies import due_arguments, entries_of
+from ledger.stores.redis.script import Script
 
 _SERVER_CLOCK = """local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -4,7 +4,7 @@ The first command is sent at once; while replies are awaited, the commands of on
 write. A link never sends a command twice: when the connection breaks, every command without a reply fails, and the
 caller decides. redis-py connects (TLS, AUTH, HELLO); its retries are disabled, because they repeat writes.
 
-Once connected, the transport gets a protocol of ours (`ledger.stores.answers`). Where that is not possible, or with
+Once connected, the transport gets a protocol of ours (`ledger.stores.redis.answers`). Where that is not possible, or with
 `direct=False`, redis-py's public methods are used.
 """
 
@@ -21,7 +21,7 @@ import hiredis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 
-from ledger.stores.answers import ReplyReader, writer_of
+from ledger.stores.redis.answers import ReplyReader, writer_of
 
 Argument = bytes | str | int | float
 CommandLine = tuple[Any, ...]

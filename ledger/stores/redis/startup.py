@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from ledger.core.errors import SetupError, StoreError
 from ledger.core.limits import GIVE_UP_SECONDS
-from ledger.stores.refusals import is_passing
+from ledger.stores.redis.refusals import is_passing
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """One subscriber connection to one server, reopened after it broke, for any number of channels.
 
-Its messages are read as a link's replies are (`ledger.stores.answers`), or by redis-py's methods (`direct=False`).
+Its messages are read as a link's replies are (`ledger.stores.redis.answers`), or by redis-py's methods (`direct=False`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError, ResponseError
 
-from ledger.stores.answers import ReplyReader, writer_of
+from ledger.stores.redis.answers import ReplyReader, writer_of
 
 log = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ from redis.asyncio.connection import AbstractConnection
 from redis.crc import key_slot
 from redis.exceptions import MovedError, ResponseError
 
-from ledger.stores.cluster_topology import Address, Topology
 from ledger.stores.keys import Keys
-from ledger.stores.link import LinkError
 from ledger.stores.port import Listener
-from ledger.stores.subscriber import Subscriber
-from ledger.stores.wake_ups import WakeUpDispatcher
+from ledger.stores.redis.cluster_topology import Address, Topology
+from ledger.stores.redis.link import LinkError
+from ledger.stores.redis.subscriber import Subscriber
+from ledger.stores.redis.wake_ups import WakeUpDispatcher
 
 LOOK_AGAIN_SECONDS = 0.1
 """Delay before looking again for a partition without a known node, or whose node was just lost."""

@@ -17,12 +17,12 @@ from redis.asyncio.connection import AbstractConnection
 from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError, TryAgainError
 
-from ledger.stores.cluster_topology import Address, Topology
-from ledger.stores.cluster_wake_ups import ClusterWakeUps
-from ledger.stores.confirmed_link import ConfirmedLink
 from ledger.stores.keys import Keys
-from ledger.stores.link import Argument, CommandLine, Link, LinkError
-from ledger.stores.servers import Commands, Revive, WakeUps
+from ledger.stores.redis.cluster_topology import Address, Topology
+from ledger.stores.redis.cluster_wake_ups import ClusterWakeUps
+from ledger.stores.redis.confirmed_link import ConfirmedLink
+from ledger.stores.redis.link import Argument, CommandLine, Link, LinkError
+from ledger.stores.redis.servers import Commands, Revive, WakeUps
 
 REDIRECTIONS_MAX = 8
 """Redirections of one command before the cluster counts as unreachable."""
@@ -226,7 +226,7 @@ def _wrote(commands: Sequence[CommandLine], replies: Sequence[Any]) -> bool:
 
 
 class Cluster:
-    """An implementation of `ledger.stores.servers.Servers` over the nodes of a cluster."""
+    """An implementation of `ledger.stores.redis.servers.Servers` over the nodes of a cluster."""
 
     others_take_over = True
 
