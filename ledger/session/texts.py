@@ -10,7 +10,7 @@ from ledger.core.errors import AgentAction
 from ledger.core.events import CancelCause, Settings
 from ledger.core.policy import PolicySource, Verdict
 from ledger.policy.dialects import dialect_of
-from ledger.session.state import Settled
+from ledger.session.state import Request, Settled
 
 CANCEL_CAUSES: Final[Mapping[CancelCause, str]] = {
     "asker_gave_up": "the agent gave up waiting",
@@ -76,9 +76,26 @@ def answerer(name: str, told: str | None) -> str:
 
 
 def describe_settled(settled: Settled) -> str:
-    """Return the outcome for a person who answers too late: `allowed by ann (always)`."""
+    """Return an outcome and its author: `allowed by ann (always)`, `denied by rule`, `expired`."""
+    if settled.outcome == "expired":
+        return "expired"
+    verdict = _VERDICTS.get(settled.outcome)
+    if verdict is not None and settled.reply is None:
+        return f"{settled.outcome} by {_decided_by(settled.request, verdict)}"
     who = answerer(settled.by.name, settled.told)
-    if settled.outcome == "denied" and settled.reply is not None:
-        return f"denied by the rules, when {who} answered {settled.reply}"
+    if verdict is Verdict.DENY:
+        return f"denied by the current rules, although {who} answered {settled.reply}"
     how = f" ({settled.reply})" if settled.reply else ""
     return f"{settled.outcome} by {who}{how}"
+
+
+_VERDICTS: Final = {"allowed": Verdict.ALLOW, "denied": Verdict.DENY}
+
+
+def _decided_by(request: Request, verdict: Verdict) -> str:
+    """Return the decider of an outcome without a person's answer: grants, a decider after the rules, or the rules."""
+    if verdict is Verdict.ALLOW and request.grants:
+        return f"grant {', '.join(request.grants)}"
+    by_rules = request.evaluation is not None and request.evaluation.verdict is verdict
+    deciders = [one.decider for one in request.opinions if one.verdict is verdict]
+    return "rule" if by_rules or not deciders else ", ".join(deciders)

@@ -53,12 +53,6 @@ def odd_lines(description: Description) -> list[str]:
     ]
 
 
-def danger_kinds(request: Request) -> str | None:
-    """Return the kinds of dangers for a cell of a table; None without a known danger."""
-    kinds = dict.fromkeys(one.kind for one in describe_request(request).dangers if one.kind != "more")
-    return ", ".join(kinds) or None
-
-
 def what_would_run(request: Request) -> str:
     """Return the description for a cell of a table; a longer one is cut, with its length and the way to all of it."""
     text = revealed(would_run(request).in_line(None))

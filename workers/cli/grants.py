@@ -11,7 +11,7 @@ from ledger.core.durations import parse_duration
 from ledger.core.times import format_time
 from ledger.log.surveys import Survey
 from workers.cli.base import Run, checked, command, local_actor, with_ledger
-from workers.cli.output import CommandOutput, talk
+from workers.cli.output import CommandOutput
 from workers.cli.problems import tell_problems
 
 COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "from request")
@@ -50,13 +50,7 @@ async def approved(ledger: Ledger, output: CommandOutput, *, session: str | None
     Streams that are damaged are named on stderr (exit code 11), beside the grants of all others.
     """
     found = await _approved(ledger, session, project)
-    grants = found.rows
-    if output.as_json:
-        output.rows(one.as_json() for one in grants)
-    elif grants:
-        output.table(COLUMNS, [approved_cells(one) for one in grants])
-    else:
-        talk("no grant is in force")
+    output.listing(found.rows, Approved.as_json, COLUMNS, approved_cells, none="no grant is in force")
     return tell_problems(output, found.problems)
 
 

@@ -11,10 +11,12 @@ from ledger.core.times import format_time_or_none
 from ledger.log.askers import gone_askers
 from ledger.log.surveys import Survey
 from ledger.session.state import Request
+from ledger.session.would_run.description import describe_request
 from workers.cli.base import command, with_ledger
-from workers.cli.description import danger_kinds, what_would_run, who_asks
+from workers.cli.description import what_would_run, who_asks
 from workers.cli.output import CommandOutput, talk
 from workers.cli.problems import tell_problems
+from workers.presentation.dangers import danger_kinds
 from workers.presentation.text import revealed
 from workers.presentation.words import about, listed
 
@@ -68,7 +70,7 @@ def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
         one.session,
         revealed(request.permission),
         what_would_run(request),
-        danger_kinds(request),
+        danger_kinds(describe_request(request)) or None,
         None if request.cwd is None else revealed(request.cwd),
         who_asks(request),
         _granted_by_always(request),

@@ -10,7 +10,7 @@ from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from projections.sessions import summary_of
 from workers.cli.base import command, with_ledger
-from workers.cli.output import CommandOutput, talk
+from workers.cli.output import CommandOutput
 from workers.cli.problems import tell_problems
 
 COLUMNS = ("session", "project", "agent", "opened", "last event", "events", "pending", "closed")
@@ -37,12 +37,8 @@ async def sessions(ledger: Ledger, output: CommandOutput, *, project: str | None
         and not (only_open and state.closed_ms is not None)
     ]
     states.sort(key=lambda state: (-state.last_ms, state.session_id))
-    if output.as_json:
-        output.rows(map(summary_of, states))
-    elif states:
-        output.table(COLUMNS, [_cells(state) for state in states])
-    elif not found.problems:
-        talk("there is no session")
+    none = "" if found.problems else "there is no session"
+    output.listing(states, summary_of, COLUMNS, _cells, none=none)
     return tell_problems(output, found.problems)
 
 

@@ -18,6 +18,8 @@ from workers.notifier.formats import MessageLine, OutgoingMessage
 from workers.notifier.neutral import has_broken_addresses, neutral
 from workers.notifier.plan import Correction, Reminder
 from workers.presentation.answer_page import headline
+from workers.presentation.dangers import danger_kinds
+from workers.presentation.hidden_characters import named_characters
 from workers.presentation.words import about
 
 BODY_CHARS_MAX: Final = 3500
@@ -29,7 +31,6 @@ WHAT_CHARS_MAX: Final = 1500
 LINE_CHARS_MAX: Final = 700
 NAME_CHARS_MAX: Final = 80
 FOLDER_CHARS_MAX: Final = 300
-ODD_COUNT: Final = 4
 
 BROKEN: Final = "Addresses above are broken up with [ ]: none of them is a link of ours."
 LOOK: Final = "look at all of it before you answer"
@@ -132,14 +133,12 @@ def _where(state: SessionState, request: Request) -> Iterator[MessageLine]:
 
 
 def _warnings(found: Description) -> Iterator[MessageLine]:
-    dangers = ", ".join(dict.fromkeys(one.kind for one in found.dangers if one.kind != "more"))
+    dangers = danger_kinds(found)
     if dangers:
         yield MessageLine("ours", f"Danger: {dangers}")
     if found.odd:
-        named = ", ".join(f"{one.code} {one.name}" for one in found.odd[:ODD_COUNT])
-        left = len(found.odd) - ODD_COUNT + found.odd_left
-        more = f" and {left} more" if left > 0 else ""
-        yield MessageLine("ours", f"Look closely, characters hide or look like others: {named}{more}")
+        named = named_characters(found)
+        yield MessageLine("ours", f"Look closely, characters are invisible or look like others: {named}")
 
 
 def _that_fit(sizes: Sequence[int]) -> int:

@@ -25,18 +25,22 @@ def lines(value: str, marks: Iterable[Mark] | None = None) -> str:
     return _written(value, marks, kept="\n\t")
 
 
-def warning(description: Description) -> str:
-    """Return a paragraph on the deceptive characters of a request, or an empty text."""
-    if not description.odd:
-        return ""
+def named_characters(description: Description) -> str:
+    """Return the deceptive characters of a request by number and name, or an empty text."""
     named = ", ".join(
         f"{one.code} {one.name}" + (f" (not {one.like})" if one.like else "") for one in description.odd[:NAMED_COUNT]
     )
     left = len(description.odd) - NAMED_COUNT + description.odd_left
-    more = f" and {left} more" if left > 0 else ""
+    return named + (f" and {left} more" if left > 0 else "")
+
+
+def warning(description: Description) -> str:
+    """Return a paragraph on the deceptive characters of a request, or an empty text."""
+    if not description.odd:
+        return ""
     return (
         '<p class="odd"><b>Look closely.</b> It contains characters that are invisible or look like others: '
-        f"{escape(named)}{more}.</p>"
+        f"{escape(named_characters(description))}.</p>"
     )
 
 

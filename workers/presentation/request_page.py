@@ -13,6 +13,7 @@ from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
 from ledger.session.would_run.marks import Mark
 from ledger.session.would_run.model import LONG_CHARS, LONG_LINES, Description, Section
+from workers.presentation.dangers import DANGERS
 from workers.presentation.hidden_characters import lines, text, warning
 
 OPEN_LINES: Final = 60
@@ -24,17 +25,6 @@ DIFF_LINES_MAX: Final = 2000
 """Limit of a comparison in lines; longer texts are shown before and after, because comparing takes time."""
 
 BRIEF_CHARS: Final = 60
-
-DANGERS: Final[Mapping[DangerKind, str]] = {
-    "runs-downloaded": "runs downloaded code",
-    "privileges": "other rights",
-    "deletes": "deletes",
-    "secrets": "secrets",
-    "outside": "outside the folder",
-    "unread": "not understood",
-    "network": "network",
-    "more": "more",
-}
 
 _ELSEWHERE: Final = frozenset({"tool", "permission", "asker", "agent", "folder", "offered"})
 """Sections that are shown in the heading, the facts and the buttons."""

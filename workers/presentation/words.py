@@ -8,7 +8,7 @@ from typing import Final
 from ledger import Result
 from ledger.core.times import format_time
 from ledger.policy import RuleRef
-from ledger.session.texts import answerer
+from ledger.session.texts import describe_settled
 from ledger.session.would_run import quoted, would_run
 from workers.presentation.text import revealed
 
@@ -42,31 +42,11 @@ def result_lines(result: Result) -> list[str]:
 
 
 def _headline(result: Result) -> str:
-    if result.outcome is None:
+    if result.settled is None:
         deadline = result.request.deadline_ms
         until = "without a deadline" if deadline is None else f"until {format_time(deadline)} ({result.request.tier})"
         return f"pending {until}"
-    how = f" ({result.reply})" if result.reply else ""
-    who = answerer(result.by.name, result.told)
-    if result.outcome == "denied" and result.reply is not None:
-        return f"denied by the current rules, although {who} answered {result.reply}"
-    if result.outcome == "denied" or (result.outcome == "allowed" and result.reply is None):
-        return f"{result.outcome} by {_decided_by(result)}"
-    if result.outcome == "expired":
-        return "expired"
-    return f"{result.outcome} by {who}{how}"
-
-
-def _decided_by(result: Result) -> str:
-    """Return the decider of an outcome without a person's answer: grants, a decider after the rules, or the rules."""
-    if result.outcome == "allowed" and result.request.grants:
-        return f"grant {', '.join(result.request.grants)}"
-    by_rules = result.evaluation and result.evaluation.verdict == _VERDICTS.get(result.outcome or "")
-    deciders = [one.decider for one in result.request.opinions if one.verdict == _VERDICTS.get(result.outcome or "")]
-    return "rule" if by_rules or not deciders else ", ".join(deciders)
-
-
-_VERDICTS: Final = {"allowed": "allow", "denied": "deny"}
+    return describe_settled(result.settled)
 
 
 def _reasons(result: Result) -> list[str]:

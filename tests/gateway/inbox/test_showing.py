@@ -6,12 +6,14 @@ import json
 import re
 import sys
 import unicodedata
+from typing import get_args
 
 import pytest
 from playwright.async_api import Locator, expect
 
 from ledger import Timeouts
 from ledger.core.characters import is_visible
+from ledger.policy.shell.facts import DangerKind
 from tests.gateway.inbox.visitors import Inbox
 from tests.gateway.strange import STRANGE
 from tests.support.kinds import KINDS
@@ -20,6 +22,7 @@ from workers.bridges.opencode.questions import answers_in
 from workers.bridges.opencode.requests import ask_body
 from workers.bridges.opencode.shapes import RequestAsked, read_event
 from workers.gateway.signing_in import sign_in_link
+from workers.presentation.dangers import DANGERS
 
 INVISIBLE_SPANS = """async () => {
   const { oddities } = await import("/inbox/js/reveal.js");
@@ -30,6 +33,12 @@ INVISIBLE_SPANS = """async () => {
     else spans.push([code, code + 1]);
   }
   return spans;
+}"""
+
+DANGER_WORDS = """async (kinds) => {
+  const { dangers } = await import("/inbox/js/dangers.js");
+  const drawn = dangers({ dangers: kinds.map((kind) => ({ kind, says: "" })) });
+  return [...drawn.querySelectorAll(".chip")].map((one) => one.textContent);
 }"""
 
 RECORDED_QUESTION = ROOT / "tests" / "data" / "agents" / "opencode" / "question.jsonl"
@@ -74,6 +83,13 @@ async def test_the_page_holds_the_same_characters_for_invisible_as_the_ledger(in
     assigned = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) != "Cn"]
     differing = [f"U+{code:04X}" for code in assigned if (code in invisible) == is_visible(chr(code))]
     assert differing == ["U+0009", "U+000A"], "the page draws TAB and LF as they are"
+
+
+async def test_the_page_and_answer_pages_have_the_same_words_for_a_danger(inbox: Inbox) -> None:
+    ann = await inbox.visit("ann")
+    words = await ann.page.evaluate(DANGER_WORDS, list(DANGERS))
+    assert words == list(DANGERS.values())
+    assert set(DANGERS) == set(get_args(DangerKind))
 
 
 async def test_what_an_agent_wrote_is_text_and_never_markup(inbox: Inbox) -> None:

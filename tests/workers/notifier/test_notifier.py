@@ -76,7 +76,7 @@ async def test_a_message_says_what_would_run_and_carries_a_link_for_that_person(
         "> in shop / ses_1",
         "> calls itself: claude",
         "Danger: deletes, network",
-        "Look closely, characters hide or look like others: U+001B control character",
+        "Look closely, characters are invisible or look like others: U+001B control character",
         "Asked by the token `worker` 0s ago, 7d left",
         "",
         "Answer:",
