@@ -14,11 +14,11 @@ from ledger.policy.dialect import Dialect
 from ledger.policy.dialects import dialect_of, listed_rules
 from ledger.policy.errors import PolicyError
 from ledger.policy.exactly import config_of, named_call, named_whole
+from ledger.policy.matching.overlap import wildcards_meet
 from ledger.policy.named_entries import NamedEntry
 from ledger.policy.offers import offers
 from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.rule_reach import also_allowed
-from ledger.policy.rule_relations import may_meet
 
 Compile = Callable[[PolicySource], Policy]
 """A function that compiles a policy with the same facts about files."""
@@ -118,7 +118,7 @@ class _Adviser:
             rule.action is not Verdict.ALLOW
             and rule.pattern != WHOLE
             and rule.permission in (self.call.permission, WHOLE)
-            and may_meet(entry, rule.pattern)
+            and wildcards_meet(entry, rule.pattern)
             for rule in self.rules
         )
 

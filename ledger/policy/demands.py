@@ -18,8 +18,8 @@ from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, check_permi
 from ledger.policy.danger import is_dangerous
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import RULE_COUNT
+from ledger.policy.matching.wildcard import match
 from ledger.policy.shell import analyse, spellings
-from ledger.policy.wildcard import match
 
 MEMBER: Final = "demands"
 NOT_BY: Final = ("asker",)

@@ -12,12 +12,12 @@ from ledger.policy.advice import Compile, Fix, advise
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.dialects import dialect_of, listed_rules
 from ledger.policy.errors import PolicyError
+from ledger.policy.matching.wildcard import compile_normalised
 from ledger.policy.rule_list import ListedRule
 from ledger.policy.shell import analyse, source_commands
 from ledger.policy.shell.forms import NormalForm, form_of
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.unknown_parts import UnknownPart, unknown_parts
-from ledger.policy.wildcard import compile_normalised
 
 __all__ = ["CLOSE_COUNT", "Compile", "Explanation", "Fix", "Near", "ReadCommand", "explain", "verdict_of"]
 

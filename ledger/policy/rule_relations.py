@@ -10,8 +10,8 @@ from typing import Final
 
 from ledger.core.policy import Verdict
 from ledger.policy.dialect import Dialect
+from ledger.policy.matching.wildcard import wildcard_covers
 from ledger.policy.rule_list import WHOLE, ListedRule
-from ledger.policy.wildcard import wildcard_covers
 
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 _SHELLS: Final = ("bash", "Bash", "shell")
@@ -70,47 +70,3 @@ def lifts(dialect: Dialect, rules: Sequence[ListedRule], allow: int, deny: int) 
     """Return whether the allow at one index makes an exception to the wider deny at the other."""
     inside = covers(dialect, rules[deny], rules[allow]) and not covers(dialect, rules[allow], rules[deny])
     return inside and decides_before(dialect, rules, allow, deny)
-
-
-def may_meet(one: str, other: str) -> bool:
-    """Return whether some text matches both wildcards; a ` *` at the end of either is optional.
-
-    Time is linear in the product of their lengths. Patterns over `_PAIRS_COUNT` count as overlapping.
-    """
-    both = [(a, b) for a in _with_tail(one) for b in _with_tail(other)]
-    return any(len(a) * len(b) > _PAIRS_COUNT or _meet(a, b) for a, b in both)
-
-
-_PAIRS_COUNT: Final = 250_000
-"""Pairs of characters, at most, that two wildcards are compared by."""
-
-
-def _with_tail(pattern: str) -> tuple[str, ...]:
-    return (pattern, pattern.removesuffix(" *")) if pattern.endswith(" *") else (pattern,)
-
-
-def _meet(one: str, other: str) -> bool:
-    """Return whether both patterns can end together: a star matches nothing, or one more character of the other."""
-    reached = {0}
-    for at in range(len(one) + 1):
-        here = set(reached)
-        for place in sorted(reached):
-            end = place
-            while end < len(other) and (other[end] == "*" or (at < len(one) and one[at] == "*")):
-                end += 1
-                here.add(end)
-        if at == len(one):
-            return len(other) in here
-        reached = _behind(one[at], other, here)
-    return False
-
-
-def _behind(mark: str, other: str, here: set[int]) -> set[int]:
-    if mark == "*":
-        return here
-    found = {place for place in here if place < len(other) and other[place] == "*"}
-    return found | {
-        place + 1
-        for place in here
-        if place < len(other) and other[place] != "*" and (mark in ("?", other[place]) or other[place] == "?")
-    }

@@ -9,7 +9,7 @@ from ledger.core.policy import Rule, Verdict
 from ledger.policy.checks import RuleLike, as_rules
 from ledger.policy.config import read_section, section_rules
 from ledger.policy.loader import own_home
-from ledger.policy.wildcard import match
+from ledger.policy.matching.wildcard import match
 
 EDIT_TOOLS: Final = frozenset({"edit", "write", "patch", "multiedit", "apply_patch"})
 """Tools that ask for the permission `edit` (opencode-zh.md 9.4)."""

@@ -10,11 +10,11 @@ from typing import Any
 from ledger.core.policy import Layer, Rule, RuleRef, Verdict
 from ledger.policy.dialect import DEFAULT_LAYER, Dialect
 from ledger.policy.loader import load_rules
+from ledger.policy.matching.wildcard import wildcard_covers
 from ledger.policy.neutral import ToolNames
 from ledger.policy.opencode.names import OTHER_PERMISSIONS, PERMISSIONS
 from ledger.policy.rule_list import ListedRule
 from ledger.policy.rules import EDIT_TOOLS
-from ledger.policy.wildcard import wildcard_covers
 
 
 class WildcardDialect(Dialect):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.policy.dialects import dialect_named
+from ledger.policy.matching.wildcard import compile_normalised
 from ledger.policy.offer_limits import within
-from ledger.policy.wildcard import compile_normalised
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from ledger.policy.asked import call_of
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.dialects import dialect_named
 from ledger.policy.explanation import Explanation, explain
-from ledger.policy.rule_relations import may_meet
-from ledger.policy.wildcard import match
+from ledger.policy.matching.overlap import wildcards_meet
+from ledger.policy.matching.wildcard import match
 
 DENIED = (
     "git push --force", "git push -f origin main", "git push origin +main", "git push --mirror", "git tag -d v1", "git tag v1 --force",
@@ -132,9 +132,9 @@ wildcards = st.text("ab*? ", max_size=5)
 
 
 @given(one=wildcards, other=wildcards, text=st.text("ab ", max_size=6))
-def test_two_wildcards_that_match_one_text_may_meet(one: str, other: str, text: str) -> None:
+def test_two_wildcards_that_match_one_text_wildcards_meet(one: str, other: str, text: str) -> None:
     if match(text, one) and match(text, other):
-        assert may_meet(one, other)
+        assert wildcards_meet(one, other)
 
 
 @pytest.mark.parametrize(
@@ -142,4 +142,4 @@ def test_two_wildcards_that_match_one_text_may_meet(one: str, other: str, text: 
     [("git push *", "*--force*", True), ("git push *", "rm *", False), ("ls *", "ls", True), ("a?c", "ac", False), ("ab", "a*c", False)],
 )  # fmt: skip
 def test_wildcards_meet_where_a_text_satisfies_both(one: str, other: str, meet: bool) -> None:
-    assert may_meet(one, other) is meet
+    assert wildcards_meet(one, other) is meet

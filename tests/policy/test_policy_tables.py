@@ -20,7 +20,7 @@ from ledger.policy import (
     from_config,
     merge,
 )
-from ledger.policy.wildcard import match
+from ledger.policy.matching.wildcard import match
 
 DATA = Path(__file__).parents[1] / "data" / "policy"
 HOME = "/home/ann"

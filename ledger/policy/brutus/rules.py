@@ -14,7 +14,7 @@ from ledger.policy.config import drop_allows
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
-from ledger.policy.wildcard import Matcher, compile_wildcard
+from ledger.policy.matching.wildcard import Matcher, compile_wildcard
 
 _PATTERNS_MAX: Final = 4_096
 

@@ -8,9 +8,8 @@ from functools import lru_cache
 from typing import Final
 
 from ledger.policy.claude.line import ClaudeStage
+from ledger.policy.matching.wildcard import Matcher, compile_stars, optional_tail
 from ledger.policy.shell.model import Word
-from ledger.policy.toolrules.commands import glob, tail_glob
-from ledger.policy.wildcard import Matcher
 
 _PATTERNS_MAX: Final = 4_096
 _TEXTS_MAX: Final = 64
@@ -55,8 +54,8 @@ def _compiled(specifier: str) -> tuple[Matcher, bool]:
         bare = text.removesuffix(_PREFIX)
         return lambda value: value == bare or value.startswith(bare + " "), True
     if text.count("*") == 1 and text.endswith(" *"):
-        return tail_glob(text), True
-    return glob(text), False
+        return optional_tail(text, compile_stars), True
+    return compile_stars(text), False
 
 
 def matches(specifier: str, text: str) -> bool:

@@ -15,7 +15,7 @@ from ledger.policy.codelia.text import normalise
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
-from ledger.policy.wildcard import Matcher, compile_normalised
+from ledger.policy.matching.wildcard import Matcher, compile_marks
 
 SHELL: Final = "bash"
 SKILL: Final = "skill_load"
@@ -198,9 +198,9 @@ def _text(members: Mapping[str, Any], name: str, origin: RuleOrigin, keys: JsonK
 def _glob(pattern: str) -> Matcher:
     """Compile a glob: `*` is any text, `?` one character, the rest is literal (codelia.md 6.3). Linear in the text.
 
-    In the shared wildcard a final ` *` is optional, in Codelia it is not; a second star removes that difference.
+    A final ` *` is not optional.
     """
-    return compile_normalised(pattern + "*" if pattern.endswith(" *") else pattern)
+    return compile_marks(pattern)
 
 
 @lru_cache(maxsize=_GRANTS_MAX)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from ledger.core.policy import Verdict
 from ledger.policy.conversion.paths import flat_of_ignore, flat_of_rooted
+from ledger.policy.matching.wildcard import match
 from ledger.policy.neutral import (
     ANY,
     SUBJECTS,
@@ -19,7 +20,6 @@ from ledger.policy.neutral import (
     command_form,
 )
 from ledger.policy.rule_list import ListedRule
-from ledger.policy.wildcard import match
 
 _WILD: Final = frozenset("*?")
 _EXTERNAL: Final = "external_directory"

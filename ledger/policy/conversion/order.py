@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledger.core.policy import Verdict
+from ledger.policy.matching.wildcard import compile_normalised
 from ledger.policy.neutral import ANY, SUBJECTS, ConversionChange, Neutral, Notation, PatternForm
-from ledger.policy.wildcard import compile_normalised
 
 _WILD: Final = frozenset("*?")
 _STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from ledger.core.policy import Verdict
 from ledger.policy.conversion.order import by_strictness, everything
 from ledger.policy.conversion.paths import ignore_of_flat
+from ledger.policy.matching.wildcard import match
 from ledger.policy.neutral import (
     ANY,
     SUBJECTS,
@@ -24,7 +25,6 @@ from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.toolrules.commands import has_wildcard, normal_specifier
 from ledger.policy.toolrules.names import may_allow, names_tool
 from ledger.policy.toolrules.pathrules import governs, is_path_tool
-from ledger.policy.wildcard import match
 
 COMMANDS_TOO: Final = "it now covers commands that name the file too"
 WIDER: Final = "it now covers more than before"

@@ -13,6 +13,7 @@ from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, Rule
 from ledger.policy.checks import shown
 from ledger.policy.evaluations import joined
 from ledger.policy.facts import FileFacts
+from ledger.policy.matching.wildcard import normalise
 from ledger.policy.opencode.commands import hidden_directories, offered, shell_request
 from ledger.policy.opencode.compiled import CompiledGrant, CompiledRule, CompiledRules, compile_grants, last_match
 from ledger.policy.opencode.hard import OpenCodeCommands
@@ -23,7 +24,6 @@ from ledger.policy.opencode.places import OpenCodePlaces
 from ledger.policy.opencode.requests import OpenCodeRequest, tool_request
 from ledger.policy.rules import disabled
 from ledger.policy.shell import Analysis, analyse, hardened
-from ledger.policy.wildcard import normalise
 
 BASH: Final = "bash"
 EXTERNAL: Final = "external_directory"

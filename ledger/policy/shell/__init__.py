@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed
-from ledger.policy.shell.glob import spells
 from ledger.policy.shell.hardened import hardened, spellings
+from ledger.policy.shell.line_glob import spells
 from ledger.policy.shell.model import (
     Access,
     Analysis,

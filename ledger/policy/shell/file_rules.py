@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ledger.core.policy import Verdict
-from ledger.policy.overlap import UNKNOWN, is_glob
+from ledger.policy.matching.overlap import UNKNOWN, is_glob
 from ledger.policy.shell.files import LineOfFiles, Named, folders, named_files
 from ledger.policy.shell.forms import NormalForm
 from ledger.policy.shell.model import Access, CommandRules, Ruling, ShellCommand

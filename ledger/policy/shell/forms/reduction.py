@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from typing import Final
 
 from msgspec.structs import replace
 
+from ledger.policy.matching.wildcard import whole_glob
 from ledger.policy.shell.forms.model import Given, NormalForm, Operand, Unclear
 from ledger.policy.shell.forms.nodes import Arity, Effect, OperandKind, Option, ProgramNode
 from ledger.policy.shell.forms.programs import program_table
@@ -158,7 +158,7 @@ class _Reader:
         if name in commands:
             return commands[name]
         if not self.node.commands_abbreviated:
-            return next((commands[key] for key in self.node.command_patterns if fnmatchcase(name, key)), None)
+            return next((commands[key] for key in self.node.command_patterns if whole_glob(key)(name)), None)
         found = {id(node): node for spelt, node in commands.items() if spelt.startswith(name)}
         return next(iter(found.values())) if len(found) == 1 and name else None
 

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
+from ledger.policy.matching.wildcard import whole_glob
 from ledger.policy.shell.forms.model import NormalForm
 from ledger.policy.shell.forms.nodes import OperandKind
 from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.forms.reduction import form_by
-from ledger.policy.shell.glob import matches
 from ledger.policy.shell.model import ShellCommand, Word
 from ledger.policy.shell.words import loosen
 
@@ -86,7 +86,7 @@ def _spelling(rule: RuleForm, command: ShellCommand, form: NormalForm) -> tuple[
         return None
     written = {at: pattern.strip("*") for at, pattern in enumerate(rule.patterns)}
     for operand in wanted.operands:
-        if task is not None and matches(rule.patterns[operand.at], task):
+        if task is not None and whole_glob(rule.patterns[operand.at])(task):
             continue
         found = _operand(rule.patterns[operand.at], operand.kind, form)
         if found is None:
@@ -124,7 +124,7 @@ def _used_options(wanted: NormalForm, form: NormalForm) -> set[int] | None:
         if option.value is None:
             if option.name not in form.names and not _is_implied(option.name, form):
                 return None
-        elif not any(one.name == option.name and matches(option.value, one.value or "") for one in form.options):
+        elif not any(one.name == option.name and whole_glob(option.value)(one.value or "") for one in form.options):
             return None
         for one in form.options:
             if one.name == option.name:
@@ -145,9 +145,9 @@ def _operand(pattern: str, kind: OperandKind, form: NormalForm) -> tuple[int, st
     operands = [one for one in form.operands if kind is OperandKind.WORDS or one.kind is not OperandKind.WORDS]
     texts = [(one.at, text) for one in operands for text in (one.text, one.also) if text is not None]
     texts += [(one.at, one.text) for one in form.unclear]
-    return next(((at, text) for at, text in texts if matches(pattern, text)), None)
+    return next(((at, text) for at, text in texts if whole_glob(pattern)(text)), None)
 
 
 def _has_unclear(pattern: str, raw: set[str]) -> bool:
     """Return whether a word of the command matches a rule's pattern that is in no table."""
-    return any(matches(pattern, one) for one in raw)
+    return any(map(whole_glob(pattern), raw))

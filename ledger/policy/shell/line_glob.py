@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger.policy.matching.wildcard import whole_glob
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Analysis, ShellCommand
 
@@ -26,8 +27,8 @@ def _covers(template: ShellCommand, command: ShellCommand) -> bool:
     if [one.operator for one in template.redirects] != [one.operator for one in command.redirects]:
         return False
     pairs = zip(template.redirects, command.redirects, strict=True)
-    targets = all(matches(_bare(one.target.raw), other.target.raw) for one, other in pairs)
-    return targets and matches(_bare(template.text), _collapse(command.text))
+    targets = all(whole_glob(_bare(one.target.raw))(other.target.raw) for one, other in pairs)
+    return targets and whole_glob(_bare(template.text))(_collapse(command.text))
 
 
 def _bare(template: str) -> str:
@@ -36,22 +37,3 @@ def _bare(template: str) -> str:
 
 def _collapse(text: str) -> str:
     return " ".join(text.split())
-
-
-def matches(pattern: str, text: str) -> bool:
-    """Return whether a glob of `*` and `?` matches the whole text, newlines included. Linear in pattern times text."""
-    at = start = 0
-    star = -1
-    while at < len(text):
-        if start < len(pattern) and pattern[start] == "*":
-            star, resume = start, at
-            start += 1
-        elif start < len(pattern) and pattern[start] in ("?", text[at]):
-            start += 1
-            at += 1
-        elif star >= 0:
-            resume += 1
-            start, at = star + 1, resume
-        else:
-            return False
-    return not pattern[start:].strip("*")
