@@ -15,7 +15,7 @@ from ledger.core.grants import Recorded
 from ledger.core.times import format_time, parse_moment
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
-from ledger.log.tail import nothing_folded, read_events, read_folds
+from ledger.log.tail import Folded, nothing_folded, read_events, read_folds
 from ledger.stores.port import Position, Store, StreamKey
 
 S = TypeVar("S")
@@ -105,23 +105,43 @@ async def state_at(store: Store, key: StreamKey, at: str | int | None) -> Moment
     """
     version, ms = (at, None) if isinstance(at, int) else (None, _time(at))
     begin = nothing_folded(key)
-    moment = Moment(begin.state, 0, 0)
-    async for recorded, folded in read_folds(store, key, begin):
-        if (version is not None and recorded.version > version) or (ms is not None and recorded.ms > ms):
-            if moment.version == 0 and ms is not None:
-                raise before_the_first(key, at, recorded.ms)
+    return await last_until(key, begin, read_folds(store, key, begin), at, version=version, ms=ms)
+
+
+async def last_until(
+    key: StreamKey,
+    begin: Folded[S],
+    folds: AsyncIterator[tuple[Recorded, Folded[S]]],
+    at: object,
+    *,
+    version: int | None,
+    ms: int | None,
+) -> Moment[S]:
+    """Return the last of these folds that is not after a version or a time; errors name it as `at`.
+
+    Raises UnknownSessionError before the first event, InputError for a version that does not exist yet.
+    """
+    found = begin
+    async for recorded, folded in folds:
+        if not is_until(folded.position, version, ms):
+            if found.version == 0 and ms is not None:
+                raise _before_the_first(key, at, recorded.ms)
             break
-        moment = Moment(folded.state, recorded.version, recorded.ms)
-    if moment.version == 0:
-        raise UnknownSessionError(
-            f"there is no {key.kind} `{key.id}`" + ("" if at is None else f" at `{at}`"), **{key.kind: key.id}
-        )
-    if version is not None and moment.version < version:
-        raise InputError(f"{key.kind} `{key.id}` has {moment.version} versions, not {version}")
-    return moment
+        found = folded
+    if found.version == 0:
+        when = "" if at is None else f" at `{at}`"
+        raise UnknownSessionError(f"there is no {key.kind} `{key.id}`{when}", **{key.kind: key.id})
+    if version is not None and found.version < version:
+        raise InputError(f"{key.kind} `{key.id}` has {found.version} versions, not {version}")
+    return Moment(found.state, found.version, found.position.ms)
 
 
-def before_the_first(key: StreamKey, at: object, first_ms: int) -> UnknownSessionError:
+def is_until(position: Position, version: int | None, ms: int | None) -> bool:
+    """Return whether a position is not after a version and a time; None is no bound."""
+    return (version is None or position.version <= version) and (ms is None or position.ms <= ms)
+
+
+def _before_the_first(key: StreamKey, at: object, first_ms: int) -> UnknownSessionError:
     """Return the error for a moment before the first event of a stream."""
     return UnknownSessionError(
         f"{key.kind} `{key.id}` began at {format_time(first_ms)}, after `{at}`",

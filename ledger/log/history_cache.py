@@ -10,12 +10,12 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from ledger.core.errors import DamageError, InputError, UnknownSessionError
+from ledger.core.errors import DamageError
 from ledger.core.grants import Recorded
 from ledger.core.times import format_time
-from ledger.log.history import LoggedEvent, Moment, before_the_first, logged
+from ledger.log.history import LoggedEvent, Moment, is_until, last_until, logged
 from ledger.log.tail import Folded, nothing_folded, read_folds
-from ledger.stores.port import START, Position, Store, StreamKey
+from ledger.stores.port import Store, StreamKey
 
 FOLD_EVERY_VERSIONS: Final = 250
 """Versions between two cached folds."""
@@ -40,19 +40,11 @@ class HistoryCache:
         Raises InputError for a version that does not exist yet, UnknownSessionError before the first, DamageError.
         """
         try:
-            moment = await self._state_at(key, version, ms)
+            return await self._state_at(key, version, ms)
         except DamageError:
             if self._folds.pop(key, None) is None:
                 raise
-            moment = await self._state_at(key, version, ms)
-        if moment.version == 0:
-            first = await self._store.read(key, START, 1)
-            if first and ms is not None:
-                raise before_the_first(key, format_time(ms), first[0].ms)
-            raise UnknownSessionError(f"there is no {key.kind} `{key.id}` at that moment", **{key.kind: key.id})
-        if version is not None and moment.version < version:
-            raise InputError(f"{key.kind} `{key.id}` has {moment.version} versions, not {version}")
-        return moment
+            return await self._state_at(key, version, ms)
 
     async def page(self, key: StreamKey, after: int, limit: int) -> list[LoggedEvent]:
         """Return at most `limit` events after a version. Raises DamageError."""
@@ -65,14 +57,9 @@ class HistoryCache:
 
     async def _state_at(self, key: StreamKey, version: int | None, ms: int | None) -> Moment[Any]:
         folds = self._folds_of(key)
-        known = [one for one in folds if _is_before(one.position, version, ms)]
-        begin = known[-1] if known else folds[0]
-        moment = begin
-        async for _, folded in self._walk(key, folds, begin):
-            if not _is_before(folded.position, version, ms):
-                break
-            moment = folded
-        return Moment(moment.state, moment.version, moment.position.ms)
+        begin = [one for one in folds if one.version == 0 or is_until(one.position, version, ms)][-1]
+        at = version if ms is None else format_time(ms)
+        return await last_until(key, begin, self._walk(key, folds, begin), at, version=version, ms=ms)
 
     async def _page(self, key: StreamKey, after: int, limit: int) -> list[LoggedEvent]:
         folds = self._folds_of(key)
@@ -99,7 +86,3 @@ class HistoryCache:
             if folded.version == len(folds) * FOLD_EVERY_VERSIONS:
                 folds.append(folded)
             yield recorded, folded
-
-
-def _is_before(position: Position, version: int | None, ms: int | None) -> bool:
-    return (version is None or position.version <= version) and (ms is None or position.ms <= ms)
