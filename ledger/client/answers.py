@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Answers:
+class SessionAnswers:
     """The answers to the requests of one session."""
 
     def __init__(self, ledger: Ledger, stream: Stream[SessionState], grounds: Grounds, calls: Calls) -> None:
@@ -51,7 +51,7 @@ class Answers:
         if done.state.project is not None and settled.granted_to_project:
             await self.write_project_grants(settled)
             if done.state.settings.cascade_always == "project":
-                await self._ledger.release_in_project(done.state.project)
+                await self._ledger.waiting.release_in_project(done.state.project)
         return result
 
     async def _proof(self, request_id: str, given: GivenReply, actor: Actor, signed: Signed) -> Proof | None:

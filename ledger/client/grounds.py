@@ -34,6 +34,8 @@ class Grounds:
     def __init__(self, ledger: Ledger, stream: Stream[SessionState]) -> None:
         self._ledger = ledger
         self._stream = stream
+        self._policies = ledger.policies
+        self._inboxes = ledger.inboxes
 
     async def folded(self) -> SessionState:
         """Return the cached state, read from the server only if there is none yet."""
@@ -42,7 +44,7 @@ class Grounds:
     def policy(self, state: SessionState) -> Policy:
         """Return the compiled rules of a state."""
         source = state.policy or PolicySource()
-        return self._ledger.compiled(source, state.policy_digest, cwd=state.cwd, home=state.home)
+        return self._policies.compiled(source, state.policy_digest, cwd=state.cwd, home=state.home)
 
     async def project(self, state: SessionState) -> Stream[ProjectState] | None:
         """Return the folded stream of the session's project; None for a session without one."""
@@ -58,11 +60,11 @@ class Grounds:
         return self._known_live(state) or await self._looked_up_live(state)
 
     def _known_live(self, state: SessionState) -> Live | None:
-        inbox = None if state.clients else self._ledger.known_inbox_presence(state.session_id, state.project)
+        inbox = None if state.clients else self._inboxes.known(state.session_id, state.project)
         return inbox if inbox is None else Live(inbox=inbox, asked_for=NOBODY) if inbox else NOBODY_THERE
 
     async def _looked_up_live(self, state: SessionState) -> Live:
-        inbox = await self._ledger.inbox_presence(state.session_id, state.project)
+        inbox = await self._inboxes.current(state.session_id, state.project)
         if not state.clients:
             return Live(inbox=inbox, asked_for=NOBODY)
         return await self._ledger.streams.session_fold.live(state, self._ledger.store.clock.now_ms())

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import suppress
+from functools import partial
 from typing import Any, Self
 
-import msgspec
-
-from ledger.client.machine import default_actor_name, machine_facts
+from ledger.client.inbox_presence import InboxPresence
+from ledger.client.machine import default_actor_name
 from ledger.client.passkeys.book import PasskeyBook
 from ledger.client.plugins import Decider, check_deciders, from_entry_points
+from ledger.client.policies import CompiledPolicies
 from ledger.client.results import Approved, Pending, Result, pending_of
 from ledger.client.session import Session
 from ledger.client.session_options import policy_source_of, settings_of
+from ledger.client.store_connection import StoreConnection
 from ledger.client.tokens import Tokens
+from ledger.client.waiting_sessions import WaitingSessions
 from ledger.core.durations import check_duration_ms
 from ledger.core.errors import (
     AgentAction,
-    AlreadyAnsweredError,
     DamageError,
     InputError,
-    StoreError,
     UnknownGrantError,
     UnknownRequestError,
     UnknownSessionError,
@@ -40,67 +37,42 @@ from ledger.core.events import (
 )
 from ledger.core.grants import in_force
 from ledger.core.ids import check_id, new_grant_id
-from ledger.core.limits import POLICIES_KEPT_COUNT, POLICY_BYTES
-from ledger.core.policy import DemandRule, Policy, PolicySource, Rule
+from ledger.core.policy import DemandRule, PolicySource, Rule
 from ledger.core.replies import Answer
 from ledger.core.requests import check_folder, check_message, check_name, make_question
 from ledger.core.timeouts import Timeouts
 from ledger.log.history import Moment, state_at
-from ledger.log.inboxes import EVERYWHERE, Inbox, InboxReach, close_inbox, open_inboxes, present_in, renew_inbox
-from ledger.log.plans import SYSTEM
+from ledger.log.inboxes import EVERYWHERE, Inbox, InboxReach, close_inbox, renew_inbox
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
 from ledger.log.surveys import StreamProblem, Survey, problem_of, survey
 from ledger.policy.child_policy import child_source, orphan_source
 from ledger.policy.demands import with_demands
-from ledger.policy.dialects import compile_policy, digest
-from ledger.policy.evaluation_cache import RememberingPolicy
-from ledger.policy.locations import placed
 from ledger.project.state import GrantInProject, RevokeInProject
 from ledger.session.commands import Open
-from ledger.session.state import SessionState, in_order
+from ledger.session.state import SessionState
 from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
-from ledger.stores.embedded import EmbeddedServer, embedded_server
 from ledger.stores.port import Store, StreamKey
-from ledger.stores.urls import embedded_folder, open_store, url_of_environment
-
-log = logging.getLogger(__name__)
-
-INBOX_FRESH_SECONDS = 1.0
-"""The maximum age of the cached inbox presence."""
-
-PENDING_SESSIONS_MAX = 100_000
+from ledger.stores.urls import open_store, url_of_environment
 
 
 class Ledger:
     """A ledger, opened by `async with Ledger.connect(url)`. One for each process; safe to use from many tasks."""
 
     def __init__(
-        self,
-        url: str,
-        *,
-        plugins: Sequence[Decider],
-        clock: Clock | None,
-        actor: str | None,
-        partitions: int | None,
-        durability: Durability | None = None,
+        self, connection: StoreConnection, *, plugins: Sequence[Decider], actor: str | None, clock: Clock | None = None
     ) -> None:
-        self._url = url
-        self._durability = durability
-        self._clock = clock
-        self._partitions = partitions
+        self._connection = connection
         self.actor_name = check_name(actor or default_actor_name(), "actor")
         self.deciders = plugins
-        self._server: EmbeddedServer | None = None
         self._store: Store | None = None
         self._streams: Streams | None = None
-        self._policies: OrderedDict[tuple[str, str | None, str | None], Policy] = OrderedDict()
+        self.policies = CompiledPolicies()
+        self.waiting = WaitingSessions(self)
+        self.inboxes = InboxPresence(self, is_cached=clock is None)
         self._tokens: Tokens | None = None
         self._passkeys: PasskeyBook | None = None
-        self._inboxes: tuple[float, tuple[Inbox, ...]] = (float("-inf"), ())
-        self._told: set[StreamProblem] = set()
-        self._looking: asyncio.Task[tuple[Inbox, ...]] | None = None
 
     @classmethod
     def connect(
@@ -121,31 +93,13 @@ class Ledger:
         for tests (`ledger.testing`). Entering the block raises StoreError, SetupError or InputError.
         """
         deciders = [*plugins, *(from_entry_points() if entry_points else ())]
-        return cls(
-            named_url(url),
-            plugins=check_deciders(deciders),
-            clock=clock,
-            actor=actor,
-            partitions=partitions,
-            durability=durability,
-        )
+        opened = partial(open_store, clock=clock, partition_count=partitions, durability=durability)
+        connection = StoreConnection(named_url(url), opened)
+        return cls(connection, plugins=check_deciders(deciders), actor=actor, clock=clock)
 
     async def __aenter__(self) -> Self:
-        url = self._url
-        if url.startswith("embedded://"):
-            self._server = embedded_server(embedded_folder(url))
-            await self._server.__aenter__()
-            url = self._server.url
         try:
-            revive = None if self._server is None else self._revive
-            self._store = open_store(
-                url,
-                clock=self._clock,
-                partition_count=self._partitions,
-                revive=revive,
-                durability=self._durability,
-            )
-            await self._store.start()
+            self._store = await self._connection.open()
             self._streams = Streams(self._store)
             await self._streams.start()
         except BaseException:
@@ -156,24 +110,12 @@ class Ledger:
     async def __aexit__(self, *exc: object) -> None:
         if self._streams is not None:
             await self._streams.close()
-        if self._store is not None:
-            await self._store.close()
-        if self._server is not None:
-            await self._server.__aexit__(None, None, None)
-            self._server = None
-
-    async def _revive(self) -> None:
-        """Restart the embedded server, of which this process holds the folder, after it died."""
-        try:
-            if self._server is not None:
-                await self._server.revive()
-        except StoreError as error:
-            log.warning("the embedded server could not be started again: %s", error)
+        await self._connection.close()
 
     @property
     def server_url(self) -> str:
         """Return the URL of the server in use, including its password; for an embedded one that of its socket."""
-        return self._url if self._server is None else self._server.url
+        return self._connection.url
 
     @property
     def store(self) -> Store:
@@ -241,7 +183,7 @@ class Ledger:
             source = source or plain
         if demands is not None:
             source = with_demands(source or state.policy or plain, demands)
-        policy_digest = "" if source is None else self._check_policy(source)
+        policy_digest = "" if source is None else self.policies.check(source)
         command = Open(
             actor=self.actor(actor, "agent"),
             project=None if project is None else check_id(project, "project id"),
@@ -302,29 +244,6 @@ class Ledger:
             if key.kind == "session":
                 yield key.id
 
-    def _check_policy(self, source: PolicySource) -> str:
-        size = len(msgspec.json.encode(source))
-        if size > POLICY_BYTES:
-            raise InputError(f"the rules take {size} bytes; at most {POLICY_BYTES} are accepted")
-        policy_digest = digest(source)
-        self.compiled(source, policy_digest)
-        return policy_digest
-
-    def compiled(
-        self, source: PolicySource, policy_digest: str, *, cwd: str | None = None, home: str | None = None
-    ) -> Policy:
-        """Return the compiled policy for a folder and a home, with this machine's files as its facts. It is cached."""
-        key = (policy_digest, cwd, home)
-        policy = self._policies.get(key)
-        if policy is None:
-            compiled = compile_policy(placed(source, cwd=cwd, home=home))
-            policy = self._policies[key] = RememberingPolicy(compiled, machine_facts())
-            if len(self._policies) > POLICIES_KEPT_COUNT:
-                self._policies.popitem(last=False)
-        else:
-            self._policies.move_to_end(key)
-        return policy
-
     @property
     def tokens(self) -> Tokens:
         """Return the access tokens of the gateway."""
@@ -349,46 +268,20 @@ class Ledger:
 
     async def pending_anywhere(self) -> Survey[Pending]:
         """Return the pending requests of all sessions, nearest deadline first, and the sessions that cannot be read."""
-        states = await self.waiting_sessions()
+        states = await self.waiting.survey()
         found = [one for state in states.rows for one in pending_of(state)]
         found.sort(key=lambda one: (one.request.deadline_ms is None, one.request.deadline_ms or 0))
         return Survey(found, states.problems)
 
-    async def waiting_sessions(self) -> Survey[SessionState]:
-        """Return the current states of the sessions with pending requests."""
-        due = await self.store.due(None, PENDING_SESSIONS_MAX)
-        return await self._states_of(session_id for session_id, _ in due)
-
-    async def pending_states(self) -> list[SessionState]:
-        """Return the same as a list; a session that cannot be read is logged once and left out."""
-        found = await self.waiting_sessions()
-        for problem in found.problems:
-            if problem not in self._told:
-                self._told.add(problem)
-                log.warning("skipped: %s", problem.text)
-        return found.rows
-
-    async def _states_of(self, sessions: Iterable[str]) -> Survey[SessionState]:
-        return await survey((StreamKey("session", one) for one in sessions), lambda key: Session(self, key.id).state())
-
     async def sessions_of(self, request_id: str) -> list[str]:
         """Return the sessions with this request id; searches those with pending requests first, then all."""
-        return (await self._knowing(request_id)).rows
-
-    async def _knowing(self, request_id: str) -> Survey[str]:
-        waiting = await self.waiting_sessions()
-        found = [state.session_id for state in waiting.rows if state.find(request_id)]
-        if found:
-            return Survey(found, waiting.problems)
-        everywhere = await self._states_of([one async for one in self.sessions()])
-        known = [state.session_id for state in everywhere.rows if state.find(request_id) is not None]
-        return Survey(known, everywhere.problems)
+        return (await self.waiting.knowing(request_id)).rows
 
     async def session_of(self, request_id: str, session_id: str | None = None) -> Session:
         """Return the session of a request. Raises UnknownRequestError; InputError when several have the id."""
         if session_id is not None:
             return await self.attach(session_id)
-        found = await self._knowing(request_id)
+        found = await self.waiting.knowing(request_id)
         known_in = found.rows
         if not known_in:
             raise UnknownRequestError(f"no session has a request `{request_id}`{found.unread}", request_id=request_id)
@@ -408,23 +301,6 @@ class Ledger:
     async def cancel(self, /, request_id: str, *, session_id: str | None = None, **more: Any) -> Result:
         """Withdraw a request by its id; see `Session.cancel`."""
         return await (await self.session_of(request_id, session_id)).cancel(request_id, **more)
-
-    async def cancel_of_token(self, token_id: str) -> None:
-        """Cancel the pending requests of an access token that has ended."""
-        for state in await self.pending_states():
-            for request in in_order(state.pending.values()):
-                if request.token_id == token_id:
-                    # Answered meanwhile.
-                    with suppress(AlreadyAnsweredError):
-                        await Session(self, state.session_id).cancel(
-                            request.request_id, cause="token_revoked", actor=SYSTEM
-                        )
-
-    async def release_in_project(self, project: str) -> None:
-        """Release the requests that a project's new grants allow, in its sessions with `cascade_always = "project"`."""
-        for state in await self.pending_states():
-            if state.project == project and state.settings.cascade_always == "project":
-                await Session(self, state.session_id).answers.release()
 
     async def approved_anywhere(self) -> list[Approved]:
         """Return the grants in force in all projects and sessions, in order of creation."""
@@ -478,7 +354,7 @@ class Ledger:
         stream = self.streams.project(check_id(project, "project id"))
         done = await stream.submit(command)
         await stream.make_safe()
-        await self.release_in_project(project)
+        await self.waiting.release_in_project(project)
         return Approved(grant=done.state.grants[command.grant_id], session=None, project=project)
 
     async def revoke(self, grant_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> StreamKey:
@@ -521,9 +397,9 @@ class Ledger:
         who = self.actor(actor, "person")
         presence = Presence(check_id(client_id, "client id"), check_name(who.name, "client name"))
         await renew_inbox(self.store, Inbox(presence, reach))
-        self._forget_inboxes()
+        self.inboxes.forget()
         replayed: list[Pending] = []
-        for state in await self.pending_states():
+        for state in await self.waiting.states():
             if state.closed_ms is None and reach.covers(state.session_id, state.project):
                 replayed += (
                     await Session(self, state.session_id).connect(client_id, actor=who, name=who.name)
@@ -537,46 +413,11 @@ class Ledger:
     async def disconnect_inbox(self, client_id: str, *, actor: Actor | str) -> None:
         who = self.actor(actor, "person")
         await close_inbox(self.store, client_id)
-        self._forget_inboxes()
-        for state in await self.pending_states():
+        self.inboxes.forget()
+        for state in await self.waiting.states():
             known = state.clients.get(client_id)
             if known is not None and known.name == who.name:
                 await Session(self, state.session_id).disconnect(client_id, actor=who)
-
-    def known_inbox_presence(self, session: str, project: str | None) -> tuple[Presence, ...] | None:
-        """Return the cached `inbox_presence` of the last second; else None."""
-        looked_at, inboxes = self._inboxes
-        if self._clock is not None or asyncio.get_running_loop().time() - looked_at > INBOX_FRESH_SECONDS:
-            return None
-        return present_in(inboxes, session, project) if inboxes else ()
-
-    async def inbox_presence(self, session: str, project: str | None) -> tuple[Presence, ...]:
-        """Return the clients with an open inbox that reaches this session, at most a second old."""
-        known = self.known_inbox_presence(session, project)
-        if known is not None:
-            return known
-        if self._clock is not None:
-            return present_in(await open_inboxes(self.store), session, project)
-        if self._looking is None:
-            # Concurrent callers share one read.
-            self._looking = asyncio.create_task(self._look_into_inboxes(), name="ledger inboxes")
-            # All callers may have gone by the time it fails.
-            self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return present_in(await asyncio.shield(self._looking), session, project)
-
-    async def _look_into_inboxes(self) -> tuple[Inbox, ...]:
-        try:
-            inboxes = await open_inboxes(self.store)
-            if self._looking is asyncio.current_task():
-                self._inboxes = (asyncio.get_running_loop().time(), inboxes)
-        finally:
-            if self._looking is asyncio.current_task():
-                self._looking = None
-        return inboxes
-
-    def _forget_inboxes(self) -> None:
-        self._inboxes = (float("-inf"), ())
-        self._looking = None
 
     # --- inside -----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ledger.client.answers import Answers
+from ledger.client.answers import SessionAnswers
 from ledger.client.asking_tools import ToolRequest, as_asked, tool_requests
 from ledger.client.calls import Calls, Submission, carry_through
 from ledger.client.connection import ClientConnection, lease_ms
@@ -64,7 +64,7 @@ class Session:
         self._stream: Stream[SessionState] = ledger.streams.session(session_id)
         self._grounds = Grounds(ledger, self._stream)
         self._calls = Calls(ledger, self._stream, self._grounds)
-        self.answers = Answers(ledger, self._stream, self._grounds, self._calls)
+        self.answers = SessionAnswers(ledger, self._stream, self._grounds, self._calls)
         self._memory = RuleMemory(self._stream, self._grounds)
         self.before_asking: Callable[[], Awaitable[None]] | None = None
         """A callback before each ask; the ask raises its error (see `ledger.client.policy_files`)."""

@@ -300,4 +300,3 @@ class SyncLedger(_Face[Ledger]):
     connect_inbox = _blocking(Ledger.connect_inbox)
     renew_inbox = _blocking(Ledger.renew_inbox)
     disconnect_inbox = _blocking(Ledger.disconnect_inbox)
-    inbox_presence = _blocking(Ledger.inbox_presence)

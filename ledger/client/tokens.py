@@ -203,7 +203,7 @@ class Tokens:
         )
         done = await self._stream.submit(command)
         await self._stream.make_safe()
-        await self._ledger.cancel_of_token(token_id)
+        await self._ledger.waiting.cancel_of_token(token_id)
         return done.state.tokens[token_id]
 
     async def person(self, name: str) -> TokenHolder:

@@ -54,7 +54,7 @@ def open_store(
     """Return the store of a URL, not yet started. Raises InputError for an unsupported URL.
 
     `memory://` is a new ledger each time, `memory://name` one that this process shares. `embedded://` is opened by
-    `ledger.client.ledger`, which holds the server while it is used. `durability` takes precedence over the URL's query.
+    `StoreConnection`, which holds the server while it is used. `durability` takes precedence over the URL's query.
     """
     scheme = url.partition("://")[0]
     if scheme == "memory":

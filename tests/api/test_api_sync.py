@@ -36,18 +36,12 @@ OpenSync = Callable[..., SyncLedger]
 INSIDE: Final = {
     Ledger: {
         "actor",
-        "cancel_of_token",
-        "compiled",
-        "known_inbox_presence",
-        "release_in_project",
         "store",
         "streams",
         "deciders",
         "passkeys",
         "server_url",
         "tokens",
-        "pending_states",
-        "waiting_sessions",
         "stream_of_grant",
     },
     Session: {"on_behalf_of", "stream", "renew_lease"},

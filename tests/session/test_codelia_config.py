@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger, Result, Session
-from ledger.client.answers import Answers
+from ledger.client.answers import SessionAnswers
 from ledger.core.errors import StoreError
 from ledger.core.policy import ReplyKind
 from ledger.policy import PolicySource
@@ -113,10 +113,10 @@ async def test_an_asker_that_died_before_it_wrote_writes_when_it_asks_again(ledg
 async def test_a_rule_is_written_though_the_project_does_not_know_its_grant_yet(
     ledger: Ledger, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def died(_self: Answers, _settled: Settled) -> None:
+    async def died(_self: SessionAnswers, _settled: Settled) -> None:
         """Whoever answered is gone before the project's stream has the grant; the projector writes it later."""
 
-    monkeypatch.setattr(Answers, "write_project_grants", died)
+    monkeypatch.setattr(SessionAnswers, "write_project_grants", died)
     await answered(await opened(ledger, project), "git push")
     assert allowed(project) == [PUSH]
     assert await ledger.approved_in_project("shop") == []

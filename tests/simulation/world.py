@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, cast
 
 from ledger import Ledger
+from ledger.client.store_connection import StoreConnection
 from ledger.log.streams import Streams
 from ledger.stores.memory import MemoryServer
 from ledger.stores.port import START, Position, Store, StreamKey
@@ -57,9 +58,10 @@ class Process:
         world.spawn(self._live(store))
 
     async def _live(self, store: FaultyStore) -> None:
-        ledger = Ledger("simulated", plugins=(), clock=None, actor=self.name, partitions=None)
-        ledger._store = cast("Store", store)
-        ledger._streams = Streams(ledger._store)
+        simulated = cast("Store", store)
+        ledger = Ledger(StoreConnection("simulated", lambda *_, **__: simulated), plugins=(), actor=self.name)
+        ledger._store = simulated
+        ledger._streams = Streams(simulated)
         await ledger._streams.start()
         self.ledger = ledger
         for actor in self.actors:

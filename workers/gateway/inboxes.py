@@ -40,7 +40,7 @@ class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
     """Return the rows, each with its project and its lineage (the root first), and the total count."""
-    waiting = await gateway.ledger.waiting_sessions()
+    waiting = await gateway.ledger.waiting.survey()
     found: list[_Found] = []
     for state in waiting.rows:
         if not principal.reaches_state(state) or not _wanted(state, wanted):

@@ -64,7 +64,7 @@ async def follow_while_waiting(gateway: Gateway) -> None:
 
 
 async def _record(gateway: Gateway, dialect: str, files: PolicyFiles) -> None:
-    for state in await gateway.ledger.pending_states():
+    for state in await gateway.ledger.waiting.states():
         policy = state.policy
         if state.policy_source == GATEWAYS_OWN and policy is not None and policy.dialect == dialect:
             session = Session(gateway.ledger, state.session_id)

@@ -174,7 +174,7 @@ class Holdings:
             await asyncio.shield(self._seeding)
 
     async def _seed(self) -> None:
-        for state in (await self._ledger.waiting_sessions()).rows:
+        for state in (await self._ledger.waiting.survey()).rows:
             for request in state.pending.values():
                 if request.token_id is not None:
                     size = size_of(request.patterns, request.input, request.metadata)

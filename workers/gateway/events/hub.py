@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from ledger import Ledger
-from ledger.client.ledger import PENDING_SESSIONS_MAX
+from ledger.client.waiting_sessions import PENDING_SESSIONS_MAX
 from ledger.core.errors import DamageError, InputError, LedgerError, StoreError
 from ledger.log.tail import LostHistoryError, fold_entries, read_pages
 from ledger.stores.port import START, Entry, Position, StreamKey, WakeUp

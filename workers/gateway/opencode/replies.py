@@ -91,7 +91,7 @@ async def _sessions_of(
     if session is not None:
         named = [session]
     else:
-        states = await gateway.ledger.pending_states()
+        states = await gateway.ledger.waiting.states()
         named = [state.session_id for state in states if request_id in state.pending]
         named = named or await queries.sessions_of_request(gateway.ledger.store, request_id)
     found: list[Session] = []

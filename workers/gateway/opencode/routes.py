@@ -52,7 +52,7 @@ async def list_permissions(request: AnyRequest, gateway: TheGateway, principal: 
     where = _directory(request)
     rows = [
         (one.request.asked_ms, state.session_id, one.request.version, request_row(state.session_id, one.request))
-        for state in await gateway.ledger.pending_states()
+        for state in await gateway.ledger.waiting.states()
         if principal.reaches_state(state) and where in (None, state.cwd)
         for one in pending_of(state)
     ]
