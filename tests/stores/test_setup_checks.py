@@ -18,7 +18,7 @@ from ledger.core.errors import InDoubtError, LedgerError, SetupError, StoreError
 from ledger.core.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
 from ledger.stores.embedded.address import socket_url
 from ledger.stores.port import START, Append, Appended, AppendResult, Position, append_to
-from ledger.stores.redis import store as redis_store
+from ledger.stores.redis import commands
 from ledger.stores.redis.deployment import refusals, warnings
 from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store
@@ -268,8 +268,8 @@ async def test_a_stream_goes_on_after_the_server_had_no_memory(start_server: Sta
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_store, "GIVE_UP_SECONDS", 0.4)
-    monkeypatch.setattr(redis_store, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(commands, "GIVE_UP_SECONDS", 0.4)
+    monkeypatch.setattr(commands, "ANSWER_SECONDS", 0.1)
 
 
 async def test_nobody_at_the_address_is_said_so(impatient: None, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from redis.exceptions import ResponseError
 
@@ -12,12 +12,10 @@ from ledger.stores.admin import GroupFacts, PartitionFacts, RawEntry
 from ledger.stores.port import START, Due, Entry, Position, StreamKey
 from ledger.stores.redis.deployment import deployment_secret, link_key, replace_link_key, server_facts
 from ledger.stores.redis.link import Argument, CommandLine
+from ledger.stores.redis.reads import StreamReads
 from ledger.stores.redis.refusals import refusal_of
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.servers import Commands
-
-if TYPE_CHECKING:
-    from ledger.stores.redis.store import RedisStore
 
 _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "save", "dir")
 
@@ -25,7 +23,7 @@ _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-w
 class RedisAdmin:
     """An implementation of `ledger.stores.admin.Admin` over the connection of a store."""
 
-    def __init__(self, store: RedisStore) -> None:
+    def __init__(self, store: StreamReads) -> None:
         self._store = store
 
     async def secret(self) -> bytes:

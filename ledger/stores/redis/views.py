@@ -1,24 +1,60 @@
-"""Reads of views on a Redis or Valkey server."""
+"""Views on a Redis or Valkey server."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from redis.exceptions import ResponseError
 
-from ledger.stores.redis.link import CommandLine
-from ledger.stores.redis.refusals import refusal_code, refusal_of
+from ledger.stores.port import StreamKey, ViewWrite
+from ledger.stores.redis.commands import RetriedCommands
+from ledger.stores.redis.link import Argument, CommandLine
+from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.replies import refused_with
+from ledger.stores.redis.script import Script
 
-if TYPE_CHECKING:
-    from ledger.stores.redis.store import RedisStore
+_PROJECT = Script.named("project.lua")
+
+
+class Projections(RetriedCommands):
+    """Views and checkpoints, changed together."""
+
+    async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
+        partition = self.partition_of(key)
+        views = list(dict.fromkeys(write.view for write in writes))
+        keys = [self.keys.checkpoints(partition), *(self.keys.view(view, partition) for view in views)]
+        arguments: list[Argument] = [key.name, expected_version, version]
+        for write in writes:
+            value = "" if write.value is None else write.value
+            arguments += [views.index(write.view) + 2, write.kind, write.field, value, int(write.value is None)]
+        return bool(await self.evaluate(_PROJECT, keys, arguments))
+
+    async def checkpoint(self, key: StreamKey) -> int:
+        return int(await self.command("HGET", self.keys.checkpoints(self.partition_of(key)), key.name) or 0)
+
+    async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
+        key = self.keys.view(view, partition)
+        flat = _fitting(*await self.ask_each((("HGETALL", key), ("ZRANGE", key, 0, -1, "WITHSCORES"))))
+        return {flat[i].decode(): flat[i + 1] for i in range(0, len(flat), 2)}
+
+    async def view_field(self, view: str, partition: int, field: str) -> bytes | None:
+        key = self.keys.view(view, partition)
+        value: bytes | None = _fitting(*await self.ask_each((("HGET", key, field), ("ZSCORE", key, field))))
+        return value
+
+    async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
+        keys = {self.keys.checkpoints(partition), *(self.keys.view(name, partition) for name in names)}
+        keys.update([key async for key in self.scan(self.keys.view_glob(partition))])
+        # One command, hence atomic: a projector that starts again meanwhile finds all keys or none.
+        await self.command("UNLINK", *sorted(keys))
 
 
 class RedisViews:
     """An implementation of `ledger.stores.admin.ViewReader` over the connection of a store."""
 
-    def __init__(self, store: RedisStore) -> None:
+    def __init__(self, store: RetriedCommands) -> None:
         self._store = store
 
     async def read(self, partition: int, names: Sequence[str]) -> dict[str, Mapping[str, bytes]]:
@@ -69,8 +105,8 @@ class RedisViews:
 
 
 def _fitting(of_hash: Any, of_sorted: Any) -> Any:
-    wrong = isinstance(of_hash, ResponseError) and refusal_code(of_hash) == "WRONGTYPE"
-    reply = of_sorted if wrong else of_hash
+    """Return the reply of the read that fits the type of a view's key."""
+    reply = of_sorted if refused_with(of_hash, "WRONGTYPE") else of_hash
     if isinstance(reply, ResponseError):
         raise refusal_of(reply) from reply
     return reply
