@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -22,12 +22,12 @@ class Verdict(StrEnum):
     DENY = "deny"
 
 
-_STRICTNESS = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
+STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """Combine the verdicts of several parts; without parts it is allow (there is nothing to run)."""
-    return max(verdicts, key=_STRICTNESS.__getitem__, default=Verdict.ALLOW)
+    return max(verdicts, key=STRICTNESS.__getitem__, default=Verdict.ALLOW)
 
 
 ReplyKind = Literal["once", "session", "always", "reject"]

@@ -13,7 +13,7 @@ from ledger.policy.check_questions import JudgedCall
 from ledger.policy.dialect import Dialect
 from ledger.policy.dialects import dialect_of, listed_rules
 from ledger.policy.errors import PolicyError
-from ledger.policy.exactly import config_of, named_call, named_whole
+from ledger.policy.exactly import named_call, named_whole
 from ledger.policy.matching.overlap import wildcards_meet
 from ledger.policy.named_entries import NamedEntry
 from ledger.policy.offers import offers
@@ -151,7 +151,7 @@ class _Adviser:
 
     def _why_not(self, named: Sequence[NamedEntry]) -> str:
         """Return the obstacle that remains with the narrowest rules, or their side effect."""
-        policy = self._with(self._layer(config_of(self.dialect, named, Verdict.ALLOW, self.source.layers)))
+        policy = self._with(self._layer(self._config(named, Verdict.ALLOW)))
         after = self.judged if policy is None else JudgedCall(policy, self.call)
         if after.rules:
             return f"{placed(after.rules[0])} comes before it"
@@ -173,11 +173,14 @@ class _Adviser:
 
     def _tried(self, named: Sequence[NamedEntry], action: Verdict) -> tuple[Verdict | None, dict[str, Any]]:
         """Return the verdict with these entries; None if they cannot be written or loosen another verdict."""
-        config = config_of(self.dialect, named, action, self.source.layers)
+        config = self._config(named, action)
         policy = self._with(self._layer(config))
         if policy is None or not named or not self._loosens_nothing(policy):
             return None, config
         return JudgedCall(policy, self.call).verdict, config
+
+    def _config(self, named: Sequence[NamedEntry], action: Verdict) -> dict[str, Any]:
+        return self.dialect.config([(one.permission, one.entry) for one in named], action, self.source.layers)
 
     def _layer(self, config: dict[str, Any]) -> Layer:
         return Layer(self.dialect.suggested_layer, config=config)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from ledger.core.policy import Call, Layer, Verdict
+from ledger.core.policy import Call, Verdict
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.dialect import Dialect
 from ledger.policy.named_entries import NamedEntry, without_wildcard
@@ -39,10 +38,3 @@ def _of_texts(dialect: Dialect, call: Call, texts: Sequence[str]) -> Iterator[Na
         return
     for text in texts:
         yield without_wildcard(call.permission, dialect.command_entry(text), text, dialect.wildcards)
-
-
-def config_of(
-    dialect: Dialect, named: Sequence[NamedEntry], action: Verdict, layers: Sequence[Layer]
-) -> dict[str, Any]:
-    """Return a configuration of the dialect with these entries, which overrides no other rule of the layers below."""
-    return dialect.config([(one.permission, one.entry) for one in named], action, layers)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from ledger.core.policy import Verdict
+from ledger.core.policy import STRICTNESS, Verdict
 from ledger.policy.rule_list import ListedRule
 
 ANY: Final = "*"
@@ -81,6 +82,16 @@ class ToolNames(NamedTuple):
     more: Mapping[str, str] = {}
     groups: Mapping[str, frozenset[str]] = {}
 
+    @classmethod
+    def of(
+        cls,
+        names: Sequence[str | None],
+        more: Mapping[str, str] = MappingProxyType({}),
+        groups: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    ) -> ToolNames:
+        """Return the tools whose names are given in the order of `SUBJECTS`."""
+        return cls({one: name for one, name in zip(SUBJECTS, names, strict=True) if name is not None}, more, groups)
+
     def tool(self, subject: str) -> str | None:
         """Return the name of the tool; None if there is no such tool."""
         return self.names.get(subject) if subject in SUBJECTS else subject
@@ -128,9 +139,6 @@ class Notation(ABC):
         return None
 
 
-_STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
-
-
 def strictest_last(
     found: Iterable[Neutral], groups: Mapping[str, frozenset[str]], tier: Callable[[Neutral], int] | None = None
 ) -> list[Neutral]:
@@ -144,7 +152,7 @@ def strictest_last(
         group = groups.get(one.subject)
         if group and one.form is PatternForm.ALL and one.action is Verdict.ALLOW:
             rules[at] = msgspec.structs.replace(one, partial=not group <= allowed)
-    return sorted(rules, key=lambda one: (tier(one) if tier else 0, _STRICTNESS[one.action]))
+    return sorted(rules, key=lambda one: (tier(one) if tier else 0, STRICTNESS[one.action]))
 
 
 def command_form(pattern: str) -> tuple[PatternForm, str]:

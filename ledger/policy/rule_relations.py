@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ledger.core.policy import Verdict
+from ledger.core.policy import STRICTNESS, Verdict
 from ledger.policy.dialect import Dialect
 from ledger.policy.matching.wildcard import wildcard_covers
 from ledger.policy.rule_list import WHOLE, ListedRule
 
-_STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 _SHELLS: Final = ("bash", "Bash", "shell")
 
 
@@ -42,7 +41,7 @@ def decides_before(dialect: Dialect, rules: Sequence[ListedRule], one: int, othe
         return decided
     if first.action is second.action:
         return one < other or not _same(first, second)
-    return _STRICTNESS[first.action] > _STRICTNESS[second.action]
+    return STRICTNESS[first.action] > STRICTNESS[second.action]
 
 
 def _same(first: ListedRule, second: ListedRule) -> bool:

@@ -15,6 +15,11 @@ EDIT_TOOLS: Final = frozenset({"edit", "write", "patch", "multiedit", "apply_pat
 """Tools that ask for the permission `edit` (opencode-zh.md 9.4)."""
 
 
+def permission_of(tool: str) -> str:
+    """Return the permission that a tool asks for; a tool of an MCP server or a plugin asks by its own name."""
+    return "edit" if tool in EDIT_TOOLS else tool
+
+
 def from_config(config: Any, *, home: str | None = None) -> tuple[Rule, ...]:
     """Return the rules of a `permission` value, in the order of its keys (opencode-zh.md 9.2).
 
@@ -51,7 +56,7 @@ def disabled(tools: Iterable[str], ruleset: Collection[RuleLike]) -> frozenset[s
 
 
 def _is_wholly_denied(tool: str, rules: tuple[Rule, ...]) -> bool:
-    permission = "edit" if tool in EDIT_TOOLS else tool
+    permission = permission_of(tool)
     for rule in reversed(rules):
         if match(permission, rule.permission):
             return rule.pattern == "*" and rule.action is Verdict.DENY

@@ -14,29 +14,17 @@ from ledger.policy.matching.wildcard import wildcard_covers
 from ledger.policy.neutral import ToolNames
 from ledger.policy.opencode.names import OTHER_PERMISSIONS, PERMISSIONS
 from ledger.policy.rule_list import ListedRule
-from ledger.policy.rules import EDIT_TOOLS
+from ledger.policy.rules import permission_of
 
 
 class WildcardDialect(Dialect):
     """A dialect whose rules are wildcards over permissions and texts."""
 
     last_match = True
-    tool_names = ToolNames(
-        {
-            "shell": "bash",
-            "read": "read",
-            "edit": "edit",
-            "fetch": "webfetch",
-            "search": "websearch",
-            "task": "task",
-            "glob": "glob",
-            "grep": "grep",
-            "list": "list",
-            "todowrite": "todowrite",
-            "todoread": "todoread",
-            "skill": "skill",
-        }
-    )
+    tool_names = ToolNames.of(
+        ("bash", "read", "edit", "webfetch", "websearch", "task",
+         "glob", "grep", "list", "todowrite", "todoread", "skill")
+    )  # fmt: skip
     tools = (*PERMISSIONS, *OTHER_PERMISSIONS)
     sections = frozenset({"permission", "tools", "agent"})
     rule_files = ("opencode.json", "opencode.jsonc")
@@ -45,7 +33,7 @@ class WildcardDialect(Dialect):
         return load_rules(path, name=name)
 
     def permission_of(self, tool: str) -> str:
-        return "edit" if tool in EDIT_TOOLS else tool
+        return permission_of(tool)
 
     def listed(self, rules: Iterable[Rule]) -> tuple[ListedRule, ...]:
         return tuple(_listed(rule) for rule in rules)

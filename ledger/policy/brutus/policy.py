@@ -17,7 +17,7 @@ from ledger.policy.brutus.judge import BrutusJudge
 from ledger.policy.brutus.rules import compile_rule, read_layers
 from ledger.policy.evaluations import joined
 from ledger.policy.facts import FileFacts
-from ledger.policy.rules import EDIT_TOOLS
+from ledger.policy.rules import permission_of
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened
@@ -76,7 +76,7 @@ class BrutusPolicy:
             patterns = tuple(dict.fromkeys(call.patterns))
             return self._patterns(call.permission, patterns, self._always(call.permission, patterns), grants)
         if call.tool_name != BASH:
-            permission = "edit" if call.tool_name in EDIT_TOOLS else call.tool_name
+            permission = permission_of(call.tool_name)
             judged = self._patterns(permission, (_subject(call.input),), ("*",), grants)
             return self._tightened(judged, permission, call, grants)
         return self._bash(call, grants)
@@ -188,7 +188,7 @@ class BrutusPolicy:
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
         """Return the tools whose last rule denies every pattern."""
-        return frozenset(tool for tool in tools if self._wholly_denied("edit" if tool in EDIT_TOOLS else tool))
+        return frozenset(tool for tool in tools if self._wholly_denied(permission_of(tool)))
 
     def _wholly_denied(self, permission: str) -> bool:
         last = next((rule for rule in self._last_first if rule.permission(permission)), None)

@@ -34,20 +34,12 @@ class CodeliaDialect(Dialect):
     options = OPTIONS
     section = "permissions"
     members = ("allow", "deny")
-    tool_names = ToolNames(
-        {
-            "shell": "bash",
-            "read": "read",
-            "edit": "edit",
-            "glob": "glob_search",
-            "grep": "grep",
-            "todowrite": "todo_write",
-            "todoread": "todo_read",
-            "skill": "skill_load",
-        },
+    tool_names = ToolNames.of(
+        ("bash", "read", "edit", None, None, None,
+         "glob_search", "grep", None, "todo_write", "todo_read", "skill_load"),
         {"write": "edit"},
         {"edit": frozenset({"edit", "write"})},
-    )
+    )  # fmt: skip
     tools = (
         "agents_resolve", "bash", "done", "edit", "glob_search", "grep", "read", "shell", "skill_load", "skill_search",
         "todo_read", "todo_write", "tool_output_cache", "tool_output_cache_grep", "write",

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
-from ledger.core.policy import Verdict
+from ledger.core.policy import STRICTNESS, Verdict
 from ledger.policy.conversion.paths import flat_of_ignore, flat_of_rooted
 from ledger.policy.matching.wildcard import match
 from ledger.policy.neutral import (
@@ -26,7 +26,6 @@ _EXTERNAL: Final = "external_directory"
 PATTERNED: Final = frozenset({"bash", "read", "edit", "webfetch", "glob", "grep", "list"})
 """Permissions of tools whose input BRUTUS inspects; for all others it evaluates `*`."""
 
-_STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 _LEFT_OUT: Final = "{} has no such rule; the allow is left out, so it asks"
 _WHOLE: Final = "{} has no such rule; it now covers the whole tool"
 _WIDER: Final = "it now covers more than before"
@@ -275,11 +274,9 @@ def _undisplaced(
     for rule in places[name]:
         later = rules[rules.index(rule) + 1 :]
         stricter = [
-            one for one in later if one.permission in before and _STRICTNESS[one.action] > _STRICTNESS[rule.action]
+            one for one in later if one.permission in before and STRICTNESS[one.action] > STRICTNESS[rule.action]
         ]
-        softer = [
-            one for one in later if one.permission in before and _STRICTNESS[one.action] < _STRICTNESS[rule.action]
-        ]
+        softer = [one for one in later if one.permission in before and STRICTNESS[one.action] < STRICTNESS[rule.action]]
         if softer:
             changes.append(ConversionChange(rule.source, f"it now comes before `{softer[0].source.ref.text}` too"))
         if not stricter:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ledger.core.policy import Verdict
+from ledger.core.policy import STRICTNESS, Verdict
 from ledger.policy.matching.wildcard import compile_normalised
 from ledger.policy.neutral import ANY, SUBJECTS, ConversionChange, Neutral, Notation, PatternForm
 
 _WILD: Final = frozenset("*?")
-_STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 
 
 def reachable(rules: Sequence[Neutral]) -> list[Neutral]:
@@ -71,7 +70,7 @@ def by_strictness(rules: Sequence[Neutral], notation: Notation, changes: list[Co
 
 def _softer_after(rules: Sequence[Neutral], place: int) -> Neutral | None:
     rule = rules[place]
-    softer = (one for one in rules[place + 1 :] if _STRICTNESS[one.action] < _STRICTNESS[rule.action])
+    softer = (one for one in rules[place + 1 :] if STRICTNESS[one.action] < STRICTNESS[rule.action])
     return next((one for one in softer if overlap(one, rule)), None)
 
 

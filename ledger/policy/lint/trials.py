@@ -7,14 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.core.policy import Call, Evaluation, Layer, Policy, PolicySource, Verdict
+from ledger.core.policy import STRICTNESS, Call, Evaluation, Layer, Policy, PolicySource, Verdict
 from ledger.policy.advice import Compile
 from ledger.policy.dialect import Dialect
 from ledger.policy.dialects import dialect_of
 from ledger.policy.rule_list import ListedRule
 
 PROFILES: Final = ("faithful", "hardened")
-_STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 
 
 class Trial:
@@ -70,7 +69,7 @@ class Trial:
 
 
 def is_weaker(verdict: Verdict, than: Verdict) -> bool:
-    return _STRICTNESS[verdict] < _STRICTNESS[than]
+    return STRICTNESS[verdict] < STRICTNESS[than]
 
 
 def samples(dialect: Dialect, pattern: str) -> list[str]:

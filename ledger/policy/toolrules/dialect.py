@@ -29,24 +29,12 @@ class ToolRuleDialect(Dialect):
     shell = BASH
     tool_rules = True
     section = SECTION
-    tool_names = ToolNames(
-        {
-            "shell": "Bash",
-            "read": "Read",
-            "edit": "Edit",
-            "fetch": "WebFetch",
-            "search": "WebSearch",
-            "task": "Task",
-            "glob": "Glob",
-            "grep": "Grep",
-            "list": "LS",
-            "todowrite": "TodoWrite",
-            "todoread": "TodoRead",
-            "skill": "Skill",
-        },
+    tool_names = ToolNames.of(
+        ("Bash", "Read", "Edit", "WebFetch", "WebSearch", "Task",
+         "Glob", "Grep", "LS", "TodoWrite", "TodoRead", "Skill"),
         {"Write": "edit", "MultiEdit": "edit", "NotebookEdit": "edit", "NotebookRead": "read", "Agent": "task"},
         {"edit": frozenset({"Edit", "Write"})},
-    )
+    )  # fmt: skip
     tools = (
         "Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "ExitPlanMode", "Glob", "Grep", "KillShell", "LS",
         "LSP", "MultiEdit", "NotebookEdit", "NotebookRead", "Read", "Skill", "SlashCommand", "Task", "TodoRead",
