@@ -10,7 +10,8 @@ from ledger.core.errors import LedgerError
 from ledger.core.events import Actor, Event
 from ledger.core.grants import Recorded
 from ledger.core.ids import new_event_id
-from ledger.log.plans import AppendPlan, Done
+from ledger.core.limits import EVENTS_PER_APPEND_COUNT
+from ledger.log.plans import SETTLE, AppendPlan, Done, Fold
 from ledger.stores.port import Append, Position
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Batch(Generic[S]):
     __slots__ = (
         "after",
         "events",
+        "fold",
         "folded_count",
         "not_after_ms",
         "not_before_ms",
@@ -104,7 +106,8 @@ class Batch(Generic[S]):
         "written_at",
     )
 
-    def __init__(self, state: S, after: Position, prev: str, now_ms: int) -> None:
+    def __init__(self, fold: Fold[S], state: S, after: Position, prev: str, now_ms: int) -> None:
+        self.fold = fold
         self.state = state
         self.folded_count = 0
         self.now_ms = now_ms
@@ -119,6 +122,41 @@ class Batch(Generic[S]):
         """The position of the first event, once the batch is in the log."""
         self.recorded: list[Recorded] = []
         """The events as recorded, once the server has confirmed the append."""
+
+    def decide_all(self, jobs: list[Job[S]], due_ms: int | None) -> list[Job[S]]:
+        """Decide jobs, to be written before `due_ms`; return those that do not fit into the append."""
+        if due_ms is not None:
+            self.not_after_ms = due_ms - 1
+        for index, job in enumerate(jobs):
+            if len(self.events) >= EVENTS_PER_APPEND_COUNT or not self._decide(job):
+                return jobs[index:]
+        return []
+
+    def _decide(self, job: Job[S]) -> bool:
+        """Decide a job; return False if the events before it must be written first.
+
+        A refusal names the time of the event it rests on, which is only known once that event is written.
+        """
+        first = len(self.events)
+        error: LedgerError | None = None
+        if job.command is not None and job.command is not SETTLE:
+            try:
+                self.take(self.fold.decide(self.ahead(), job.command, self.now_ms))
+            except LedgerError as refusal:
+                if first:
+                    return False
+                error = refusal
+        self.outcomes.append((job, error, first, len(self.events)))
+        return True
+
+    def ahead(self) -> S:
+        """Return the state after the whole batch, as if it were written at its `now_ms`."""
+        while self.folded_count < len(self.events):
+            event, actor, event_id = self.events[self.folded_count]
+            self.folded_count += 1
+            version = self.after.version + self.folded_count
+            self.state = self.fold.evolve(self.state, Recorded(event, actor, self.now_ms, version, event_id))
+        return self.state
 
     def take(self, plan: AppendPlan) -> None:
         """Add a plan's events, all or none. Raises InputError when one is too large, which fails its command alone."""

@@ -16,13 +16,12 @@ from typing import Any, TypeVar
 
 from ledger.core import codec
 from ledger.core.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
-from ledger.core.grants import Recorded
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
 from ledger.log.batches import Batch, Job, Turn, recorded_of
 from ledger.log.cached_fold import CachedFold
 from ledger.log.confirmed_events import any_binding
 from ledger.log.entries import contradicts
-from ledger.log.plans import SETTLE, Done, Fold, Regression
+from ledger.log.plans import Done, Fold, Regression
 from ledger.log.tallies import Tallies
 from ledger.stores.port import (
     Append,
@@ -153,7 +152,7 @@ class Stream(CachedFold[S]):
             batch = self._begin()
             due_ms = self._fold.next_due_ms(batch.state)
             if due_ms is None or due_ms > batch.now_ms:
-                left = self._decide_all(batch, turn.jobs, due_ms)
+                left = batch.decide_all(turn.jobs, due_ms)
                 if batch.events:
                     self._post(turn, batch, left)
                     return True
@@ -196,7 +195,7 @@ class Stream(CachedFold[S]):
             if is_due and any(job.command is not None for job in turn.jobs):
                 batch, left = await self._settled(turn)
             else:
-                left = self._decide_all(batch, turn.jobs, due_ms)
+                left = batch.decide_all(turn.jobs, due_ms)
             if batch.events:
                 self._post(turn, batch, left)
                 return True
@@ -276,7 +275,7 @@ class Stream(CachedFold[S]):
     def _begin(self, told_ms: int | None = None) -> Batch[S]:
         """Return an empty batch for now; `told_ms` is the server's time, if it reported one."""
         now_ms = max(self._store.clock.now_ms() if told_ms is None else told_ms, self.position.ms)
-        return Batch(self.state, self.position, self._next_prev(), now_ms)
+        return Batch(self._fold, self.state, self.position, self._next_prev(), now_ms)
 
     async def _settled(self, turn: Turn[S]) -> tuple[Batch[S], list[Job[S]]]:
         """Return a batch of what is due and of the jobs after it, and the jobs that do not fit. Reads settle nothing.
@@ -293,42 +292,7 @@ class Stream(CachedFold[S]):
             batch.take(due)
         if due.more:
             return batch, turn.jobs
-        return batch, self._decide_all(batch, turn.jobs, self._fold.next_due_ms(self._ahead(batch)))
-
-    def _decide_all(self, batch: Batch[S], jobs: list[Job[S]], due_ms: int | None) -> list[Job[S]]:
-        """Decide the jobs, to be written before `due_ms`; return those that do not fit into the append."""
-        if due_ms is not None:
-            batch.not_after_ms = due_ms - 1
-        for index, job in enumerate(jobs):
-            if len(batch.events) >= EVENTS_PER_APPEND_COUNT or not self._decide(batch, job, batch.now_ms):
-                return jobs[index:]
-        return []
-
-    def _decide(self, batch: Batch[S], job: Job[S], now_ms: int) -> bool:
-        """Decide a job; return False if the events before it must be written first.
-
-        A refusal names the time of the event it rests on, which is only known once that event is written.
-        """
-        first = len(batch.events)
-        error: LedgerError | None = None
-        if job.command is not None and job.command is not SETTLE:
-            try:
-                batch.take(self._fold.decide(self._ahead(batch), job.command, now_ms))
-            except LedgerError as refusal:
-                if first:
-                    return False
-                error = refusal
-        batch.outcomes.append((job, error, first, len(batch.events)))
-        return True
-
-    def _ahead(self, batch: Batch[S]) -> S:
-        """Return the state after the whole batch, as if it were written at its `now_ms`."""
-        while batch.folded_count < len(batch.events):
-            event, actor, event_id = batch.events[batch.folded_count]
-            batch.folded_count += 1
-            version = batch.after.version + batch.folded_count
-            batch.state = self._fold.evolve(batch.state, Recorded(event, actor, batch.now_ms, version, event_id))
-        return batch.state
+        return batch, batch.decide_all(turn.jobs, self._fold.next_due_ms(batch.ahead()))
 
     def _append_of(self, batch: Batch[S]) -> Append:
         return Append(
@@ -348,7 +312,7 @@ class Stream(CachedFold[S]):
         else:
             return None
         now_ms = max(self._store.clock.now_ms(), self.position.ms)
-        return self._fold.due_hint(self.state, self._ahead(batch), now_ms)
+        return self._fold.due_hint(self.state, batch.ahead(), now_ms)
 
     # --- the result of an append ------------------------------------------------------------------------------------
 
