@@ -45,17 +45,14 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     def question(self, details: AskDetails) -> Question:
         """Return the question of this request, with the caller's details. Raises InputError."""
         metadata = _joined(self.metadata, details.get("metadata"))
+        own: AskDetails = {**details, "metadata": metadata, "cwd": self.cwd}
         return make_question(
             self.permission,
             self.patterns,
             always=self.always,
-            metadata=metadata,
-            tool=details.get("tool"),
             tool_name=self.tool_name,
             tool_input=self.tool_input,
-            agent=details.get("agent"),
-            parent=details.get("parent"),
-            cwd=self.cwd,
+            **own,
         )
 
 

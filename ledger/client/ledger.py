@@ -11,7 +11,7 @@ from ledger.client.machine import default_actor_name
 from ledger.client.passkeys.book import PasskeyBook
 from ledger.client.plugins import Decider, check_deciders, from_entry_points
 from ledger.client.policies import CompiledPolicies
-from ledger.client.results import Approved, Pending, Result, pending_of
+from ledger.client.results import Approved, Pending, Result, approved_in_project, approved_in_session, pending_of
 from ledger.client.session import Session
 from ledger.client.session_options import policy_source_of, settings_of
 from ledger.client.store_connection import StoreConnection
@@ -35,7 +35,6 @@ from ledger.core.events import (
     Presence,
     WhenAbandoned,
 )
-from ledger.core.grants import in_force
 from ledger.core.ids import check_id, new_grant_id
 from ledger.core.policy import DemandRule, PolicySource, Rule
 from ledger.core.replies import Answer
@@ -316,17 +315,14 @@ class Ledger:
     async def _approved_in(self, key: StreamKey) -> list[Approved]:
         if key.kind == "project":
             return await self.approved_in_project(key.id)
-        state = await self.streams.session(key.id).refresh()
-        own = in_force(state.grants, self.store.clock.now_ms())
-        return [Approved(grant=grant, session=key.id, project=state.project) for grant in own]
+        return approved_in_session(await self.streams.session(key.id).refresh(), self.store.clock.now_ms())
 
     # --- a project's grants -----------------------------------------------------------------------------------------
 
     async def approved_in_project(self, project: str) -> list[Approved]:
         """Return the grants in force in a project."""
         state = await self.streams.project(check_id(project, "project id")).refresh()
-        standing = in_force(state.grants, self.store.clock.now_ms())
-        return [Approved(grant=grant, session=grant.session, project=project) for grant in standing]
+        return approved_in_project(state, self.store.clock.now_ms())
 
     async def grant_in_project(
         self,

@@ -18,9 +18,10 @@ from ledger.core.errors import (
     UnknownRequestError,
 )
 from ledger.core.events import TOLD, Actor, Outcome
-from ledger.core.grants import StandingGrant
+from ledger.core.grants import StandingGrant, in_force
 from ledger.core.policy import Evaluation, Offer, PolicySource, ReplyKind
 from ledger.core.times import format_time
+from ledger.project.state import ProjectState
 from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
 from ledger.session.would_run import would_run
@@ -293,6 +294,18 @@ class Approved(msgspec.Struct, frozen=True, kw_only=True):
             **({"imported": True} if grant.imported else {}),
             **({"told": True} if grant.by.via == TOLD else {}),
         }
+
+
+def approved_in_session(state: SessionState, now_ms: int) -> list[Approved]:
+    """Return the session's own grants in force."""
+    grants = in_force(state.grants, now_ms)
+    return [Approved(grant=grant, session=state.session_id, project=state.project) for grant in grants]
+
+
+def approved_in_project(state: ProjectState, now_ms: int) -> list[Approved]:
+    """Return the project's grants in force, each with the session where it was made."""
+    grants = in_force(state.grants, now_ms)
+    return [Approved(grant=grant, session=grant.session, project=state.project_id) for grant in grants]
 
 
 def _offer_json(offer: Offer) -> dict[str, Any]:

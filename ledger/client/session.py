@@ -11,11 +11,18 @@ from ledger.client.asking_tools import ToolRequest, as_asked, tool_requests
 from ledger.client.calls import Calls, Submission, carry_through
 from ledger.client.connection import ClientConnection, lease_ms
 from ledger.client.grounds import Grounds
-from ledger.client.results import Approved, Pending, Result, pending_of, result_of
+from ledger.client.results import (
+    Approved,
+    Pending,
+    Result,
+    approved_in_project,
+    approved_in_session,
+    pending_of,
+    result_of,
+)
 from ledger.client.rule_memory import RuleMemory
 from ledger.core.durations import check_duration_ms
 from ledger.core.events import Actor, CancelCause, Presence
-from ledger.core.grants import in_force
 from ledger.core.ids import check_id, new_grant_id, new_request_id
 from ledger.core.proofs import Signed
 from ledger.core.questions import Question
@@ -316,14 +323,9 @@ class Session:
         """Return the grants in force: the session's own, then its project's."""
         state = await self._stream.refresh()
         now_ms = self._ledger.store.clock.now_ms()
-        own = [
-            Approved(grant=grant, session=self.id, project=state.project) for grant in in_force(state.grants, now_ms)
-        ]
+        own = approved_in_session(state, now_ms)
         project = await self._grounds.project(state)
-        if project is None:
-            return own
-        shared = in_force((await project.refresh()).grants, now_ms)
-        return own + [Approved(grant=grant, session=grant.session, project=state.project) for grant in shared]
+        return own if project is None else own + approved_in_project(await project.refresh(), now_ms)
 
     # --- presence and the input lock --------------------------------------------------------------------------------
 

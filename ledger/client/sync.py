@@ -15,19 +15,16 @@ import asyncio
 import concurrent.futures
 import functools
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ledger.client.connection import ClientConnection
 from ledger.client.ledger import Ledger
-from ledger.client.plugins import Decider
 from ledger.client.results import Pending
 from ledger.client.session import Session
 from ledger.core.errors import StoreError
-from ledger.stores.clock import Clock
-from ledger.stores.durability import Durability
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -243,32 +240,21 @@ class SyncSession(_Face[Session]):
         return self._inner.id
 
 
+def _opened_by(connect: Callable[P, Ledger]) -> Callable[P, SyncLedger]:
+    """Return the function with the same arguments that opens a ledger with a loop of its own."""
+
+    @functools.wraps(connect)
+    def call(*args: P.args, **kwargs: P.kwargs) -> SyncLedger:
+        ledger = connect(*args, **kwargs)
+        return SyncLedger(_Loop(ledger), ledger)
+
+    return call
+
+
 class SyncLedger(_Face[Ledger]):
     """`with SyncLedger.connect(url) as ledger:`; see `Ledger` for every call. Safe to use from several threads."""
 
-    @classmethod
-    def connect(
-        cls,
-        url: str | None = None,
-        *,
-        plugins: Iterable[Decider] = (),
-        entry_points: bool = True,
-        clock: Clock | None = None,
-        actor: str | None = None,
-        partitions: int | None = None,
-        durability: Durability | None = None,
-    ) -> SyncLedger:
-        """As `Ledger.connect`. Entering the block raises StoreError, SetupError or InputError."""
-        ledger = Ledger.connect(
-            url,
-            plugins=plugins,
-            entry_points=entry_points,
-            clock=clock,
-            actor=actor,
-            partitions=partitions,
-            durability=durability,
-        )
-        return cls(_Loop(ledger), ledger)
+    connect = staticmethod(_opened_by(Ledger.connect))
 
     def __enter__(self) -> Self:
         self._loop.start()
