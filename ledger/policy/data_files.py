@@ -82,5 +82,5 @@ def _from_string(kind: type, value: object) -> object:
     words = value.split()
     twice = next((word for at, word in enumerate(words) if word in words[:at]), None)
     if twice is not None:
-        raise ValueError(f"`{twice}` stands twice")
+        raise ValueError(f"`{twice}` is listed twice")
     return kind(words)

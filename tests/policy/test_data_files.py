@@ -41,10 +41,10 @@ def test_words_patterns_and_aliases_are_read_from_strings() -> None:
         ("[a]\norder = 3", "x.toml: `a`: Expected `str`, got `int` - at `$.order`"),
         ("[a]\ncount = 'b'", "x.toml: `a`: Expected `int`, got `str` - at `$.count`"),
         ("a = 1", "x.toml: `a`: Expected `object`, got `int`"),
-        ("[a]\nnames = 'b c b'", "x.toml: `a`: `b` stands twice - at `$.names`"),
+        ("[a]\nnames = 'b c b'", "x.toml: `a`: `b` is listed twice - at `$.names`"),
         ("[a]\npattern = '('", "x.toml: `a`: `(` is not a regular expression: "),
-        ("[a]\naliases = 'b'\n[b]", "x.toml: `b` stands twice"),
-        ("[a]\naliases = 'a'", "x.toml: `a` stands twice"),
+        ("[a]\naliases = 'b'\n[b]", "x.toml: `b` is listed twice"),
+        ("[a]\naliases = 'a'", "x.toml: `a` is listed twice"),
         ("[a]\naliases = ['b']", "x.toml: `a`: aliases: Expected `str`, got `list`"),
     ],
 )
@@ -69,7 +69,7 @@ def test_an_unknown_member_of_a_sub_command_is_refused() -> None:
     [
         ("programs = 'a'\nprogram = 'b'", "x.toml: Object contains unknown field `program`"),
         ("anywhere.a = '-x'", "x.toml: Object missing required field `programs`"),
-        ("programs = ''\nanywhere.a = '-x'\nsubcommands.a = 'rm'", "x.toml: `a` stands twice"),
+        ("programs = ''\nanywhere.a = '-x'\nsubcommands.a = 'rm'", "x.toml: `a` is listed twice"),
         ("programs = ''\nanywhere.a = 'x)'", "x.toml: `a`: `"),
     ],
 )

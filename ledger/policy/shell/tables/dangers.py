@@ -34,7 +34,7 @@ class ProgramEffect:
         for start, patterns in ((_FIRST_WORD, read.subcommands), (_ANY_WORD, read.anywhere)):
             for name, pattern in patterns.items():
                 if name in self._patterns:
-                    raise TableError(f"{place}: `{name}` stands twice")
+                    raise TableError(f"{place}: `{name}` is listed twice")
                 self._patterns[name] = read_entry(re.Pattern[str], f"{start}(?:{pattern})", f"{place}: `{name}`")
 
     def applies(self, names: Sequence[str], words: Sequence[str]) -> bool:
