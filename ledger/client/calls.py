@@ -25,6 +25,7 @@ from ledger.core.questions import Question
 from ledger.core.requests import in_folder
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
+from ledger.log.tail import entry_at
 from ledger.log.waiters import Waiters
 from ledger.project.state import ProjectState
 from ledger.session.commands import Ask, Cancel, Recheck, Release
@@ -258,8 +259,8 @@ class Calls:
     async def _as_asked(self, request: Request) -> Question:
         """Return the question of a settled request, whose input and metadata are only in the log."""
         key = self._stream.key
-        entries = await self._ledger.store.read(key, Position(request.asked_ms, request.version - 1), 1)
-        event = codec.decode(entries[0].payload).event if entries else None
+        entry = await entry_at(self._ledger.store, key, Position(request.asked_ms, request.version))
+        event = None if entry is None else codec.decode(entry.payload).event
         if not isinstance(event, Asked) or event.request_id != request.request_id:
             await self._stream.refresh()
             raise InDoubtError(
