@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ledger.client.answers import SessionAnswers
-from ledger.client.asking_tools import ToolRequest, as_asked, tool_requests
 from ledger.client.calls import Calls, Submission, carry_through
 from ledger.client.connection import ClientConnection, lease_ms
 from ledger.client.grounds import Grounds
@@ -21,6 +20,7 @@ from ledger.client.results import (
     result_of,
 )
 from ledger.client.rule_memory import RuleMemory
+from ledger.client.tool_requests import ToolRequest, as_asked, tool_requests
 from ledger.core.durations import check_duration_ms
 from ledger.core.events import Actor, CancelCause, Presence
 from ledger.core.ids import check_id, new_grant_id, new_request_id

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger import Ledger
-from ledger.client.asking_tools import tool_requests
 from ledger.client.session import Session
+from ledger.client.tool_requests import tool_requests
 from ledger.core.policy import Verdict
 from ledger.policy import Call, Grant, PolicySource
 from ledger.policy.acceptance import still_asked

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.client.asking_tools import tool_requests
 from ledger.client.machine import machine_facts
 from ledger.client.session_options import policy_source_of
+from ledger.client.tool_requests import tool_requests
 from ledger.core.errors import InputError
 from ledger.core.events import Actor
 from ledger.core.policy import Call, Policy, PolicySource
