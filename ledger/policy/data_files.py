@@ -43,7 +43,7 @@ def parse_toml(text: str, place: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise TableError(f"{place} is no TOML: {error}") from None
+        raise TableError(f"{place} is not valid TOML: {error}") from None
 
 
 def read_entry(kind: type[_Entry], value: object, place: str) -> _Entry:

@@ -33,9 +33,9 @@ def test_words_patterns_and_aliases_are_read_from_strings() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[a]\nnames = ", "x.toml is no TOML: "),
-        ("[a]\n[a]", "x.toml is no TOML: "),
-        ("[a]\ncount = 1\ncount = 2", "x.toml is no TOML: "),
+        ("[a]\nnames = ", "x.toml is not valid TOML: "),
+        ("[a]\n[a]", "x.toml is not valid TOML: "),
+        ("[a]\ncount = 1\ncount = 2", "x.toml is not valid TOML: "),
         ("[a]\nname = 'b'", "x.toml: `a`: Object contains unknown field `name`"),
         ("[a]\nnames = ['b']", "x.toml: `a`: Expected `str`, got `list` - at `$.names`"),
         ("[a]\norder = 3", "x.toml: `a`: Expected `str`, got `int` - at `$.order`"),
