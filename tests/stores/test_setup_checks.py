@@ -79,7 +79,7 @@ async def test_another_partition_count_is_refused_and_changes_nothing(server: Re
 
 @pytest.mark.parametrize("count", [0, -1, PARTITION_COUNT_MAX + 1])
 async def test_an_impossible_partition_count_is_refused_and_not_fixed(server: RealServer, count: int) -> None:
-    assert f"from 1 to {PARTITION_COUNT_MAX}" in (await refusal(server.url, count)).text
+    assert f"choose 1 to {PARTITION_COUNT_MAX}" in (await refusal(server.url, count)).text
     async with started(server.url, 3) as store:
         assert store.partition_count == 3
 
