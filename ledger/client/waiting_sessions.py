@@ -40,7 +40,7 @@ class WaitingSessions:
         for problem in found.problems:
             if problem not in self._told:
                 self._told.add(problem)
-                log.warning("passed over: %s", problem.text)
+                log.warning("skipped: %s", problem.text)
         return found.rows
 
     async def _states_of(self, sessions: Iterable[str]) -> Survey[SessionState]:
