@@ -28,12 +28,16 @@ def too_long(source: str) -> bool:
     return len(source) > LINE_BYTES_MAX or len(source.encode("utf-8", "surrogatepass")) > LINE_BYTES_MAX
 
 
+# TAB and LF separate words; U+FE0F only chooses the coloured form of an emoji, and messages of commits are full of it.
+_HARMLESS: Final = "\t\n\ufe0f"
+
+
 def strange_character(source: str) -> str | None:
-    """Return a sentence about the first invisible character except TAB and LF; None without one."""
+    """Return a sentence about the first invisible character except TAB, LF and U+FE0F; None without one."""
     if source.isascii():
         found = _ASCII_CONTROL.search(source)
         return _strange(found.group()) if found else None
-    bad = {char for char in set(source) if not is_visible(char) and char not in "\t\n"}
+    bad = {char for char in set(source) if not is_visible(char) and char not in _HARMLESS}
     if not bad:
         return None
     return _strange(min(bad, key=source.index))
