@@ -128,6 +128,10 @@ class Notation(ABC):
     def read(self, rules: Any, listed: Sequence[ListedRule]) -> list[Neutral]:
         """Return the rules of a compiled policy, ordered so that the last match decides."""
 
+    def yields(self, rule: Neutral) -> bool:
+        """Return whether a restriction can only be written for its whole tool, behind narrower allows."""
+        return False
+
     @abstractmethod
     def write(self, rules: Sequence[Neutral], changes: list[ConversionChange]) -> dict[str, Any]:
         """Return a configuration with the meaning of the rules."""

@@ -119,6 +119,19 @@ def test_an_ask_that_grows_lifts_no_deny(origin: str, config: Any) -> None:
         assert target == origin or Compared(origin, target, config, "hardened").looser == []
 
 
+@pytest.mark.parametrize("origin", ["brutus", "opencode"])
+@pytest.mark.parametrize("action", ["ask", "deny"])
+@pytest.mark.parametrize(
+    ("narrow", "wide"), [(("edit", "src/*"), ("edit", "*/a.ts")), (("bash", "git *"), ("bash", "*\\n*"))]
+)
+def test_a_restriction_that_grows_to_its_tool_does_not_yield_to_a_narrow_allow(
+    origin: str, action: str, narrow: tuple[str, str], wide: tuple[str, str]
+) -> None:
+    config = config_of(origin, [(*narrow, "allow"), (*wide, action)])
+    for target in DIALECTS:
+        assert target == origin or Compared(origin, target, config, "hardened").looser == []
+
+
 def test_a_permission_with_a_wildcard_is_about_the_tools_that_it_matches() -> None:
     found = Compared("opencode", "claude", {"permission": {"bas?": "deny"}}, "hardened")
     assert "Bash" in found.config["permissions"]["deny"]

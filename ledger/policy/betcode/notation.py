@@ -32,6 +32,7 @@ class BetCodeNotation(ToolNotation):
     rooted_allows = True
     reading_searches = True
     asks_by_kind = True
+    narrow_first = True
 
     def tier(self, rule: ListedRule, listed: Sequence[ListedRule]) -> int:
         """Return the precedence of a rule: narrow before wide, unless a wide one is final or of a higher layer."""

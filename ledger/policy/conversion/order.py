@@ -104,6 +104,8 @@ def _in_the_way(rules: Sequence[Neutral], place: int, notation: Notation) -> Neu
     for index, one in enumerate(rules):
         if one.action is Verdict.ALLOW or one.subject != rule.subject:
             continue
+        if index > place and overlap(one, rule) and notation.yields(one):
+            return one
         covered = index < place and covers(one, rule)
         if one.action is Verdict.DENY and covered:
             return one

@@ -60,6 +60,9 @@ class ToolNotation(Notation):
     asks_by_kind: ClassVar[bool]
     """A rule can ask about a single kind of sub-agent."""
 
+    narrow_first: ClassVar[bool] = False
+    """A rule for some calls of a tool comes before a stricter one for the whole tool."""
+
     def read(self, rules: Any, listed: Sequence[ListedRule]) -> list[Neutral]:
         found = [one for rule in listed for one in _read(self, rule)]
         return strictest_last(found, self.tool_names.groups, lambda one: self.tier(one.source, listed))
@@ -67,6 +70,9 @@ class ToolNotation(Notation):
     def tier(self, rule: ListedRule, listed: Sequence[ListedRule]) -> int:
         """Return the precedence of a rule before its strictness."""
         return 0
+
+    def yields(self, rule: Neutral) -> bool:
+        return self.narrow_first and _specifiers(rule, self, allows=False)[0] is None
 
     def write(self, rules: Sequence[Neutral], changes: list[ConversionChange]) -> dict[str, Any]:
         return tool_config(tool_rules(by_strictness(rules, self, changes), self, changes))
