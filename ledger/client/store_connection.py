@@ -25,9 +25,9 @@ class StoreConnection:
     async def open(self) -> Store:
         """Start the store; an embedded server is started first. Raises StoreError, SetupError, InputError."""
         if self.url.startswith("embedded://"):
-            self._server = embedded_server(embedded_folder(self.url))
-            await self._server.__aenter__()
-            self.url = self._server.url
+            server = embedded_server(embedded_folder(self.url))
+            await server.__aenter__()
+            self._server, self.url = server, server.url  # one that did not start is not closed
         self._store = self._open_store(self.url, revive=None if self._server is None else self._revive)
         await self._store.start()
         return self._store
