@@ -26,13 +26,13 @@ REQUEST: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
-        ({"patterns": "git push"}, "its patterns is no list of at most 256 texts"),
-        ({"patterns": ["x"] * 257}, "its patterns is no list of at most 256 texts"),
-        ({"permission": None}, "its permission is no text"),
+        ({"patterns": "git push"}, "its patterns is not a list of at most 256 texts"),
+        ({"patterns": ["x"] * 257}, "its patterns is not a list of at most 256 texts"),
+        ({"permission": None}, "its permission is not a text"),
         ({"metadata": []}, "its metadata is not an object"),
         ({"metadata": "x"}, "its metadata is not an object"),
         ({"tool": "x"}, "`tool` is not an object"),
-        ({"tool": {"messageID": "msg_1"}}, "`callID` is no id"),
+        ({"tool": {"messageID": "msg_1"}}, "`callID` is not an id"),
     ],
 )
 def test_a_request_of_another_form_is_refused_by_name(changed: dict[str, Any], text: str) -> None:
