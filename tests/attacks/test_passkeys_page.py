@@ -149,7 +149,7 @@ async def test_using_a_signature_for_another_request_in_the_browser(inbox: Inbox
     await waiting(inbox, "r2", "git push --force")
     await changed(ann, {"signed": signed[0]})
     await ann.press("git push --force", "Allow once")
-    await expect(ann.card("git push --force")).to_contain_text("sign anew")
+    await expect(ann.card("git push --force")).to_contain_text("sign again")
     assert (await session.result("r2")).outcome is None
 
 

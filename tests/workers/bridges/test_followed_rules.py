@@ -71,4 +71,4 @@ async def test_a_file_that_is_no_rules_any_more_allows_nothing(gateway: RunningG
         spoil(rules)
         verdict = await judge.judge(push("r1"))
     assert (verdict.behaviour, verdict.row) == ("deny", None)
-    assert "are no JSON" in verdict.message
+    assert "are not JSON" in verdict.message

@@ -163,7 +163,7 @@ def test_comments_are_for_agents_that_take_them(tmp_path: Path, agent: str, code
     text = settings.write('// mine\n{\n  "hooks": {} // none yet\n}')
     ran = settings("--install", "--yes", code=code)
     if code:
-        assert "line 1, is no JSON: the agent accepts no comments in it" in ran.err
+        assert "line 1, is not JSON: the agent accepts no comments in it" in ran.err
     settings("--uninstall", "--yes", code=code)
     assert settings.path.read_text() == text
 
