@@ -163,7 +163,7 @@ async def test_with_a_token_that_may_not_bring_rules_the_editor_may_reject_and_n
         between.agent.say(asks(0))
         between.host.received()
         between.host.say(chosen(0, "proceed_once"))
-        await wait_until_async(lambda: "does not count" in between.errors, "the bridge to say so")
+        await wait_until_async(lambda: "but not in the ledger" in between.errors, "the bridge to say so")
         await ann.answer_next(SESSION, "once")
         assert between.agent.answer_to(0) == chosen(0, "proceed_once")
         between.agent.say(asks(1))
