@@ -25,7 +25,7 @@ class CompiledPolicies:
         """Return the digest of a policy that can be compiled. Raises InputError, PolicyError."""
         size = len(msgspec.json.encode(source))
         if size > POLICY_BYTES:
-            raise InputError(f"the rules take {size} bytes; at most {POLICY_BYTES} are taken")
+            raise InputError(f"the rules take {size} bytes; at most {POLICY_BYTES} are accepted")
         policy_digest = digest(source)
         self.compiled(source, policy_digest)
         return policy_digest
