@@ -33,6 +33,7 @@ class Listening:
         self.mute_once = False
         """The next message is taken without a word, until the sender goes."""
         self.tried = 0
+        self._answering: set[asyncio.Task[None]] = set()
 
     @property
     def url(self) -> str:
@@ -47,6 +48,23 @@ class Listening:
         return any(text in one["message"] for one in self.messages)
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._answering.add(task)
+        try:
+            await self._answer(reader, writer)
+        finally:
+            writer.close()
+            self._answering.discard(task)
+
+    async def close(self) -> None:
+        """End the connections that are still open: left to the garbage collector, they fail a later test."""
+        answering = list(self._answering)
+        for task in answering:
+            task.cancel()
+        await asyncio.gather(*answering, return_exceptions=True)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         length = next(int(line.partition(":")[2]) for line in head.splitlines() if line.startswith("content-length"))
         body = json.loads(await reader.readexactly(length))
@@ -75,6 +93,7 @@ async def listening() -> AsyncIterator[Listening]:
         yield one
     finally:
         server.close()
+        await one.close()
 
 
 @asynccontextmanager
