@@ -40,7 +40,7 @@ class Terminal:
         os.write(self._descriptor, keys.encode())
 
     def pressing(self, keys: str, every_s: float) -> Callable[[], None]:
-        """Return a function for a wait's condition, which presses the keys now and again every `every_s` seconds.
+        """Return a function to call in a wait's condition: it presses the keys, and repeats them after `every_s` seconds.
 
         Claude Code drops what is pressed in the first moments of a prompt; a person then presses once more.
         """

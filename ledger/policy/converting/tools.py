@@ -30,7 +30,7 @@ def tool_rules(rules: Sequence[Neutral], dialect: str, changes: list[ConversionC
     for place, rule in enumerate(rules):
         grown = _grown_after(rules, place) if dialect == "betcode" else None
         if grown is not None:
-            text = f"the allow is left out: `{grown.source.ref.text}` cannot be expressed, and it would come before it"
+            text = f"the allow is left out: betcode would apply it before `{grown.source.ref.text}`, which has no equivalent"
             changes.append(ConversionChange(rule.source, text))
             continue
 
@@ -42,9 +42,9 @@ def tool_rules(rules: Sequence[Neutral], dialect: str, changes: list[ConversionC
 
 
 def _grown_after(rules: Sequence[Neutral], place: int) -> Neutral | None:
-    """Return the later restriction that BetCode can only express for its whole tool, behind an allow; None without one.
+    """Return the later restriction that would lose to an allow in BetCode; None without one.
 
-    In BetCode an allow of some calls comes before a deny or an ask of the whole tool.
+    A restriction without an equivalent is written for its whole tool, and BetCode applies narrower allows before it.
     """
     rule = rules[place]
     if rule.action is not Verdict.ALLOW:
