@@ -13,6 +13,7 @@ import click
 
 from bench.asks import ConcurrentAppends, LoneAsk, ServerTime
 from bench.bridges import Bridges
+from bench.claims import Claims
 from bench.deadlines import Deadlines
 from bench.flooding import Flood
 from bench.gateway import GatewayLoad
@@ -26,6 +27,7 @@ from ledger.stores.embedded import embedded_server
 
 PROBES: tuple[type[Probe], ...] = (
     LoneAsk,
+    Claims,
     ConcurrentAppends,
     ServerTime,
     Trips,

@@ -17,7 +17,7 @@ from typing import Any, Final
 from bench.opencode_server import OpenCodeServer
 from bench.place import ROOT, Place
 from bench.report import Fsync, Rounds, Row, percentile
-from workers.bridges.claude.hooking import AGENT
+from workers.bridges.claude.hook_settings import AGENT
 from workers.bridges.hook_lines import own_line
 
 WARM_UP_COUNT: Final = 20

@@ -16,7 +16,7 @@ import hiredis
 from ledger.core.limits import PAGE_COUNT
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
-from ledger.stores.script import Script
+from ledger.stores.redis.script import Script
 
 Argument = bytes | str | int
 
@@ -94,9 +94,9 @@ class ScriptStream:
         kind, _, ms = await self._client.send(
             "EVALSHA",
             self._script.sha,
-            *(3, names.stream, names.due, names.feed),
-            *(self._ms, self._version, "", "", "", "", self._key.name, names.channel),
-            payload,
+            *(4, names.stream, names.due, names.feed, names.freeze),
+            *(self._ms, self._version, "", "", "", "", self._key.name, names.channel, ""),
+            *(payload, ""),
         )
         assert kind == 1, "somebody else writes to the floor's stream"
         self._ms, self._version = ms, self._version + 1

@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.waiters import resident_bytes
 from ledger import Ledger
 from workers.gateway.gateway import Gateway
-from workers.gateway.serving import ListenAddress, listen, run
+from workers.gateway.server import ListenAddress, listen, run
 from workers.gateway.settings import GatewaySettings
 
 UNLIMITED = GatewaySettings(requests_per_second=1e9, requests_burst=1e9)

@@ -13,7 +13,7 @@ from bench.floor import FloorClient
 from bench.report import Fsync, Row
 from ledger import Ledger
 from ledger.stores.keys import Keys
-from ledger.stores.script import Script
+from ledger.stores.redis.script import Script
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -109,6 +109,13 @@ async def child(module: str, *arguments: Any) -> AsyncIterator[Child]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", module, *map(str, arguments), cwd=ROOT, stdin=pipe, stdout=pipe
     )
+    async with until_ended(process) as running:
+        yield running
+
+
+@asynccontextmanager
+async def until_ended(process: asyncio.subprocess.Process) -> AsyncIterator[Child]:
+    """End a process after the block, if it has not ended by itself."""
     try:
         yield Child(process)
     finally:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from bench.place import Place
 from bench.report import Fsync, Rounds, Row, Run, print_table
 from ledger.policy import Call, Layer, Policy, PolicySource, Rule, Verdict, compile_policy
-from ledger.policy.wildcard import match
+from ledger.policy.matching.wildcard import match
 
 BENIGN: Final = Path(__file__).parents[1] / "tests/data/policy/shell.json"
 FEW_RULES_COUNT, MANY_RULES_COUNT = 100, 1_000

@@ -1,16 +1,17 @@
-"""View `approved`: grants that were not revoked, one row for each (CONTRACT's `approved` object).
+"""View `approved`: grants neither revoked nor redacted, with uses left, one row for each (CONTRACT's `approved` object).
 
-An expired grant stays in the view, because no event ends it; readers filter it out.
+An expired grant stays in the view, because no event ends it; readers filter it out. The last use of a grant without a
+limit is not in its row, which would change with every call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ledger.access.state import AccessState
 from ledger.client.results import Approved
-from ledger.core.events import Granted, Imported, Revoked
+from ledger.core.events import Asked, Granted, Imported, Replied, Revoked, UseTaken
 from ledger.core.grants import Recorded, StandingGrant
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
@@ -30,13 +31,24 @@ def project_approved(
         grant = after.grants.get(event.grant_id)
         if grant is not None:
             yield _row(key, after, grant)
+    elif isinstance(event, UseTaken):
+        yield from _rows(key, after, (event.grant_id,))
+    elif isinstance(event, Asked | Replied):
+        yield from _rows(key, after, event.uses)
     elif isinstance(event, Imported):
         for grant in sorted(after.grants.values(), key=lambda grant: grant.version):
             yield _row(key, after, grant)
 
 
+def _rows(key: StreamKey, state: SessionState | ProjectState, grant_ids: Iterable[str]) -> Iterator[ViewWrite]:
+    """Yield the rows of the stream's own grants among these, of which uses were taken."""
+    grants = (state.grants.get(grant_id) for grant_id in grant_ids)
+    yield from (_row(key, state, grant) for grant in grants if grant is not None)
+
+
 def _row(key: StreamKey, state: SessionState | ProjectState, grant: StandingGrant) -> ViewWrite:
-    standing = None if grant.revoked_ms is not None else _standing(key, state, grant).as_json()
+    has_ended = grant.revoked_ms is not None or grant.redacted or grant.uses_left == 0
+    standing = None if has_ended else _standing(key, state, grant).as_json()
     return row(APPROVED, field_of(key.name, grant.grant_id), standing)
 
 

@@ -7,17 +7,20 @@ the projector that lost the race reads it again. After a crash the views are as 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ledger.core.errors import DamageError, NewerSchemaError, StoreError
+from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
-from ledger.log.reading import check_info
-from ledger.stores.port import START, Entry, Foreign, Position, Store, StreamKey
-from projections.folding import FoldCache, Folded, nothing
+from ledger.log.entries import check_info
+from ledger.log.tail import Folded, LostHistoryError, fold_entries, nothing_folded, read_folds, read_pages
+from ledger.stores.port import START, Entry, Position, Store, StreamKey, ViewWrite
+from projections.folds import FoldCache
 from projections.projection import StreamState
 from projections.snapshots import SNAPSHOT_EVERY_EVENTS, load_snapshot, snapshot_of
-from projections.views import FIXED, HEADS, Changes, changes_of
+from projections.views import FIXED, HEADS, SNAPSHOTS, Changes, changes_of, size_of
 
 STEP_EVENTS: Final = 500
 STEP_BYTES: Final = 1024 * 1024
@@ -38,12 +41,6 @@ class CaughtUp(NamedTuple):
     key: StreamKey
     version: int
     events: int
-
-
-class LostHistoryError(DamageError):
-    """The views include entries that the stream has lost (in a failover)."""
-
-    code = "LOST_HISTORY"
 
 
 class Seen(NamedTuple):
@@ -80,8 +77,6 @@ class Engine:
         """
         try:
             return await self._catch_up(key)
-        except Foreign as error:
-            raise DamageError(f"stream `{key.name}`: {error.text}; run verify", stream=key.name) from error
         except DamageError:
             self._cache.drop(key)
             raise
@@ -91,7 +86,7 @@ class Engine:
         for _ in range(RETRIES_MAX):
             checkpoint = await checkpoint_of(self._store, key)
             folded = await self._fold_at(key, checkpoint)
-            done, folded, ended = await self._steps(key, checkpoint, folded)
+            done, folded, ended = await self._steps(key, folded)
             events += done
             if ended:
                 return CaughtUp(key, folded.version, events)
@@ -101,32 +96,21 @@ class Engine:
 
     # --- the fold as of the checkpoint --------------------------------------------------------------------------------
 
-    async def _fold_at(self, key: StreamKey, checkpoint: Position) -> Folded:
+    async def _fold_at(self, key: StreamKey, checkpoint: Position) -> Folded[StreamState]:
         kept = self._cache.get(key)
-        if kept is not None and kept.version <= checkpoint.version and await self._holds(key, kept):
-            return await self._fold_on(key, kept, checkpoint)
+        if kept is not None and kept.version <= checkpoint.version:
+            with suppress(LostHistoryError):
+                return await self._fold_on(key, kept, checkpoint)
         self._cache.drop(key)
         check_info(key, await self._store.info(key))
         snapshot = None
         if checkpoint.version >= SNAPSHOT_EVERY_EVENTS:
             snapshot = await load_snapshot(self._store, key, checkpoint.version)
-        return await self._fold_on(key, snapshot or nothing(key), checkpoint)
+        return await self._fold_on(key, snapshot or nothing_folded(key), checkpoint)
 
-    async def _holds(self, key: StreamKey, folded: Folded) -> bool:
-        """Return whether the log still has the entry that a cached fold is as of."""
-        if folded.position == START:
-            return True
-        page = await self._store.read(key, Position(folded.position.ms, folded.version - 1), 1)
-        return bool(page) and page[0] == Entry(folded.position.ms, folded.version, folded.payload)
-
-    async def _fold_on(self, key: StreamKey, folded: Folded, checkpoint: Position) -> Folded:
-        while folded.version < checkpoint.version:
-            count = min(PAGE_EVENTS, checkpoint.version - folded.version)
-            page = await self._store.read(key, folded.position, count)
-            if not page:
-                break
-            for entry in page:
-                _, folded = folded.next(key, entry)
+    async def _fold_on(self, key: StreamKey, folded: Folded[StreamState], checkpoint: Position) -> Folded[StreamState]:
+        async for page in read_pages(self._store, key, folded.last, checkpoint.version, PAGE_EVENTS):
+            folded = fold_entries(key, folded, page)
         if folded.position != checkpoint:
             raise LostHistoryError(
                 f"the views of stream `{key.name}` are as of {checkpoint}, which its log does not hold; rebuild them",
@@ -136,24 +120,22 @@ class Engine:
 
     # --- from the checkpoint to the head ------------------------------------------------------------------------------
 
-    async def _steps(self, key: StreamKey, checkpoint: Position, folded: Folded) -> tuple[int, Folded, bool]:
+    async def _steps(self, key: StreamKey, folded: Folded[StreamState]) -> tuple[int, Folded[StreamState], bool]:
         """Project to the head; return the count of events, the last fold, and whether the head was reached."""
         events = 0
-        while True:
-            page = await self._store.read(key, folded.position, PAGE_EVENTS)
+        async for page in read_pages(self._store, key, folded.last, count=PAGE_EVENTS):
             at = 0
             while at < len(page):
                 step = _Step(key, folded)
                 at = step.take(page, at)
-                if step.seen and not await self._project(step):
+                if step.seen and not await (self._renew(step) if step.redacts else self._project(step)):
                     return events, folded, False
                 events += len(step.seen)
                 folded = step.folded
                 self._cache.put(key, folded)
                 if step.refused is not None:
                     raise step.refused
-            if len(page) < PAGE_EVENTS:
-                return events, folded, True
+        return events, folded, True
 
     async def _project(self, step: _Step) -> bool:
         if self._before_step is not None:
@@ -162,33 +144,84 @@ class Engine:
             step.key, step.first.version, step.folded.version, step.changes.writes(step.key, step.folded.position)
         )
 
+    async def _renew(self, step: _Step) -> bool:
+        """Write all rows of a stream anew as of a redaction: those made before it still hold the content.
+
+        Counts do not depend on content. The last write advances the checkpoint, so that a crash before it repeats all.
+        """
+        if self._before_step is not None:
+            await self._before_step(step.key, step.seen)
+        at, key = step.first.version, step.key
+        rows = await rows_of(self._store, key, step.folded.position)
+        last = step.changes.writes(key, step.folded.position)
+        for some in _in_bounds(rows):
+            if not await self._store.project(key, at, at, some):
+                return False
+        return await self._store.project(key, at, step.folded.version, last)
+
+
+async def rows_of(store: Store, key: StreamKey, until: Position) -> list[ViewWrite]:
+    """Return the rows of a stream as of an entry, made from what its log holds now; without counts and snapshot.
+
+    Raises LostHistoryError when the log does not hold that entry.
+    """
+    changes, folded = Changes(), nothing_folded(key)
+    async for recorded, after in read_folds(store, key, folded, until.version, PAGE_EVENTS):
+        writes = changes_of(key, folded.state, recorded, after.state)
+        changes.add([write for write in writes if write.kind != "count"])
+        folded = after
+    if folded.position != until:
+        raise LostHistoryError(f"stream `{key.name}` does not hold entry {until}; rebuild its views", stream=key.name)
+    return [ViewWrite(SNAPSHOTS, key.name, None), *changes.rows()]
+
+
+def _in_bounds(rows: Sequence[ViewWrite]) -> Iterator[list[ViewWrite]]:
+    """Split rows into writes that the server makes in one piece."""
+    some: list[ViewWrite] = []
+    size_bytes = 0
+    for row in rows:
+        some.append(row)
+        size_bytes += size_of(row)
+        if len(some) >= STEP_EVENTS or size_bytes >= STEP_BYTES:
+            yield some
+            some, size_bytes = [], 0
+    if some:
+        yield some
+
 
 class _Step:
-    """A batch of events that are projected together."""
+    """A batch of events that are projected together. A redaction is one of its own."""
 
-    def __init__(self, key: StreamKey, folded: Folded) -> None:
+    def __init__(self, key: StreamKey, folded: Folded[StreamState]) -> None:
         self.key = key
         self.first = folded
         self.folded = folded
         self.changes = Changes()
         self.seen: list[Seen] = []
         self.refused: DamageError | None = None
+        self.redacts = False
 
     def take(self, page: Sequence[Entry], at: int) -> int:
         """Add entries of a page from `at` on until the step is full; return the index of the next one."""
         while at < len(page) and len(self.seen) < STEP_EVENTS and self.changes.size_bytes < STEP_BYTES:
             try:
-                self._add(page[at])
+                recorded, after = self.folded.next(self.key, page[at])
+                self.redacts = isinstance(recorded.event, Redacted)
+                if self.redacts and self.seen:
+                    self.redacts = False
+                    break
+                self._add(page[at], recorded, after)
             except DamageError as error:
                 # The events before it are valid, and are projected.
                 self.refused = error
                 return len(page)
             at += 1
+            if self.redacts:
+                break
         self._keep_snapshot()
         return at
 
-    def _add(self, entry: Entry) -> None:
-        recorded, after = self.folded.next(self.key, entry)
+    def _add(self, entry: Entry, recorded: Recorded, after: Folded[StreamState]) -> None:
         if after.state.newer:
             raise NewerSchemaError(
                 f"stream `{self.key.name}` holds events of a newer version, at the latest version {entry.version}; "

@@ -25,7 +25,7 @@ def decision_of(settled: Settled) -> DecisionLabel:
     """Return the decision label: by rules (auto), by a person (user, cascades included), or by timeout."""
     match settled.outcome:
         case "allowed":
-            return "auto_allow" if settled.reply is None else "user_allow"
+            return "auto_allow" if settled.reply is None or _by_rules(settled) else "user_allow"
         case "denied":
             return "auto_deny"
         case "rejected" | "corrected":
@@ -34,6 +34,11 @@ def decision_of(settled: Settled) -> DecisionLabel:
             return "timeout"
         case "cancelled":
             return "cancelled"
+
+
+def _by_rules(settled: Settled) -> bool:
+    """Return whether the end of a freeze let a request go, which rules or grants allowed."""
+    return settled.cause is not None and settled.cause.kind == "unfrozen"
 
 
 def settled_change(

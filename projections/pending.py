@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.client.results import Pending
-from ledger.core.events import ClientConnected
+from ledger.core.events import ClientConnected, Redacted
 from ledger.core.grants import Recorded
 from ledger.session.state import Request, SessionState
 from ledger.stores.port import StreamKey, ViewWrite
@@ -25,8 +25,8 @@ def project_pending(key: StreamKey, before: StreamState, recorded: Recorded, aft
 
 
 def _touched(recorded: Recorded, after: SessionState) -> list[str]:
-    """Return the ids of the requests that an event changes: one, but all pending ones when a client connects."""
-    if isinstance(recorded.event, ClientConnected):
+    """Return the ids of the requests that an event changes: one, but all pending ones when a client connects or content goes."""
+    if isinstance(recorded.event, ClientConnected | Redacted):
         return sorted(after.pending)
     request_id = getattr(recorded.event, "request_id", None)
     return [request_id] if isinstance(request_id, str) else []

@@ -1,20 +1,28 @@
-"""Events as sentences for a session's timeline."""
+"""Events as sentences: for timelines, the command line and the demo."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 from ledger.core.codec import NewerEvent
-from ledger.core.durations import spell_duration
+from ledger.core.durations import format_duration
 from ledger.core.events import (
     Asked,
     Cancelled,
+    Claimed,
+    ClaimReleased,
     ClientConnected,
     ClientDisconnected,
     DeadlineMoved,
+    EndCause,
+    EndUnknown,
     Expired,
+    Frozen,
+    GrantBounds,
     Granted,
+    HoldLifted,
+    HoldPlaced,
     Imported,
     LinkKeyReplaced,
     LockPassed,
@@ -26,6 +34,7 @@ from ledger.core.events import (
     PasskeyRemoved,
     PasskeyUsed,
     PolicyChanged,
+    Redacted,
     Reopened,
     Replied,
     Revoked,
@@ -35,194 +44,281 @@ from ledger.core.events import (
     TokenRedeemed,
     TokenRevoked,
     ToolFinished,
+    Unfrozen,
+    UseTaken,
 )
 from ledger.core.grants import Recorded
 from ledger.core.policy import Verdict
 from ledger.session.state import SessionState
-from ledger.session.texts import answerer
+from ledger.session.texts import CANCEL_CAUSES, answerer
 from ledger.session.would_run import LINE_CHARS, WouldRun, cut, describe_asked, quoted, would_run
 
-QUOTED_CHARS: Final = LINE_CHARS
-"""Characters shown of one quoted command, pattern or message; the log has the whole."""
+_NAMED_MAX: Final = 10
+"""Versions that a sentence names; the rest are counted."""
 
 
-def sentence_of(recorded: Recorded, before: SessionState) -> str:
-    """Return one sentence that begins with the actor; `before` is the fold before the event."""
+def sentence_of(recorded: Recorded, before: SessionState, limit_chars: int | None = LINE_CHARS) -> str:
+    """Return one sentence for an event, beginning with the actor if an agent or a person acted.
+
+    `before` is the state before the event. Each quoted command, pattern, rule or message is cut to `limit_chars`.
+    """
     event = recorded.event
     if isinstance(event, NewerEvent):
         return "an event of a newer version of this software"
-    words: Callable[[Any, str, SessionState], str] = _SENTENCES[type(event)]
-    return words(event, recorded.actor.name, before)
+    sentence = _SENTENCES[type(event)](event, _Context(recorded.actor.name, before, limit_chars))
+    return f"{sentence} (content redacted)" if recorded.redacted else sentence
 
 
-def _said(text: str | None) -> str:
-    return "" if not text else f": {cut(text, QUOTED_CHARS)}"
+class _Context(NamedTuple):
+    """The actor's name, the state before the event, and the limit on each quoted text."""
+
+    who: str
+    before: SessionState
+    limit_chars: int | None
+
+    def quoted(self, *texts: str) -> str:
+        return quoted(texts, self.limit_chars)
+
+    def said(self, text: str | None) -> str:
+        return "" if not text else f": {cut(text, self.limit_chars)}"
+
+    def reason(
+        self,
+        event: Revoked
+        | Cancelled
+        | SessionClosed
+        | ClaimReleased
+        | Redacted
+        | PasskeyRemoved
+        | LinkKeyReplaced
+        | TokenRevoked
+        | Frozen
+        | Unfrozen
+        | HoldPlaced
+        | HoldLifted,
+    ) -> str:
+        return self.said(event.detail.reason if event.detail else None)
+
+    def what(self, request_id: str) -> str:
+        """Return the call of a request in words."""
+        request = self.before.find(request_id)
+        if request is None:
+            return f"request {request_id}"
+        return self.call(request.permission, would_run(request))
+
+    def call(self, permission: str, what: WouldRun) -> str:
+        return permission if what.texts == (permission,) else f"{permission} {what.in_line(self.limit_chars)}"
+
+    def client(self, client_id: str) -> str:
+        client = self.before.clients.get(client_id)
+        return client.name if client else client_id
 
 
 def _for(ms: int | None) -> str:
-    return "without a deadline" if ms is None else f"for {spell_duration(ms)}"
+    return "without a deadline" if ms is None else f"for {format_duration(ms)}"
 
 
-def _what(before: SessionState, request_id: str) -> str:
-    """Return the call of a request in words."""
-    request = before.find(request_id)
-    if request is None:
-        return f"request {request_id}"
-    return _call(request.permission, would_run(request))
-
-
-def _call(permission: str, what: WouldRun) -> str:
-    return permission if what.texts == (permission,) else f"{permission} {what.in_line(QUOTED_CHARS)}"
-
-
-def _opened(event: SessionOpened, who: str, before: SessionState) -> str:
+def _opened(event: SessionOpened, at: _Context) -> str:
     project = f" in project {event.project}" if event.project else ""
     agent = f" for {event.agent}" if event.agent else ""
-    return f"{who} opened the session{project}{agent}"
+    rules = f", with the rules of {at.quoted(event.policy_source)}" if event.policy_source else ""
+    return f"{at.who} opened the session{project}{agent}{rules}"
 
 
-def _policy_changed(event: PolicyChanged, who: str, before: SessionState) -> str:
-    return f"{who} changed the rules or settings of the session"
+def _policy_changed(event: PolicyChanged, at: _Context) -> str:
+    if event.policy_digest == at.before.policy_digest:
+        return f"{at.who} changed the settings of the session"
+    rules = f" to those of {at.quoted(event.policy_source)}" if event.policy_source else ""
+    return f"{at.who} changed the rules of the session{rules}, digest {event.policy_digest[:12]}"
 
 
-def _asked(event: Asked, who: str, before: SessionState) -> str:
-    call = _call(event.permission, describe_asked(event))
+def _asked(event: Asked, at: _Context) -> str:
+    call = at.call(event.permission, describe_asked(event))
     if event.detail and event.detail.cwd:
-        call += f" in {quoted([event.detail.cwd])}"
-    if event.verdict is Verdict.ALLOW:
-        return f"{who} asked for {call}: allowed" + (" by a grant" if event.grants else " by the rules")
-    if event.verdict is Verdict.DENY:
-        return f"{who} asked for {call}: denied"
-    return f"{who} asked for {call}: waits {_for(event.duration_ms)} ({event.tier or 'unattended'})"
+        call += f" in {at.quoted(event.detail.cwd)}"
+    waits = f", waits {_for(event.duration_ms)} ({event.tier or 'unattended'})" if event.verdict is Verdict.ASK else ""
+    return f"{at.who} asked for {call}: {_VERDICTS[event.verdict]}{_why(event, at)}{waits}"
 
 
-def _reopened(event: Reopened, who: str, before: SessionState) -> str:
+_VERDICTS: Final = {Verdict.ALLOW: "allowed", Verdict.ASK: "needs an answer", Verdict.DENY: "denied"}
+
+
+def _why(event: Asked, at: _Context) -> str:
+    """Return the grants, the decider after the rules, the rules, or the reason behind a verdict."""
+    if event.verdict is Verdict.ALLOW and event.grants:
+        grant = at.before.grants.get(event.grants[0])
+        if grant is None:
+            return " by a grant of the project"
+        return f" by {grant.by.name}'s grant of {grant.permission} {at.quoted(grant.pattern)}"
+    detail = event.detail
+    evaluation = detail.evaluation if detail else None
+    if detail is None or evaluation is None:
+        return ""
+    if evaluation.verdict is not event.verdict:
+        deciders = [one.decider for one in detail.opinions if one.verdict is event.verdict]
+        return f" by {', '.join(deciders)}" if deciders else ""
+    if evaluation.rules:
+        rules = f"rule {at.quoted(*dict.fromkeys(one.text for one in evaluation.rules))}"
+        return f" ({rules})" if event.verdict is Verdict.ASK else f" by {rules}"
+    return f" ({cut(evaluation.reason, at.limit_chars)})" if evaluation.reason else ""
+
+
+def _reopened(event: Reopened, at: _Context) -> str:
     now = "denied" if event.verdict is Verdict.DENY else f"waits {_for(event.duration_ms)}"
-    return f"the project's grants had changed: {_what(before, event.request_id)} is not allowed after all, {now}"
+    if event.cause is None:
+        return f"the project's grants changed: {at.what(event.request_id)} is no longer allowed, {now}"
+    reason = event.detail.reason if event.detail else None
+    round_ = f" in round {event.round}" if event.verdict is Verdict.ASK else ""
+    return f"{at.what(event.request_id)} is no longer allowed{at.said(reason)}; {now}{round_}"
 
 
-def _replied(event: Replied, who: str, before: SessionState) -> str:
-    who = answerer(who, event.told)
-    what = _what(before, event.request_id)
-    if event.cause is not None and event.cause.kind == "grant":
-        stopped = ", but the rules of that moment deny it" if event.outcome == "denied" else ""
-        return f"a grant now allows {what}{stopped}"
-    follows = f", following {event.cause.request_id}" if event.cause else ""
-    if event.outcome == "allowed":
-        detail = event.detail.patterns if event.detail else ()
-        remembered = f", remembered for the {event.scope}: {quoted(detail)}" if event.scope and detail else ""
-        return f"{who} allowed {what} ({event.reply}{follows}){remembered}"
-    if event.outcome == "denied":
-        return f"{who} allowed {what} ({event.reply}{follows}), but the rules of that moment deny it"
-    said = _said(event.detail.message if event.detail else None)
-    return f"{who} rejected {what}{follows}{said}"
+def _end_unknown(event: EndUnknown, at: _Context) -> str:
+    return f"{at.what(event.request_id)} may have run: {_END_CAUSES[event.cause]} without a recorded end"
 
 
-def _granted(event: Granted, who: str, before: SessionState) -> str:
-    lasting = "" if event.expires_in_ms is None else f" {_for(event.expires_in_ms)}"
-    pattern = quoted([event.detail.pattern]) if event.detail else ""
-    return f"{who} granted {event.permission} {pattern} to the {event.scope}{lasting}"
-
-
-def _revoked(event: Revoked, who: str, before: SessionState) -> str:
-    grant = before.grants.get(event.grant_id)
-    what = event.grant_id if grant is None else f"{grant.permission} {quoted([grant.pattern])}"
-    return f"{who} revoked the grant of {what}{_said(event.detail.reason if event.detail else None)}"
-
-
-def _moved(event: DeadlineMoved, who: str, before: SessionState) -> str:
-    return f"nobody is there any more: {_what(before, event.request_id)} waits {_for(event.duration_ms)}"
-
-
-def _expired(event: Expired, who: str, before: SessionState) -> str:
-    return f"nobody answered {_what(before, event.request_id)} in {spell_duration(event.duration_ms)}: it expired"
-
-
-_CAUSES: Final = {
-    "asker_gave_up": "the agent gave up waiting",
-    "asker_died": "the agent that asked is gone",
-    "withdrawn": "it was withdrawn",
+_END_CAUSES: Final[Mapping[EndCause, str]] = {
     "session_closed": "the session was closed",
-    "token_revoked": "the token of the agent that asked was revoked or has expired",
+    "agent_ended": "the agent ended",
+    "claim_timeout": "its time to run passed",
 }
 
 
-def _cancelled(event: Cancelled, who: str, before: SessionState) -> str:
-    said = _said(event.detail.reason if event.detail else None)
-    return f"{_what(before, event.request_id)} was cancelled: {_CAUSES[event.cause]}{said}"
+def _replied(event: Replied, at: _Context) -> str:
+    who = answerer(at.who, event.told)
+    what = at.what(event.request_id)
+    denied = ", but the current rules deny it" if event.outcome == "denied" else ""
+    if event.cause is not None and event.cause.kind == "grant":
+        return f"a grant now allows {what}{denied}"
+    if event.cause is not None and event.cause.kind == "unfrozen":
+        is_denied = event.outcome == "denied"
+        return f"the freeze ended: {what} is {'denied by the current rules' if is_denied else 'allowed'}"
+    follows = f", following {event.cause.request_id}" if event.cause else ""
+    detail = event.detail
+    if event.outcome in ("allowed", "denied"):
+        patterns = detail.patterns if detail else ()
+        kept = (
+            f", remembered for the {event.scope}{_bounded(event)}: {at.quoted(*patterns)}"
+            if event.scope and patterns
+            else ""
+        )
+        return f"{who} allowed {what} ({event.reply}{follows}){denied}{kept}"
+    return f"{who} rejected {what}{follows}{at.said(detail.message if detail else None)}"
 
 
-def _disconnected(event: ClientDisconnected, who: str, before: SessionState) -> str:
-    client = before.clients.get(event.client_id)
-    name = client.name if client else event.client_id
-    return f"{name} left" if event.cause == "left" else f"{name} was not heard of any more"
+def _bounded(event: Replied) -> str:
+    """Return the bounds of the grants that an answer makes."""
+    bounds = event.bounds or GrantBounds()
+    lasting = "" if bounds.expires_in_ms is None else f" {_for(bounds.expires_in_ms)}"
+    uses = "" if bounds.uses is None else f", {_times(bounds.uses)}"
+    return f"{lasting}{uses}{', wider than offered' if event.wider else ''}"
 
 
-def _lock_passed(event: LockPassed, who: str, before: SessionState) -> str:
-    return "nobody holds the input lock any more" if event.to is None else f"the input lock passed to {event.to}"
+def _times(uses: int) -> str:
+    return "for 1 call" if uses == 1 else f"for {uses} calls"
 
 
-def _notified(event: Notification, who: str, before: SessionState) -> str:
-    if event.person is not None:
-        of = f"of {_what(before, event.request_id)} by {event.service}"
-        ending = f"how {_what(before, event.request_id)} ended by {event.service}"
-        told = {
-            "sent": f"{event.person} was told {of}",
-            "failed": f"{event.person} could not be told {ending if event.step is None else of}",
-            "withdrawn": f"{event.person} was told {ending}",
-        }
-        return told[event.result]
-    words = {"sent": "was sent", "failed": "could not be sent", "withdrawn": "was withdrawn"}
-    return f"a notification by {event.service} about {_what(before, event.request_id)} {words[event.result]}"
+def _use_taken(event: UseTaken, at: _Context) -> str:
+    return f"request {event.request_id} of session {event.session} took a use of {event.grant_id}"
 
 
-def _finished(event: ToolFinished, who: str, before: SessionState) -> str:
-    what = _what(before, event.request_id) if event.request_id else f"tool call {event.call_id or '-'}"
-    other = ", but not as it had been asked" if event.as_asked is False else ""
+def _granted(event: Granted, at: _Context) -> str:
+    lasting = "" if event.expires_in_ms is None else f" {_for(event.expires_in_ms)}"
+    uses = "" if event.uses is None else f", {_times(event.uses)}"
+    wider = ", wider than offered" if event.wider else ""
+    pattern = f" {at.quoted(event.detail.pattern)}" if event.detail else ""
+    reason = at.said(event.detail.reason if event.detail else None)
+    return f"{at.who} granted {event.permission}{pattern} to the {event.scope}{lasting}{uses}{wider}{reason}"
+
+
+def _revoked(event: Revoked, at: _Context) -> str:
+    grant = at.before.grants.get(event.grant_id)
+    what = event.grant_id if grant is None else f"{grant.permission} {at.quoted(grant.pattern)}"
+    return f"{at.who} revoked the grant of {what}{at.reason(event)}"
+
+
+def _notified(event: Notification, at: _Context) -> str:
+    what = at.what(event.request_id)
+    if event.person is None:
+        words = {"sent": "was sent", "failed": "could not be sent", "withdrawn": "was withdrawn"}
+        return f"a notification by {event.service} about {what} {words[event.result]}"
+    is_outcome = event.result == "withdrawn" or (event.result == "failed" and event.step is None)
+    told = "could not be told" if event.result == "failed" else "was told"
+    return f"{event.person} {told} {f'how {what} ended' if is_outcome else f'of {what}'} by {event.service}"
+
+
+def _finished(event: ToolFinished, at: _Context) -> str:
+    what = at.what(event.request_id) if event.request_id else f"tool call {event.call_id or '-'}"
+    other = ", but not as asked" if event.as_asked is False else ""
     return f"{what} {'ran' if event.ok else 'failed'}{other}"
 
 
-def _closed(event: SessionClosed, who: str, before: SessionState) -> str:
-    return f"{who} closed the session{_said(event.detail.reason if event.detail else None)}"
+def _reach(event: Frozen | Unfrozen) -> str:
+    return "everything" if event.project is None else f"project {event.project}"
 
 
-_SENTENCES: Final[dict[type, Callable[[Any, str, SessionState], str]]] = {
+def _held(event: HoldPlaced | HoldLifted) -> str:
+    return f"project {event.project}" if event.session is None else f"session {event.session}"
+
+
+def _redacted(event: Redacted, at: _Context) -> str:
+    named = ", ".join(map(str, event.versions[:_NAMED_MAX]))
+    more = f" and {len(event.versions) - _NAMED_MAX} more" if len(event.versions) > _NAMED_MAX else ""
+    noun = "version" if len(event.versions) == 1 else "versions"
+    return f"{at.who} redacted the content of {noun} {named}{more}{at.reason(event)}"
+
+
+_SENTENCES: Final[dict[type, Callable[[Any, _Context], str]]] = {
     SessionOpened: _opened,
     PolicyChanged: _policy_changed,
     Asked: _asked,
     Reopened: _reopened,
     Replied: _replied,
     Granted: _granted,
+    UseTaken: _use_taken,
     Revoked: _revoked,
-    DeadlineMoved: _moved,
-    Expired: _expired,
-    Cancelled: _cancelled,
-    ClientConnected: lambda event, _who, _before: f"{event.name} connected",
-    ClientDisconnected: _disconnected,
-    LockTaken: lambda _event, who, _before: f"{who} took the input lock",
-    LockRequested: lambda event, who, _before: (
-        f"{who} asked for the input lock, in {spell_duration(event.duration_ms)}"
+    DeadlineMoved: lambda event, at: (
+        f"no client is connected any more: {at.what(event.request_id)} waits {_for(event.duration_ms)} ({event.tier})"
     ),
-    LockPassed: _lock_passed,
+    Expired: lambda event, at: (
+        f"nobody answered {at.what(event.request_id)} in {format_duration(event.duration_ms)}: it expired"
+    ),
+    Cancelled: lambda event, at: (
+        f"{at.what(event.request_id)} was cancelled: {CANCEL_CAUSES[event.cause]}{at.reason(event)}"
+    ),
+    ClientConnected: lambda event, _: f"{event.name} connected",
+    ClientDisconnected: lambda event, at: (
+        f"{at.client(event.client_id)} {'left' if event.cause == 'left' else 'lost connection'}"
+    ),
+    LockTaken: lambda _, at: f"{at.who} took the input lock",
+    LockRequested: lambda event, at: (
+        f"{at.who} requested the input lock, which passes in {format_duration(event.duration_ms)}"
+    ),
+    LockPassed: lambda event, at: (
+        f"the input lock passed from {at.client(event.holder)} to {at.client(event.to) if event.to else 'nobody'}"
+    ),
     Notification: _notified,
     ToolFinished: _finished,
-    LogRegressed: lambda event, _who, _before: f"the server lost events: {event.seen_id} had been seen before",
-    Imported: lambda event, who, _before: (
-        f"{who} imported the {event.versions} events before this from a file"
+    Claimed: lambda event, at: f"{event.runner} claimed {at.what(event.request_id)} and may run it",
+    ClaimReleased: lambda event, at: (
+        f"{at.who} released the claim of {at.what(event.request_id)}, which may be claimed again{at.reason(event)}"
+    ),
+    EndUnknown: _end_unknown,
+    LogRegressed: lambda event, _: f"the server lost events: {event.seen_id} had been read, {event.found_id} was found",
+    Imported: lambda event, at: (
+        f"{at.who} imported the {event.versions} events before this from a file"
         f"{f', with {event.in_force_count} grants in force' if event.in_force_count else ''}"
     ),
-    SessionClosed: _closed,
-    TokenCreated: lambda event, who, _before: f"{who} made a token for {event.name}, role {event.role}",
-    TokenRedeemed: lambda event, who, _before: f"{who} signed in with {event.token_id}",
-    PasskeyRegistered: lambda event, who, _before: f"{who} registered a passkey of {event.person}",
-    PasskeyRemoved: lambda event, who, _before: (
-        f"{who} removed the passkey {event.credential_id}{_said(event.detail.reason if event.detail else None)}"
-    ),
-    PasskeyUsed: lambda event, who, _before: f"{who} signed with the passkey {event.credential_id}",
-    LinkKeyReplaced: lambda event, who, _before: (
-        f"{who} ended all answer links{_said(event.detail.reason if event.detail else None)}"
-    ),
-    TokenRevoked: lambda event, who, _before: (
-        f"{who} revoked {event.token_id}{_said(event.detail.reason if event.detail else None)}"
-    ),
+    Redacted: _redacted,
+    SessionClosed: lambda event, at: f"{at.who} closed the session{at.reason(event)}",
+    TokenCreated: lambda event, at: f"{at.who} created a token for {event.name}, role {event.role}",
+    TokenRedeemed: lambda event, at: f"{at.who} signed in with {event.token_id}",
+    PasskeyRegistered: lambda event, at: f"{at.who} registered a passkey of {event.person}",
+    PasskeyRemoved: lambda event, at: f"{at.who} removed the passkey {event.credential_id}{at.reason(event)}",
+    PasskeyUsed: lambda event, at: f"{at.who} signed with the passkey {event.credential_id}",
+    LinkKeyReplaced: lambda event, at: f"{at.who} ended all answer links{at.reason(event)}",
+    Frozen: lambda event, at: f"{at.who} froze {_reach(event)}{at.reason(event)}",
+    Unfrozen: lambda event, at: f"{at.who} ended the freeze of {_reach(event)}{at.reason(event)}",
+    HoldPlaced: lambda event, at: f"{at.who} placed a legal hold on {_held(event)}{at.reason(event)}",
+    HoldLifted: lambda event, at: f"{at.who} lifted the legal hold of {_held(event)}{at.reason(event)}",
+    TokenRevoked: lambda event, at: f"{at.who} revoked {event.token_id}{at.reason(event)}",
 }

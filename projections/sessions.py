@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ledger.core.grants import Recorded
-from ledger.core.times import format_time
+from ledger.core.times import format_time, format_time_or_none
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.outcomes import settled_change
@@ -22,7 +22,8 @@ def project_sessions(
 ) -> Iterator[ViewWrite]:
     if not isinstance(after, SessionState):
         return
-    yield row(SESSIONS, key.id, _summary(after))
+    token = {} if after.token_id is None else {"token_id": after.token_id}
+    yield row(SESSIONS, key.id, {**summary_of(after), "clients": len(after.clients), **token})
     yield ViewWrite(RECENT, key.id, recorded.ms, "sorted")
     was, now = settled_change(before, recorded, after)
     if was is not None:
@@ -31,23 +32,18 @@ def project_sessions(
         yield counted(OUTCOMES, field_of(key.id, now.outcome), 1)
 
 
-def _summary(state: SessionState) -> dict[str, Any]:
+def summary_of(state: SessionState) -> dict[str, Any]:
+    """Return the summary of a session, common to the views, the command line and the gateway's rows."""
     return {
         "session": state.session_id,
         "project": state.project,
         "agent": state.agent,
         "parent": state.parent,
-        "opened_at": _time(state.opened_ms),
-        "closed_at": _time(state.closed_ms),
+        "opened_at": format_time_or_none(state.opened_ms),
+        "closed_at": format_time_or_none(state.closed_ms),
         "at": format_time(state.last_ms),
         "version": state.version,
         "pending": len(state.pending),
-        "clients": len(state.clients),
         "dialect": state.policy.dialect if state.policy else None,
-        **({} if state.token_id is None else {"token_id": state.token_id}),
         **({} if state.imported_ms is None else {"imported_at": format_time(state.imported_ms)}),
     }
-
-
-def _time(ms: int | None) -> str | None:
-    return None if ms is None else format_time(ms)

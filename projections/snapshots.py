@@ -18,10 +18,10 @@ from rpds import HashTrieMap
 from ledger.core.events import Settings
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import PolicySource
+from ledger.log.tail import Folded, entry_at
 from ledger.project.state import ProjectState
 from ledger.session.state import Client, LockRequest, Request, SessionState, Settled
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
-from projections.folding import Folded
 from projections.projection import StreamState
 from projections.views import SNAPSHOTS
 
@@ -43,6 +43,8 @@ _FOLDING_CODE: Final = (
     ("ledger.core", "policy.py"),
     ("ledger.session", "evolve.py"),
     ("ledger.session", "first.py"),
+    ("ledger.session", "open_claims.py"),
+    ("ledger.session", "redactions.py"),
     ("ledger.session", "state.py"),
     ("projections", "snapshots.py"),
 )
@@ -53,6 +55,7 @@ _MAPS: Final[dict[str, Any]] = {
     "grants": dict[str, StandingGrant],
     "clients": dict[str, Client],
     "noted": dict[str, bool],
+    "open_claims": dict[int, str],
 }
 _VALUES: Final[dict[str, Any]] = {
     "settings": Settings,
@@ -81,7 +84,7 @@ class _Stored(msgspec.Struct, frozen=True):
     state: bytes
 
 
-def snapshot_of(key: StreamKey, folded: Folded) -> ViewWrite | None:
+def snapshot_of(key: StreamKey, folded: Folded[Any]) -> ViewWrite | None:
     """Return the change that stores a fold, or None when it cannot be stored."""
     code = _code_digest()
     if code is None or key.kind not in _SHAPES:
@@ -89,11 +92,11 @@ def snapshot_of(key: StreamKey, folded: Folded) -> ViewWrite | None:
     state = _encode(folded.state)
     if len(state) > SNAPSHOT_BYTES:
         return None
-    stored = _Stored(code, str(folded.position), _digest(folded.payload), _digest(state), state)
+    stored = _Stored(code, str(folded.position), _digest(folded.last.payload), _digest(state), state)
     return ViewWrite(SNAPSHOTS, key.name, msgspec.msgpack.encode(stored))
 
 
-async def load_snapshot(store: Store, key: StreamKey, until_version: int) -> Folded | None:
+async def load_snapshot(store: Store, key: StreamKey, until_version: int) -> Folded[StreamState] | None:
     """Return the fold of a snapshot, if it is valid and not beyond a version."""
     held = await store.view_field(SNAPSHOTS, store.partition_of(key), key.name)
     if held is None or key.kind not in _SHAPES:
@@ -107,10 +110,10 @@ async def load_snapshot(store: Store, key: StreamKey, until_version: int) -> Fol
         return None
     if state is None or state.version != position.version:
         return None
-    (entry, *_) = await store.read(key, Position(position.ms, position.version - 1), 1) or (None,)
-    if entry is None or entry.position != position or _digest(entry.payload) != stored.entry:
+    entry = await entry_at(store, key, position)
+    if entry is None or _digest(entry.payload) != stored.entry:
         return None
-    return Folded(state, position, entry.payload)
+    return Folded(state, entry)
 
 
 @cache

@@ -50,6 +50,11 @@ def changes_of(key: StreamKey, before: StreamState, recorded: Recorded, after: S
     return [write for project in PROJECTIONS for write in project(key, before, recorded, after)]
 
 
+def size_of(write: ViewWrite) -> int:
+    """Return the size of a change in bytes."""
+    return len(write.field) + (len(write.value) if isinstance(write.value, bytes) else 0)
+
+
 class Changes:
     """Merged changes of many events of one stream: the last one of a field wins, counts are summed."""
 
@@ -67,9 +72,13 @@ class Changes:
                 assert isinstance(write.value, int)
                 write = write._replace(value=known.value + write.value)  # noqa: PLW2901 - one place, one change
             self._last[place] = write
-            size = len(write.field) + (len(write.value) if isinstance(write.value, bytes) else 0)
+            size = size_of(write)
             self.size_bytes += size - self._bytes.get(place, 0)
             self._bytes[place] = size
+
+    def rows(self) -> list[ViewWrite]:
+        """Return the changes alone."""
+        return list(self._last.values())
 
     def writes(self, key: StreamKey, head: Position) -> list[ViewWrite]:
         """Return the changes, with the head that they are as of.

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from ledger.stores.embedded.binary import BINARY_VARIABLE
 from ledger.stores.port import Store
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from ledger.testing import TestClock
 from tests.support import cluster_warnings, profile, second_tries
 from tests.support.backends import BACKENDS, CLUSTER, MEMORY, SERVER, Backend, Operator, as_redis

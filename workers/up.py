@@ -14,13 +14,17 @@ import msgspec
 
 from ledger import InputError, Ledger, Timeouts
 from ledger.core.extras import install_line, is_installed, require_extra
+from ledger.core.run_limits import RunLimits
 from workers.runtime.children import Kept, own_command, own_environment
 from workers.runtime.place import LedgerPlace
-from workers.runtime.serving import stopping_on_signals
+from workers.runtime.process import stopping_on_signals
 
 WORKERS: Final = ("expiry", "projector")
 GATEWAY: Final = "gateway"
 NOTIFIER: Final = "notifier"
+
+_LIMITS: Final = ("attended", "unattended", "approval_lifetime", "claim_timeout")
+"""The options of times, which are the gateway's."""
 
 Say = Callable[[str], None]
 
@@ -34,6 +38,8 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[str, ...] = ()
     attended: str | None = None
     unattended: str | None = None
+    approval_lifetime: str | None = None
+    claim_timeout: str | None = None
     log_level: str = "warning"
     log_format: str = "text"
 
@@ -41,6 +47,11 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
     def timeouts(self) -> Timeouts:
         """Return the deadlines of sessions that state none. Raises InputError."""
         return Timeouts().stated({"attended": self.attended, "unattended": self.unattended}, "--{}")
+
+    @property
+    def limits(self) -> RunLimits:
+        """Return the limits of runs in sessions that state none. Raises InputError."""
+        return RunLimits.read(self.approval_lifetime, self.claim_timeout, are_options=True)
 
 
 async def up(place: LedgerPlace, say: Say, wanted: UpOptions) -> None:
@@ -74,6 +85,7 @@ async def _check(wanted: UpOptions, serves: bool) -> None:
 
         read_settings(wanted.notify)
     wanted.timeouts.as_ms()
+    _ = wanted.limits
     if serves:
         from workers.gateway.names import check_host  # noqa: PLC0415 - an extra
         from workers.gateway.rule_options import read_rule_files  # noqa: PLC0415 - an extra
@@ -81,9 +93,9 @@ async def _check(wanted: UpOptions, serves: bool) -> None:
         for host in wanted.hosts:
             check_host(host)
         await read_rule_files(wanted.rules)
-    elif wanted.rules or wanted.attended or wanted.unattended:
-        require_extra(GATEWAY, "--rules, --attended and --unattended are the gateway's: `up`")
-        raise InputError("--rules, --attended and --unattended are the gateway's; take `--listen none` away")
+    elif wanted.rules or any(getattr(wanted, one) for one in _LIMITS):
+        require_extra(GATEWAY, "--rules and the time limits of sessions are the gateway's: `up`")
+        raise InputError("--rules and the time limits of sessions are the gateway's; remove `--listen none`")
 
 
 def _serves(listen: str | None) -> bool:
@@ -161,7 +173,8 @@ def _words(name: str, wanted: UpOptions, sockets: Sequence[int]) -> list[str]:
     said = [("--inherit", str(number)) for number in sockets]
     said += [("--host", text) for text in (*wanted.hosts, *_notified_address(wanted.notify))]
     said += [("--rules", text) for text in wanted.rules]
-    said += [(f"--{one}", text) for one in ("attended", "unattended") if (text := getattr(wanted, one)) is not None]
+    limits = {f"--{one.replace('_', '-')}": getattr(wanted, one) for one in _LIMITS}
+    said += [(option, text) for option, text in limits.items() if text is not None]
     return ["serve", *(word for pair in said for word in pair)]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec.structs import replace
 from rpds import HashTrieMap
 
+from ledger.core.access_events import Role, TokenUse
 from ledger.core.codec import NewerEvent
 from ledger.core.errors import InputError, NewerSchemaError, UnknownTokenError
 from ledger.core.events import (
@@ -18,11 +19,9 @@ from ledger.core.events import (
     Event,
     LinkKeyReplaced,
     ReasonDetail,
-    Role,
     TokenCreated,
     TokenRedeemed,
     TokenRevoked,
-    TokenUse,
     Value,
 )
 
@@ -192,7 +191,7 @@ def decide_access(state: AccessState, command: AccessCommand, now_ms: int) -> tu
     if command.redeems is None:
         return (created,)
     if state.token(command.redeems, now_ms) is None:
-        raise UnknownTokenError("this sign-in link is used up, revoked or too old; ask for a new one")
+        raise UnknownTokenError("this sign-in link was used, was revoked or has expired; ask for a new one")
     return (TokenRedeemed(token_id=command.redeems), created)
 
 

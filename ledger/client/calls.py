@@ -9,26 +9,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ledger.client.grounds import TRIES_MAX, Grounds
+from ledger.client.held import HeldRequests
 from ledger.client.plugins import opinions_of
 from ledger.client.results import Result, result_of
 from ledger.client.safe import AWAY_SECONDS, patiently, safe_result
 from ledger.core import codec
 from ledger.core.errors import AlreadyAnsweredError, InDoubtError, StoreError, UnauthorizedError
 from ledger.core.events import Actor, Asked, AskedDetail
+from ledger.core.ids import new_salt
 from ledger.core.policy import Call, Policy
-from ledger.core.requests import Question, in_folder
+from ledger.core.questions import Question
+from ledger.core.requests import in_folder
+from ledger.core.runners import Runner
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
+from ledger.log.tail import entry_at
 from ledger.log.waiters import Waiters
 from ledger.project.state import ProjectState
+from ledger.session.claims import require_unclaimed
 from ledger.session.commands import Ask, Cancel, Recheck, Release
-from ledger.session.decision import require_readable, standing_grants
-from ledger.session.rechecking import has_changed, may_change
+from ledger.session.decision import require_content, require_readable, standing_grants
+from ledger.session.rechecks import has_changed, may_change
 from ledger.session.state import Request, SessionState
 from ledger.session.verdicts import lifts_denies
 from ledger.stores.port import Position
@@ -37,11 +43,13 @@ if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
 
 
-class _Asking(NamedTuple):
-    """A submitted question and its asker."""
+class Submission(NamedTuple):
+    """One ask: the id of its request, its question and its asker, and the runner that claims the call if it does."""
 
+    request_id: str
     question: Question
     actor: Actor
+    runner: Runner | None = None
 
 
 class Calls:
@@ -52,6 +60,8 @@ class Calls:
         self._stream = stream
         self._grounds = grounds
         self._waiters = Waiters(ledger.streams, stream)
+        self._freezes = ledger.streams.freezes
+        self.held = HeldRequests(self._freezes, stream, grounds)
         self.token_id: str | None = None
         """The access token of the asker that waits here; None in a process that needs none."""
         self.owner: str = ledger.actor_name
@@ -59,20 +69,24 @@ class Calls:
 
     # --- submit -----------------------------------------------------------------------------------------------------
 
-    async def submit(self, request_id: str, question: Question, actor: Actor) -> Result:
+    async def submit(self, asked: Submission) -> Result:
         """Ask, or attach to the request with this id; the result may be pending.
 
         Raises SessionClosedError, DifferentRequestError, StoreError; InDoubtError where a reply is missing or the allow
         is not confirmed.
         """
-        asking = _Asking(question, actor)
-        result = await self._grounds.by_current_rules(self._ask, request_id, asking)
-        return await self._safe(result)
+        return await self.safe(await self._grounds.by_current_rules(self._ask, asked))
 
-    async def _ask(self, request_id: str, asking: _Asking) -> Result:
+    async def _ask(self, asked: Submission) -> Result:
         state = await self._grounds.folded()
-        asking = asking._replace(question=in_folder(asking.question, state.cwd))
-        question, actor = asking
+        request_id, question, actor, runner = asked
+        in_its_folder = in_folder(question, state.cwd)
+        if in_its_folder is not question:
+            question = in_its_folder
+            asked = asked._replace(question=question)
+        if self._freezes.over(state.project) is not None:
+            # One that has ended meanwhile holds nothing back.
+            await self._freezes.refresh()
         policy = self._grounds.policy(state)
         project = await self._grounds.project(state)
         if project is not None and lifts_denies(policy):
@@ -81,15 +95,11 @@ class Calls:
         command = Ask(
             actor=actor,
             request_id=request_id,
-            call=question.call,
-            digest=question.digest,
+            salt=new_salt(),
+            question=question,
+            claim=runner,
             policy=policy,
             policy_digest=state.policy_digest,
-            always=question.always,
-            metadata=question.metadata,
-            tool=question.tool,
-            agent=question.agent,
-            parent=question.parent,
             token_id=self.token_id,
             owner=self.owner,
             opinions=await self._opinions(policy, question) if self._ledger.deciders else (),
@@ -100,7 +110,13 @@ class Calls:
         state = done.state
         if project is not None:
             # An append has read the project's stream in the same flush.
-            state = await self._by_grants_of_now(request_id, project, project.state if done.events else None, asking)
+            state = await self._by_grants_of_now(request_id, project, project.state if done.events else None, asked)
+        if self.held.has(state, request_id) and await self.held.let_go(request_id):
+            state = self._stream.state
+            if project is not None:
+                state = await self._by_grants_of_now(request_id, project, None, asked)
+        if runner is None:
+            require_unclaimed(state, request_id)
         return result_of(state, request_id)
 
     async def _opinions(self, policy: Policy, question: Question) -> Any:
@@ -140,7 +156,8 @@ class Calls:
             with suppress(AlreadyAnsweredError):
                 await self._stream.submit(Cancel(actor=SYSTEM, request_id=request_id, cause="token_revoked"))
         raise UnauthorizedError(
-            f"the token was revoked or has expired while request `{request_id}` waited; who holds it is told nothing",
+            f"the token was revoked or has expired while request `{request_id}` was pending; "
+            "its outcome is not shown to this token",
             request_id=request_id,
         )
 
@@ -156,11 +173,22 @@ class Calls:
 
     async def _settled(self, request_id: str) -> Result:
         await self._ledger.streams.watch(self._stream)
+        with ExitStack() as until_settled:
+            return await self._until_settled(request_id, until_settled)
+
+    async def _until_settled(self, request_id: str, until_settled: ExitStack) -> Result:
+        observes_freezes = False
         while True:
             state = self._stream.state if self._stream.folded else await self._patient_state()
             require_readable(state)
             result = result_of(state, request_id)
             if result.outcome is None:
+                if self.held.has(state, request_id):
+                    if not observes_freezes:
+                        observes_freezes = True
+                        until_settled.callback(self.held.observe(self._waiters.wake_all))
+                    if await patiently(partial(self.held.let_go, request_id)):
+                        continue
                 await self._waiters.until_changed(request_id, result.request.deadline_ms)
                 continue
             result = await patiently(partial(self._told, result))
@@ -178,6 +206,12 @@ class Calls:
 
     # --- results ----------------------------------------------------------------------------------------------------
 
+    async def wait_to_run(self, request_id: str) -> Result:
+        """As `wait`, for an asker that runs the call without a claim. Raises AlreadyClaimedError where another has it."""
+        result = await self.wait(request_id)
+        require_unclaimed(self._stream.state, request_id)
+        return result
+
     async def result(self, request_id: str) -> Result:
         """Return the current result of a request. Raises UnknownRequestError, StoreError."""
         return await self._told(result_of(await self._stream.refresh(), request_id))
@@ -191,17 +225,19 @@ class Calls:
         if result.outcome == "allowed" and may_change(self._stream.state, result.request_id, is_asked=False):
             await self.recheck(result.request_id)
             result = result_of(self._stream.state, result.request_id)
-        return await self._safe(result)
+        return await self.safe(result)
 
     async def _looked_at(self, request_id: str) -> None:
         project = await self._grounds.project(self._stream.state)
         if project is not None:
             await self._by_grants_of_now(request_id, project, None, None)
 
-    async def _safe(self, result: Result) -> Result:
+    async def safe(self, result: Result) -> Result:
         """Return an allow only with the demanded signature and confirmed replication (`Durability`)."""
         if result.outcome == "allowed":
-            await self._ledger.passkeys.require_proven(self._stream.state, result)
+            require_content(self._stream.key.id, result.request)
+            if result.request.demands or (result.settled is not None and result.settled.proof):
+                await self._ledger.passkeys.require_proven(self._stream.state, result)
         if not self._ledger.store.confirms:
             return result
         project = await self._grounds.project(self._stream.state) if result.request.rests_on_project else None
@@ -210,72 +246,75 @@ class Calls:
     # --- recheck ----------------------------------------------------------------------------------------------------
 
     async def _by_grants_of_now(
-        self, request_id: str, project: Stream[ProjectState], shared: ProjectState | None, asking: _Asking | None
+        self, request_id: str, project: Stream[ProjectState], shared: ProjectState | None, asked: Submission | None
     ) -> SessionState:
         """Return the state once it agrees with the project's current grants.
 
         `shared` is the project if it was read with or after the request; otherwise it is read, from its primary.
-        `asking` is None for a caller that only reads. Raises StoreError where the project cannot be read.
+        `asked` is None for a caller that only reads. Raises StoreError where the project cannot be read.
         """
         for _ in range(TRIES_MAX):
             state = self._stream.state
-            if not may_change(state, request_id, is_asked=asking is not None):
+            if not may_change(state, request_id, is_asked=asked is not None):
                 return state
             shared = await project.refresh() if shared is None else shared
-            command = await self._again(request_id, shared, asking)
+            command = await self._again(request_id, shared, asked)
             if command is None:
                 return self._stream.state
             done = await self._stream.submit(command, project)
-            if project.state.version == shared.version:
+            if project.state.judged_version == shared.judged_version:
                 return done.state
             shared = project.state
         raise InDoubtError(
             f"the grants of project `{project.key.id}` changed {TRIES_MAX} times while request "
-            f"`{request_id}` was judged; ask again with the same request id",
+            f"`{request_id}` was evaluated; ask again with the same request id",
             request_id=request_id,
             session=self._stream.key.id,
         )
 
-    async def _again(self, request_id: str, shared: ProjectState, asking: _Asking | None) -> Release | Recheck | None:
+    async def _again(self, request_id: str, shared: ProjectState, asked: Submission | None) -> Release | Recheck | None:
         """Return the command that decides again by the project's current grants; None if those have not changed."""
         state = self._stream.state
         if not has_changed(state, request_id, shared, self._now_ms()):
             return None
-        actor = SYSTEM if asking is None else asking.actor
+        actor = SYSTEM if asked is None else asked.actor
         policy, policy_digest = self._grounds.policy(state), state.policy_digest
         if request_id in state.pending:
             return Release(
                 actor=actor, policy=policy, policy_digest=policy_digest, project=shared, request_id=request_id
             )
         request = state.settled[request_id].request
-        question = await self._as_asked(request) if asking is None else asking.question
+        question = await self.as_asked(request) if asked is None else asked.question
         live = await self._grounds.live(state)
         return Recheck(
             actor=actor,
             policy=policy,
             policy_digest=policy_digest,
             request_id=request_id,
-            call=question.call,
-            metadata=question.metadata,
+            question=question,
             project=shared,
             live=live,
         )
 
-    async def _as_asked(self, request: Request) -> Question:
-        """Return the question of a settled request, whose input and metadata are only in the log."""
+    async def as_asked(self, request: Request) -> Question:
+        """Return the question of a settled request, whose input and metadata are only in the log.
+
+        Raises InDoubtError where the server has lost it.
+        """
         key = self._stream.key
-        entries = await self._ledger.store.read(key, Position(request.asked_ms, request.version - 1), 1)
-        event = codec.decode(entries[0].payload).event if entries else None
+        entry = await entry_at(self._ledger.store, key, Position(request.asked_ms, request.version))
+        event = None if entry is None else codec.decode(entry.payload, entry.content).event
         if not isinstance(event, Asked) or event.request_id != request.request_id:
             await self._stream.refresh()
             raise InDoubtError(
-                f"the server lost what request `{request.request_id}` asked; ask again with the same request id",
+                f"the server lost request `{request.request_id}`; ask again with the same request id",
                 request_id=request.request_id,
                 session=key.id,
             )
+        require_content(key.id, request)
         detail = event.detail or AskedDetail()
         call = Call(event.permission, detail.patterns, event.tool_name, detail.input, request.cwd)
-        return Question(call=call, always=detail.always, metadata=detail.metadata, digest=event.digest)
+        return Question(call=call, always=detail.always, metadata=detail.metadata)
 
     def _now_ms(self) -> int:
         return self._ledger.store.clock.now_ms()

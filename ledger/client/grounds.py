@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from ledger.core.errors import InDoubtError
 from ledger.core.policy import Policy, PolicySource
+from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
-from ledger.project.state import ProjectState
+from ledger.project.state import ProjectState, TakeUse
 from ledger.session.commands import Live, OutdatedRulesError
 from ledger.session.state import SessionState
+from ledger.session.uses import UsesWantedError
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
@@ -34,6 +36,8 @@ class Grounds:
     def __init__(self, ledger: Ledger, stream: Stream[SessionState]) -> None:
         self._ledger = ledger
         self._stream = stream
+        self._policies = ledger.policies
+        self._inboxes = ledger.inboxes
 
     async def folded(self) -> SessionState:
         """Return the cached state, read from the server only if there is none yet."""
@@ -42,7 +46,7 @@ class Grounds:
     def policy(self, state: SessionState) -> Policy:
         """Return the compiled rules of a state."""
         source = state.policy or PolicySource()
-        return self._ledger.compiled(source, state.policy_digest, cwd=state.cwd, home=state.home)
+        return self._policies.compiled(source, state.policy_digest, cwd=state.cwd, home=state.home)
 
     async def project(self, state: SessionState) -> Stream[ProjectState] | None:
         """Return the folded stream of the session's project; None for a session without one."""
@@ -53,29 +57,55 @@ class Grounds:
             await stream.refresh()
         return stream
 
+    async def know_freezes(self, project: str | None) -> None:
+        """Read the freezes again where this process knows of one, so that one that has ended stops nothing."""
+        freezes = self._ledger.streams.freezes
+        if freezes.over(project) is not None:
+            await freezes.refresh()
+
     async def live(self, state: SessionState) -> Live:
         """Return the presence, read again only if the last read is too old."""
         return self._known_live(state) or await self._looked_up_live(state)
 
     def _known_live(self, state: SessionState) -> Live | None:
-        inbox = None if state.clients else self._ledger.known_inbox_presence(state.session_id, state.project)
+        inbox = None if state.clients else self._inboxes.known(state.session_id, state.project)
         return inbox if inbox is None else Live(inbox=inbox, asked_for=NOBODY) if inbox else NOBODY_THERE
 
     async def _looked_up_live(self, state: SessionState) -> Live:
-        inbox = await self._ledger.inbox_presence(state.session_id, state.project)
+        inbox = await self._inboxes.current(state.session_id, state.project)
         if not state.clients:
             return Live(inbox=inbox, asked_for=NOBODY)
         return await self._ledger.streams.session_fold.live(state, self._ledger.store.clock.now_ms())
 
+    async def _take(self, wanted: UsesWantedError) -> None:
+        """Take uses in the project's stream, confirmed as grants are; a lost race leaves the grant without one."""
+        state = await self.folded()
+        project = await self.project(state)
+        assert project is not None, "a grant of a project was used"
+        taker = wanted.taker
+        for grant_id in wanted.grant_ids:
+            command = TakeUse(
+                actor=SYSTEM,
+                grant_id=grant_id,
+                session=taker.session,
+                request_id=taker.request_id,
+                claim_id=taker.claim_ids[-1],
+            )
+            await project.submit(command)
+        await project.make_safe()
+
     async def by_current_rules(self, attempt: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Retry when another process has changed the session's rules or clients, which this one has read by then.
 
-        Raises InDoubtError after 16 tries, and what `attempt` raises.
+        Also take the uses of the project's grants that the attempt rests on. Raises InDoubtError after 16 tries, and
+        what `attempt` raises.
         """
         session = self._stream.key.id
         for _ in range(TRIES_MAX):
             try:
                 return await attempt(*args, **kwargs)
             except OutdatedRulesError:
-                log.info("the rules or clients of session %s changed meanwhile; once more", session)
+                log.info("the rules or clients of session %s changed during the evaluation; retrying", session)
+            except UsesWantedError as wanted:
+                await self._take(wanted)
         raise InDoubtError(f"the rules or clients of session `{session}` changed {TRIES_MAX} times; try again")

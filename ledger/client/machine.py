@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 from ledger.policy.disk import DiskFacts
-from ledger.stores.opening import default_home, embedded_folder
+from ledger.stores.urls import default_home, embedded_folder
 
 
 def machine_facts() -> DiskFacts:

@@ -18,9 +18,10 @@ import msgspec
 
 from ledger.core.errors import InputError
 from ledger.core.events import Opinion
+from ledger.core.freezes import FREEZE
 from ledger.core.limits import PLUGIN_SECONDS, REASON_LENGTH_CHARS
 from ledger.core.policy import Evaluation, Verdict
-from ledger.core.requests import Question
+from ledger.core.questions import Question
 
 log = logging.getLogger(__name__)
 
@@ -106,4 +107,6 @@ def check_deciders(deciders: Iterable[Decider]) -> tuple[Decider, ...]:
     for decider in checked:
         if not isinstance(getattr(decider, "name", None), str) or not callable(getattr(decider, "decide", None)):
             raise InputError(f"{decider!r} is not a decider: it needs a `name` and a method `decide`")
+        if decider.name == FREEZE:
+            raise InputError(f"a decider may not have the name `{FREEZE}`; choose another")
     return checked

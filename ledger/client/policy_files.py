@@ -75,7 +75,7 @@ class PolicyFiles:
         """Raise PolicyError for a missing file with rules in force: loaders skip it, which would drop its denies."""
         for file in sorted(self._in_force):
             if stamps[file] is None:
-                text = f"{shown(file)} holds rules in force and is gone; put it back, or start anew without it"
+                text = f"{shown(file)} holds rules in force and was removed; restore it, or restart without it"
                 raise PolicyError(text, file=file)
 
 
@@ -121,7 +121,7 @@ class PolicyWatch:
             try:
                 await self.check()
             except (LedgerError, OSError) as error:
-                log.warning("session %s refuses to judge: %s", self._session.id, error)
+                log.warning("session %s cannot be evaluated: %s", self._session.id, error)
 
 
 def judge_by_files(

@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
+from ledger.client.grant_uses import last_uses
+from ledger.core.durations import format_duration
 from ledger.core.errors import (
     AgentAction,
     CancelledError,
@@ -17,15 +20,19 @@ from ledger.core.errors import (
     RejectedError,
     UnknownRequestError,
 )
-from ledger.core.events import TOLD, Actor, Outcome
-from ledger.core.grants import StandingGrant
+from ledger.core.events import TOLD, Actor, GrantBounds, Outcome
+from ledger.core.grants import StandingGrant, in_force
+from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Evaluation, Offer, PolicySource, ReplyKind
 from ledger.core.times import format_time
+from ledger.masks.own_input import with_own_texts
+from ledger.project.state import ProjectState
+from ledger.session.rounds import shown_digest
 from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
 from ledger.session.would_run import would_run
 from ledger.session.would_run.demanded import demanded
-from ledger.session.would_run.describing import description_json
+from ledger.session.would_run.description import description_json
 
 _ERRORS: dict[str, type[RefusalError]] = {
     "denied": DeniedError,
@@ -118,8 +125,44 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             "agent": self.agent,
             "evaluation": msgspec.to_builtins(self.evaluation),
             **({"imported": True} if self.settled is not None and self.settled.imported else {}),
+            **({"redacted": True} if self.request.redacted else {}),
             **({} if self.told is None else {"told": self.told}),
+            **_claim_json(self),
+            **_bounds_json(self.settled),
         }
+
+
+def _claim_json(result: Result) -> dict[str, Any]:
+    """Return the members of a claimed or reopened request; none for any other."""
+    held = None if result.settled is None else result.settled.claim
+    members: dict[str, Any] = {}
+    if result.request.round > 1:
+        members |= {"round": result.request.round, "reopened": result.request.reopened_reason}
+    if held is not None:
+        members["claim"] = {
+            "claim_id": held.claim_id,
+            "runner": held.runner,
+            "by": held.by.name,
+            "at": format_time(held.at_ms),
+            "status": held.status,
+            "may_have_run": held.status in ("open", "unknown"),
+        }
+    return members
+
+
+def _bounds_json(settled: Settled | None) -> dict[str, Any]:
+    """Return the member `bounds` of an answer whose grants have bounds, or patterns of the person's own."""
+    if settled is None or (settled.bounds is None and settled.edited_patterns is None):
+        return {}
+    bounds = settled.bounds or GrantBounds()
+    return {
+        "bounds": {
+            "expires": None if bounds.expires_in_ms is None else format_duration(bounds.expires_in_ms),
+            "uses": bounds.uses,
+            "patterns": None if settled.edited_patterns is None else list(settled.edited_patterns),
+            "wider": bool(settled.wider),
+        }
+    }
 
 
 def result_of(state: SessionState, request_id: str) -> Result:
@@ -146,11 +189,16 @@ def _pending(state: SessionState, request: Request) -> Result:
         reply=None,
         by=request.asker,
         at_ms=request.asked_ms,
-        message=_idle(request) or _asked_again(request),
+        message=_reopened(request) or _idle(request) or _asked_again(request),
         agent=None,
         evaluation=request.evaluation,
         request=request,
     )
+
+
+def _reopened(request: Request) -> str | None:
+    """Return a note on why a request is pending again."""
+    return f"pending again: {request.reopened_reason}" if request.reopened_reason else None
 
 
 def _settled(state: SessionState, settled: Settled) -> Result:
@@ -180,13 +228,25 @@ def _remembered(settled: Settled) -> str | None:
     """Return a note for a person whose "remember" had a limited effect; None where it is remembered."""
     request = settled.request
     idle = _idle(request)
-    standing = [entry for entry in dict.fromkeys(request.always) if entry not in settled.granted_patterns]
-    if not request.always:
+    wanted = request.always if settled.edited_patterns is None else settled.edited_patterns
+    standing = [entry for entry in dict.fromkeys(wanted) if entry not in settled.granted_patterns]
+    if not wanted:
         why = idle or "the request offers no pattern to grant"
         return f"nothing is remembered: {why}, so {settled.reply} counts as once"
-    stands = f"a grant of {_entries(standing)} stands already" if standing else None
-    told = "the agent's side told this answer, so it is kept for this session at most" if settled.told else None
-    return "; ".join(one for one in (told, stands, idle or _asked_again(request)) if one) or None
+    stands = f"a grant of {_entries(standing)} exists already" if standing else None
+    told = "it was answered at the agent's own prompt, so it is kept for this session at most" if settled.told else None
+    about_offer = (idle or _asked_again(request)) if settled.edited_patterns is None else None
+    return "; ".join(one for one in (told, stands, _bounded(settled), about_offer) if one) or None
+
+
+def _bounded(settled: Settled) -> str | None:
+    """Return a note on the bounds of the grants that an answer made."""
+    bounds = settled.bounds
+    if bounds is None or not settled.grants:
+        return None
+    ends = None if bounds.expires_in_ms is None else f"for {format_duration(bounds.expires_in_ms)}"
+    uses = None if bounds.uses is None else f"for {bounds.uses} more call{'s' if bounds.uses > 1 else ''}"
+    return f"it is remembered {' and '.join(one for one in (ends, uses) if one)}"
 
 
 def _entries(entries: Iterable[str]) -> str:
@@ -197,7 +257,7 @@ def _asked_again(request: Request) -> str | None:
     """Return a note on what the next such call is asked about although all entries were granted."""
     if not request.still_asked:
         return None
-    return f"the next such call is asked about all the same: {'; '.join(request.still_asked)}"
+    return f"the next such call will still ask: {'; '.join(request.still_asked)}"
 
 
 def _idle(request: Request) -> str | None:
@@ -228,7 +288,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "asked_at": format_time(request.asked_ms),
             "deadline": None if request.deadline_ms is None else format_time(request.deadline_ms),
             "tier": request.tier,
-            "digest": request.digest,
+            "digest": shown_digest(request),
             "agent": request.agent,
             "parent": request.parent,
             "tool_name": request.tool_name,
@@ -239,11 +299,14 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "evaluation": msgspec.to_builtins(request.evaluation),
             "is_replay": self.is_replay,
             "would_run": would_run(request).in_words(),
+            **({"redacted": True} if request.redacted else {}),
             **({} if request.owner is None else {"owner": request.owner}),
+            **({} if request.round == 1 else {"round": request.round, "reopened": request.reopened_reason}),
             **({"demands": msgspec.to_builtins(request.demands)} if request.demands else {}),
             **({"not_honoured": list(request.not_honoured)} if request.not_honoured else {}),
             **({"still_asked": list(request.still_asked)} if request.still_asked else {}),
             **({"offers": [_offer_json(one) for one in request.offers]} if request.offers else {}),
+            **({"operands": msgspec.to_builtins(request.operands)} if request.operands else {}),
         }
 
     def described(self, description: Any = None) -> dict[str, Any]:
@@ -257,6 +320,17 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "description": description_json(self.request) if description is None else description,
             **({"demanded": list(sentences)} if sentences else {}),
         }
+
+
+def with_own_input(result: Result, own: Any) -> Result:
+    """Return a result for its asker: a changed input with the asker's own texts in place of masked secrets.
+
+    Raises InputError for a masked secret that is not in the asker's input.
+    """
+    if result.settled is None or result.settled.updated_input is None or not holds_mask(result.updated_input):
+        return result
+    settled = replace(result.settled, updated_input=with_own_texts(result.updated_input, own))
+    return replace(result, settled=settled)
 
 
 def pending_of(state: SessionState, *, is_replay: bool = False) -> list[Pending]:
@@ -273,6 +347,13 @@ class Approved(msgspec.Struct, frozen=True, kw_only=True):
     grant: StandingGrant
     session: str | None
     project: str | None
+    known_last_use_ms: int | None = None
+    """The last use (server ms) as the caller knows it; that of a grant with a limit is in the grant itself."""
+
+    @property
+    def last_used_ms(self) -> int | None:
+        """Return the server time of the last call that the grant is known to have lifted; None if it is not known."""
+        return max((use.ms for use in self.grant.taken), default=self.known_last_use_ms)
 
     def as_json(self) -> dict[str, Any]:
         """Return the object of CONTRACT's `approved` row."""
@@ -290,9 +371,34 @@ class Approved(msgspec.Struct, frozen=True, kw_only=True):
             "expires_at": None if grant.expires_ms is None else format_time(grant.expires_ms),
             "request_id": grant.request_id,
             "reason": grant.reason,
+            "uses": grant.uses,
+            "uses_left": grant.uses_left,
+            "last_used_at": None if self.last_used_ms is None else format_time(self.last_used_ms),
+            **({"wider": True} if grant.wider else {}),
             **({"imported": True} if grant.imported else {}),
             **({"told": True} if grant.by.via == TOLD else {}),
         }
+
+
+def approved_in_session(state: SessionState, now_ms: int) -> list[Approved]:
+    """Return the session's own grants in force."""
+    grants = list(in_force(state.grants, now_ms))
+    used = last_uses(state) if grants else {}
+    return [
+        Approved(
+            grant=grant,
+            session=state.session_id,
+            project=state.project,
+            known_last_use_ms=used.get(grant.grant_id),
+        )
+        for grant in grants
+    ]
+
+
+def approved_in_project(state: ProjectState, now_ms: int) -> list[Approved]:
+    """Return the project's grants in force, each with the session where it was made."""
+    grants = in_force(state.grants, now_ms)
+    return [Approved(grant=grant, session=grant.session, project=state.project_id) for grant in grants]
 
 
 def _offer_json(offer: Offer) -> dict[str, Any]:

@@ -2,53 +2,76 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
 
-import msgspec
-
-from ledger.client.asking_tools import ToolCalls, ToolRequest, as_asked, tool_requests
-from ledger.client.calls import Calls
+from ledger.client.answers import SessionAnswers
+from ledger.client.calls import Calls, Submission, carry_through
+from ledger.client.claims import SessionClaims, is_held_by
 from ledger.client.connection import ClientConnection, lease_ms
 from ledger.client.grounds import Grounds
-from ledger.client.notes import Notes
-from ledger.client.results import Approved, Pending, Result, pending_of, result_of
+from ledger.client.operand_files import operands_here
+from ledger.client.results import (
+    Approved,
+    Pending,
+    Result,
+    approved_in_project,
+    approved_in_session,
+    pending_of,
+    result_of,
+    with_own_input,
+)
+from ledger.client.rule_memory import RuleMemory
+from ledger.client.runs import SessionRuns
+from ledger.client.tool_requests import ToolRequest, as_asked, tool_requests
+from ledger.core.commitments import same_digest
 from ledger.core.durations import check_duration_ms
-from ledger.core.events import Actor, CancelCause, Presence, ToolRef
-from ledger.core.grants import derived_event_id, in_force
-from ledger.core.ids import check_id, new_grant_id, new_request_id
-from ledger.core.proofs import Proof, Signed
+from ledger.core.events import Actor, CancelCause, Presence
+from ledger.core.grant_bounds import GRANTING_ROLES, check_edited, check_uses, grant_bounds
+from ledger.core.ids import check_id, new_grant_id, new_request_id, new_salt
+from ledger.core.operands import Operand
+from ledger.core.policy import Call
+from ledger.core.proofs import Signed
+from ledger.core.questions import Question
 from ledger.core.replies import Answer, parse_answer
-from ledger.core.requests import Question, check_message, check_name, check_tool_input, make_question
+from ledger.core.requests import (
+    AskDetails,
+    AskOptions,
+    QuestionOptions,
+    ToolAskOptions,
+    check_folder,
+    check_message,
+    check_name,
+    check_tool_input,
+    in_folder,
+    make_question,
+)
+from ledger.core.runners import GivenRunner, Runner
 from ledger.log.history import LoggedEvent, follow
 from ledger.log.plans import Done
 from ledger.log.stream import Stream
-from ledger.project.state import GrantInProject, ProjectState, RevokeInProject
-from ledger.session.claims import answer_claims
+from ledger.project.state import RevokeInProject
 from ledger.session.commands import (
     Cancel,
     Close,
     Connect,
     Disconnect,
+    GivenReply,
     MakeGrant,
-    OutdatedRulesError,
+    NoteNotification,
+    NoteToolFinished,
     PassLock,
-    Release,
-    Reply,
     Revoke,
     TakeLock,
 )
-from ledger.session.state import SessionState, Settled
+from ledger.session.state import Request, SessionState
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
 
-log = logging.getLogger(__name__)
 
-
-class Session(ToolCalls, Notes):
+class Session(SessionRuns):
     """One session of a ledger. Created by `Ledger.session`; safe to use from many tasks at once."""
 
     def __init__(self, ledger: Ledger, session_id: str) -> None:
@@ -58,101 +81,157 @@ class Session(ToolCalls, Notes):
         self._stream: Stream[SessionState] = ledger.streams.session(session_id)
         self._grounds = Grounds(ledger, self._stream)
         self._calls = Calls(ledger, self._stream, self._grounds)
+        self._claims = SessionClaims(ledger, self._stream, self._grounds, self._calls)
+        self.answers = SessionAnswers(ledger, self._stream, self._grounds, self._calls)
+        self._memory = RuleMemory(self._stream, self._grounds)
         self.before_asking: Callable[[], Awaitable[None]] | None = None
         """A callback before each ask; the ask raises its error (see `ledger.client.policy_files`)."""
 
     def on_behalf_of(self, token_id: str | None, owner: str | None = None) -> None:
         """Bind asks and waits to an access token, whose holder works for `owner`; both end with the token."""
         self._calls.token_id = token_id
+        self._claims.calls_run_here = False
         self._calls.owner = owner or self._calls.owner
 
     # --- asking -----------------------------------------------------------------------------------------------------
 
-    async def ask(
-        self,
-        permission: str,
-        patterns: Iterable[str],
-        *,
-        always: Iterable[str] = (),
-        metadata: Mapping[str, Any] | None = None,
-        request_id: str | None = None,
-        tool: ToolRef | Mapping[str, str] | None = None,
-        tool_name: str | None = None,
-        tool_input: Any = None,
-        agent: str | None = None,
-        parent: str | None = None,
-        cwd: str | None = None,
-        actor: Actor | str | None = None,
-    ) -> Result:
+    async def ask(self, permission: str, patterns: Iterable[str], **options: Unpack[AskOptions]) -> Result:
         """Ask, and wait without a limit; return when the call may run.
 
-        `cwd` is the folder that the call would run in, an absolute path (default: the session's).
+        `options` are `always`, `metadata`, `request_id`, `tool`, `tool_name`, `tool_input`, `agent`, `parent`, `cwd`,
+        `operands`, `actor` and `claim`. `cwd` is the folder that the call would run in, an absolute path (default: the
+        session's). `operands` are the files that the call executes (see `ask_tool`).
+        `claim` is the runner of the call (see `claim`): the call has its claim when this returns; a request that is
+        reopened at the claim is waited for again.
         Raises DeniedError, RejectedError, CorrectedError, ExpiredError or CancelledError when it may not; InputError
         for a malformed request; InDoubtError when no reply came from the server (never an allow: ask again with the
-        same `request_id`). Cancelling the task leaves the request pending; `cancel` withdraws it.
+        same `request_id`); AlreadyClaimedError where another runner has the claim, or the call has run. Cancelling the
+        task leaves the request pending; `cancel` withdraws it.
         """
-        question = make_question(
-            permission,
-            patterns,
-            always=always,
-            metadata=metadata,
-            tool=tool,
-            tool_name=tool_name,
-            tool_input=tool_input,
-            agent=agent,
-            parent=parent,
-            cwd=cwd,
-        )
-        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
-        who = self._ledger.actor(agent if actor is None else actor, "agent")
-        result = await self._submit(request_id, question, who)
-        if result.outcome is None:
-            result = await self.wait(request_id)
+        asked = self._submission(permission, patterns, **options)
+        result = await self._submit(asked)
+        if asked.runner is not None:
+            result = await self._claims.until_held(result, asked.runner, asked.actor, asked.question)
+        elif result.outcome is None:
+            result = await self._calls.wait_to_run(asked.request_id)
         error = result.error()
         if error is not None:
             raise error
-        return await self.remember(result)
+        return with_own_input(await self._memory.remember(result), asked.question.call.input)
 
-    async def submit(
+    async def submit(self, permission: str, patterns: Iterable[str], **options: Unpack[AskOptions]) -> Result:
+        """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError.
+
+        `options` are those of `ask`. With `claim`, an allowed call has its claim; raises AlreadyClaimedError where another
+        runner has it.
+        """
+        return await self._submit(self._submission(permission, patterns, **options))
+
+    def _submission(
         self,
         permission: str,
         patterns: Iterable[str],
         *,
-        always: Iterable[str] = (),
-        metadata: Mapping[str, Any] | None = None,
         request_id: str | None = None,
-        tool: ToolRef | Mapping[str, str] | None = None,
-        tool_name: str | None = None,
-        tool_input: Any = None,
-        agent: str | None = None,
-        parent: str | None = None,
-        cwd: str | None = None,
         actor: Actor | str | None = None,
-    ) -> Result:
-        """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError.
-
-        `cwd` is the folder that the call would run in, an absolute path (default: the session's).
-        """
-        question = make_question(
-            permission,
-            patterns,
-            always=always,
-            metadata=metadata,
-            tool=tool,
-            tool_name=tool_name,
-            tool_input=tool_input,
-            agent=agent,
-            parent=parent,
-            cwd=cwd,
-        )
+        claim: GivenRunner | None = None,
+        **options: Unpack[QuestionOptions],
+    ) -> Submission:
+        question = make_question(permission, patterns, **options)
         request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
-        who = self._ledger.actor(agent if actor is None else actor, "agent")
-        return await self._submit(request_id, question, who)
+        return Submission(request_id, question, self._asker(question.agent, actor), self._runner(claim, request_id))
 
-    async def _submit(self, request_id: str, question: Question, who: Actor) -> Result:
+    def _runner(self, claim: GivenRunner | None, request_id: str) -> Runner | None:
+        return None if claim is None or claim is False else self._claims.runner_of(claim, request_id)
+
+    async def _submit(self, asked: Submission) -> Result:
         if self.before_asking is not None:
             await self.before_asking()
-        return await self._calls.submit(request_id, question, who)
+        result = await self._calls.submit(asked)
+        if asked.runner is not None and result.allowed and not is_held_by(result, asked.runner):
+            question = asked.question
+            result = await self._claims.attempt(
+                asked.request_id, asked.runner, asked.actor, question, question.operands
+            )
+        return with_own_input(result, asked.question.call.input)
+
+    async def ask_tool(
+        self,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        request_id: str | None = None,
+        **options: Unpack[ToolAskOptions],
+    ) -> Result:
+        """Ask about a tool call as its dialect does, and wait; return when the call may run.
+
+        `options` are `always`, `metadata`, `tool`, `agent`, `parent`, `cwd`, `operands`, `actor` and `claim`. The call is
+        taken to run on this machine: its operands (the files that it executes) are hashed here unless given.
+        Prerequisites (directories outside the project) are separate requests with ids derived from `request_id`, asked
+        first; the result is that of the call itself. An `always` remembers what the dialect would, or the agent's proposal `always` where the
+        rules accept it; in a dialect that does so it is also written to the project's file (see `remember`). Raises
+        what `ask` raises.
+        """
+        named = new_request_id() if request_id is None else check_id(request_id, "request id")
+        runner = self._runner(options.get("claim"), named)
+        wait = self._calls.wait_to_run if runner is None else self._calls.wait
+        result = await carry_through(
+            lambda: self._submit_here(tool_name, tool_input, named, options),
+            lambda pending: wait(pending.request_id),
+            named,
+        )
+        if runner is not None and result.request_id == named:
+            who = self._asker(options.get("agent"), options.get("actor"))
+            result = await self._claims.until_held(result, runner, who, None)
+        error = result.error()
+        if error is not None:
+            raise error
+        return with_own_input(await self._memory.remember(result, options.get("cwd")), tool_input)
+
+    async def _submit_here(
+        self, tool_name: str, tool_input: Mapping[str, Any], request_id: str, options: ToolAskOptions
+    ) -> Result:
+        """Submit a tool call that would run on this machine, with its operands unless the caller gave them."""
+        if options.get("operands") is None and self._claims.calls_run_here:
+            options = {**options, "operands": await self._operands(tool_name, tool_input, options.get("cwd"))}
+        return await self.submit_tool(tool_name, tool_input, request_id=request_id, **options)
+
+    async def _operands(
+        self, tool_name: str, tool_input: Mapping[str, Any], cwd: str | None
+    ) -> tuple[Operand, ...] | None:
+        state = await self._grounds.folded()
+        folder = check_folder(cwd, "working directory") or state.cwd
+        call = Call(check_name(tool_name, "tool name"), (), tool_name, tool_input, folder)
+        return await operands_here(call, state.home)
+
+    async def submit_tool(
+        self,
+        tool_name: str,
+        tool_input: Mapping[str, Any],
+        *,
+        request_id: str | None = None,
+        actor: Actor | str | None = None,
+        always: Iterable[str] | None = None,
+        claim: GivenRunner | None = None,
+        **details: Unpack[AskDetails],
+    ) -> Result:
+        """As `ask_tool` without waiting: return the first request that is not allowed yet, or that of the call itself.
+
+        Once the pending one is allowed, submitting again with the same `request_id` continues with the next. `claim`
+        concerns the call itself, not its prerequisites.
+        """
+        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+        cwd = details.get("cwd")
+        requests = await self.tool_requests(tool_name, tool_input, request_id=request_id, cwd=cwd, always=always)
+        runner = self._runner(claim, request_id)
+        for request in requests:
+            question = request.question(details)
+            own = runner if request.request_id == request_id else None
+            asker = self._asker(question.agent, actor)
+            result = await self._submit(Submission(request.request_id, question, asker, own))
+            if not result.allowed:
+                break
+        return result
 
     async def tool_requests(
         self,
@@ -173,6 +252,16 @@ class Session(ToolCalls, Notes):
         )
         return as_asked(found, state)
 
+    async def remember(self, result: Result, folder: str | Path | None = None) -> Result:
+        """Add the rules of an `always` to the project's file, as Codelia does (codelia.md 8).
+
+        Return the result with a message about the added rules, or the failure. A failure never raises, because the call
+        is allowed regardless of the file. The file is that of the session's own layer, else that of the session's
+        folder, else of `folder`; no folder is created. Nothing is written for a dialect without such a file, for any
+        other reply or outcome, nor for a grant that is already revoked.
+        """
+        return await self._memory.remember(result, folder)
+
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
         """Return when the request is settled, or after `timeout` seconds with its status then.
 
@@ -191,133 +280,53 @@ class Session(ToolCalls, Notes):
         actor: Actor | str | None = None,
         message: str | None = None,
         digest: str | None = None,
+        round: int | None = None,  # noqa: A002 - the word of the log
         client_id: str | None = None,
         administrator: bool = False,
         updated_input: Mapping[str, Any] | None = None,
         told: str | None = None,
         signed: Signed | None = None,
         role: str | None = None,
+        expires_in_ms: int | None = None,
+        uses: int | None = None,
+        patterns: Iterable[str] | None = None,
+        may_widen: bool | None = None,
     ) -> Result:
         """Answer a request. Idempotent: the same answer again succeeds and writes nothing.
 
         `reply` is `once`, `session`, `always` or `reject`, BetCode's name for one of them, or Codelia's
-        `{ok, remember, reason}`. `updated_input` (with `once`) replaces the call's input.
+        `{ok, remember, reason}`. `updated_input` (with `once`) replaces the call's input. `digest` is that of the
+        request as it was shown, or `round` its round; an answer to a reopened request needs one of them.
         `told` names the agent's own prompt where a person is reported to have answered; it grants for this session at
         most. If the current rules deny the call, a yes ends the request as denied, as the result shows; its grants are
         made all the same. `signed` is the passkey signature of the actor for this answer (`Ledger.passkeys`); `role` is
-        the actor's role, if known. Raises PasskeyRequiredError for an unsigned answer where a demand requires a
+        the actor's role, if known.
+
+        `expires_in_ms` (1 ms to ten years) and `uses` (1 to 1000) bound the grants of `session` and `always`; the call
+        itself takes no use. `patterns` (at most 16) replace the offered ones, and must cover the call. Wider ones are
+        for those who `may_widen` (default: an approver, an administrator, or an unknown role). Raises
+        PasskeyRequiredError for an unsigned answer where a demand requires a
         signature, PasskeyRefusedError, InputError (no such reply word), UnknownRequestError, AlreadyAnsweredError (who,
         when, what), StaleReplyError, NoInputLockError, DigestMismatchError (another request was shown), EditDeniedError
-        (the current rules deny the updated input).
+        (the current rules deny the updated input), WiderError, NotCoveredError (the given patterns).
         """
         kind, message = parse_answer(reply, message)
-        state = await self._grounds.folded()
-        command = Reply(
-            actor=self._ledger.actor(actor, "person"),
-            request_id=check_id(request_id, "request id"),
+        given = GivenReply(
             reply=kind,
-            policy=self._grounds.policy(state),
             message=check_message(message),
             digest=digest,
+            round=round,
             client_id=client_id,
             administrator=administrator,
             updated_input=None if updated_input is None else check_tool_input(updated_input),
             told=None if told is None else check_name(told, "name of the prompt (told)"),
             role=role,
+            bounds=grant_bounds(expires_in_ms, uses),
+            patterns=None if patterns is None else check_edited(patterns),
+            may_widen=told is None and (role in GRANTING_ROLES if may_widen is None else may_widen),
         )
-        if signed is not None:
-            command = msgspec.structs.replace(command, proof=await self._proof(command, signed))
-        done = await self._grounds.by_current_rules(self._answer, command)
-        if not done.events:
-            log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, self.id)
-        result = result_of(done.state, request_id)
-        settled = result.settled
-        assert settled is not None, "answered, or refused"
-        if settled.outcome == "allowed" or settled.grants:
-            await self._stream.make_safe()
-        if done.state.project is not None and settled.granted_to_project:
-            await self.write_project_grants(settled)
-            if done.state.settings.cascade_always == "project":
-                await self._ledger.release_in_project(done.state.project)
-        return result
-
-    async def _proof(self, command: Reply, signed: Signed) -> Proof | None:
-        """Return the proof of a signed answer; None for a settled request, which accepts no further answer."""
-        state = await self._stream.refresh()
-        request = state.pending.get(command.request_id)
-        if request is None:
-            return None
-        claims = answer_claims(
-            state,
-            request,
-            command.reply,
-            person=command.actor.name,
-            message=command.message,
-            updated_input=command.updated_input,
-            nonce=signed.nonce,
-            until_ms=signed.until_ms,
-        )
-        proof: Proof = await self._ledger.passkeys.prove(claims, signed)
-        return proof
-
-    async def _answer(self, command: Reply) -> Done[SessionState]:
-        """Reply by the rules and the project's grants currently known to this process."""
-        state = await self._grounds.folded()
-        # A release that does not hold any more is no answer: this one may be the first.
-        await self._calls.recheck(command.request_id)
-        project = await self._grounds.project(state)
-        if project is not None and command.reply in ("session", "always"):
-            await project.refresh()
-        current = msgspec.structs.replace(
-            command,
-            policy=self._grounds.policy(state),
-            policy_digest=state.policy_digest,
-            project=project.state if project else None,
-        )
-        done = await self._stream.submit(current)
-        if command.request_id in done.state.pending:
-            raise OutdatedRulesError(f"request `{command.request_id}` was reopened meanwhile; answer again")
-        return done
-
-    async def write_project_grants(self, settled: Settled) -> None:
-        """Write the grants of a winning reply to the project's stream, except those that it has already."""
-        state = await self._grounds.folded()
-        project = await self._grounds.project(state)
-        if project is None:
-            return
-        commands = [
-            GrantInProject(
-                actor=settled.by,
-                event_id=derived_event_id(grant_id),
-                grant_id=grant_id,
-                permission=settled.request.permission,
-                pattern=pattern,
-                session=self.id,
-                request_id=settled.request.request_id,
-                reason="the reply was imported" if settled.imported else None,
-                proof=None if settled.imported else settled.proof,
-            )
-            # An imported reply may name more grants than patterns: a grant without a pattern allows nothing.
-            for grant_id, pattern in zip(settled.grants, settled.granted_patterns, strict=False)
-        ]
-        await asyncio.gather(*(project.submit(command) for command in commands))
-        await project.make_safe()
-
-    async def release(self) -> None:
-        """Release the requests that the project's grants now allow (`cascade_always = "project"`)."""
-        await self._grounds.by_current_rules(self._release)
-
-    async def _release(self) -> None:
-        state = await self._grounds.folded()
-        project = await self._grounds.project(state)
-        if project is not None and state.settings.cascade_always == "project":
-            command = Release(
-                actor=self._ledger.actor(None, "system"),
-                policy=self._grounds.policy(state),
-                policy_digest=state.policy_digest,
-                project=await project.refresh(),
-            )
-            await self._stream.submit(command)
+        who = self._ledger.actor(actor, "person")
+        return await self.answers.give(check_id(request_id, "request id"), given, who, signed)
 
     async def cancel(
         self,
@@ -349,19 +358,25 @@ class Session(ToolCalls, Notes):
         pattern: str = "*",
         *,
         expires_in_ms: int | None = None,
+        uses: int | None = None,
         reason: str | None = None,
         grant_id: str | None = None,
         actor: Actor | str | None = None,
     ) -> Approved:
-        """Make a grant for this session. Pattern `*` is the whole tool. A known id makes no grant."""
+        """Make a grant for this session. Pattern `*` is the whole tool. A known id makes no grant.
+
+        It lifts at most `uses` calls (1 to 1000; default: any number). Raises InputError.
+        """
         command = MakeGrant(
             actor=self._ledger.actor(actor, "person"),
             grant_id=new_grant_id() if grant_id is None else check_id(grant_id, "grant id"),
             permission=check_name(permission, "permission"),
             pattern=make_question("grant", [pattern]).call.patterns[0],
             expires_in_ms=None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
+            uses=None if uses is None else check_uses(uses),
             reason=check_message(reason, "reason"),
         )
+        await self._grounds.know_freezes((await self._grounds.folded()).project)
         done = await self._stream.submit(command)
         await self._stream.make_safe()
         return Approved(grant=done.state.grants[command.grant_id], session=self.id, project=done.state.project)
@@ -382,14 +397,9 @@ class Session(ToolCalls, Notes):
         """Return the grants in force: the session's own, then its project's."""
         state = await self._stream.refresh()
         now_ms = self._ledger.store.clock.now_ms()
-        own = [
-            Approved(grant=grant, session=self.id, project=state.project) for grant in in_force(state.grants, now_ms)
-        ]
+        own = approved_in_session(state, now_ms)
         project = await self._grounds.project(state)
-        if project is None:
-            return own
-        shared = in_force((await project.refresh()).grants, now_ms)
-        return own + [Approved(grant=grant, session=grant.session, project=state.project) for grant in shared]
+        return own if project is None else own + approved_in_project(await project.refresh(), now_ms)
 
     # --- presence and the input lock --------------------------------------------------------------------------------
 
@@ -430,6 +440,65 @@ class Session(ToolCalls, Notes):
         who = self._ledger.actor(actor, "person")
         await self._stream.submit(PassLock(actor=who, client_id=client_id, to=to))
 
+    # --- notes ------------------------------------------------------------------------------------------------------
+
+    async def note_tool_finished(
+        self,
+        request_id: str | None = None,
+        *,
+        call_id: str | None = None,
+        ok: bool = True,
+        ran: Question | None = None,
+        tool_input: Mapping[str, Any] | None = None,
+        title: str | None = None,
+        output: str | None = None,
+        key: str | None = None,
+        actor: Actor | str | None = None,
+    ) -> None:
+        """Record a finished tool call; `ran`, or `tool_input`, is compared with the request.
+
+        A repeated `key` records nothing.
+        """
+        command = NoteToolFinished(
+            actor=self._ledger.actor(actor, "agent"),
+            request_id=request_id,
+            call_id=None if call_id is None else check_id(call_id, "call id"),
+            ok=ok,
+            salt=new_salt(),
+            digest=None if ran is None else _digest_of(ran, (await self._grounds.folded()).find(request_id or "")),
+            input=ran.call.input if ran else None if tool_input is None else check_tool_input(tool_input),
+            title=check_message(title, "title"),
+            output=check_message(output, "output"),
+            key=None if key is None else check_id(key, "key"),
+        )
+        await self._stream.submit(command)
+
+    async def note_notification(
+        self,
+        request_id: str,
+        service: str,
+        result: Any,
+        *,
+        person: str | None = None,
+        step: int | None = None,
+        message_id: str | None = None,
+        text: str | None = None,
+        target: str | None = None,
+    ) -> None:
+        """Record that a notification was sent, failed, or was withdrawn."""
+        command = NoteNotification(
+            actor=self._ledger.actor(None, "system"),
+            request_id=request_id,
+            service=check_name(service, "notification service"),
+            result=result,
+            person=None if person is None else check_name(person, "person"),
+            step=step,
+            message_id=None if message_id is None else check_id(message_id, "message id"),
+            text=check_message(text),
+            target=check_message(target, "target"),
+        )
+        await self._stream.submit(command)
+
     # --- reading ----------------------------------------------------------------------------------------------------
 
     async def state(self) -> SessionState:
@@ -460,5 +529,9 @@ class Session(ToolCalls, Notes):
     def stream(self) -> Stream[SessionState]:
         return self._stream
 
-    async def _project_stream(self, state: SessionState) -> Stream[ProjectState] | None:
-        return await self._grounds.project(state)
+
+def _digest_of(ran: Question, asked: Request | None) -> str:
+    """Return the digest of the call that ran, in the request's folder if it names none."""
+    if asked is None or same_digest(ran.digest, asked.digest, asked.salt):
+        return ran.digest
+    return in_folder(ran, asked.cwd).digest

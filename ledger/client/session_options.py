@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from ledger.core.durations import SECOND_MS, check_duration_ms
 from ledger.core.errors import InputError
 from ledger.core.events import Settings
 from ledger.core.policy import Layer, PolicySource, Rule
 from ledger.core.timeouts import Timeouts
 from ledger.policy.demands import MEMBER, demands_in
+from ledger.policy.dialects import dialect_of
 from ledger.policy.rules import merge
 from ledger.session.state import SessionState
 
-OPENCODE_SHAPED = ("opencode", "brutus")
-OPENCODE_SECTIONS = frozenset({"permission", "tools", "agent"})
-"""The sections of a configuration file that are read; an object without any of them is an error, not "no rules"."""
+UNLIMITED_MS: Final = -1
+"""The approval lifetime of `Ledger.session` that means never."""
 
-REJECTS_ALONE = ("betcode", "claude", "codelia")
-"""Dialects in which a reject ends one request only; in OpenCode and BRUTUS it ends all of the session's."""
+
+def run_limits(approval_lifetime: float | None, claim_timeout: float | None) -> dict[str, int | None]:
+    """Return the settings of an approval's lifetime (infinity: no limit) and a claim's timeout, given in seconds.
+
+    None leaves a setting unchanged. Raises InputError.
+    """
+    lifetime_ms = UNLIMITED_MS if approval_lifetime == math.inf else _ms(approval_lifetime, "approval lifetime")
+    return {"approval_lifetime_ms": lifetime_ms, "claim_timeout_ms": _ms(claim_timeout, "claim timeout")}
+
+
+def _ms(seconds: object, what: str) -> int | None:
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise InputError(f"the {what} must be a number of seconds, not {seconds!a}")
+    return check_duration_ms(round(seconds * SECOND_MS), what)
 
 
 def policy_source_of(
@@ -31,9 +47,11 @@ def policy_source_of(
     """Return the rules of a program as a policy; None without rules. Raises InputError."""
     if rules is None:
         return None
-    if isinstance(rules, Mapping) and dialect in OPENCODE_SHAPED and not OPENCODE_SECTIONS.intersection(rules):
+    spoken = dialect_of(PolicySource(dialect))
+    if isinstance(rules, Mapping) and spoken.sections and spoken.sections.isdisjoint(rules):
+        # An object without any section is an error, not "no rules".
         raise InputError(
-            f"rules given as an object are a whole configuration, with `permission` in it; this one has only "
+            f"rules given as an object are a whole configuration, with `{spoken.section}` in it; this one has only "
             f"{', '.join(f'`{name}`' for name in list(rules)[:5]) or 'nothing'}"
         )
     given: dict[str, Any] = {"rules": merge(rules)} if not isinstance(rules, Mapping) else _of_config(rules)
@@ -47,15 +65,19 @@ def _of_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"config": kept, "demands": demands_in(config)}
 
 
-def settings_of(state: SessionState, dialect: str, timeouts: Timeouts | None, **named: str | None) -> Settings:
-    """Return the given settings over the current ones; a new session starts with its dialect's. Raises InputError."""
+def settings_of(state: SessionState, dialect: str, timeouts: Timeouts | None, **named: str | int | None) -> Settings:
+    """Return the given settings over the current ones; a new session starts with its dialect's. Raises InputError.
+
+    A duration of `UNLIMITED_MS` means never.
+    """
     changes: dict[str, Any] = {}
-    if state.opened_ms is None and dialect in REJECTS_ALONE:
-        changes["cascade_reject"] = "none"
+    if state.opened_ms is None:
+        changes["cascade_reject"] = dialect_of(PolicySource(dialect)).cascade_reject
     if timeouts is not None:
         changes.update(timeouts.as_ms())
-    changes.update({name: value for name, value in named.items() if value is not None})
+    given = {name: value for name, value in named.items() if value is not None}
+    changes.update({name: None if value == UNLIMITED_MS else value for name, value in given.items()})
     try:
         return msgspec.convert({**msgspec.to_builtins(state.settings), **changes}, Settings)
     except msgspec.ValidationError as error:
-        raise InputError(f"a setting of session `{state.session_id}` is not one of those there are: {error}") from error
+        raise InputError(f"a setting of session `{state.session_id}` is not valid: {error}") from error

@@ -15,21 +15,23 @@ import asyncio
 import concurrent.futures
 import functools
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ledger.client.connection import ClientConnection
+from ledger.client.freezing import Freezing
+from ledger.client.holding import Holding
 from ledger.client.ledger import Ledger
-from ledger.client.plugins import Decider
+from ledger.client.permits import Permit, PermitBlock
+from ledger.client.redacting import Redacting
 from ledger.client.results import Pending
 from ledger.client.session import Session
 from ledger.core.errors import StoreError
-from ledger.stores.clock import Clock
-from ledger.stores.durability import Durability
 
 A = TypeVar("A")
+A_co = TypeVar("A_co", covariant=True)
 R = TypeVar("R")
 F = TypeVar("F")
 P = ParamSpec("P")
@@ -76,7 +78,7 @@ class _Loop:
         is_own = threading.current_thread() is self._thread
         if is_own:
             coroutine.close()
-        assert not is_own, "in the ledger's own loop, use the asynchronous face"
+        assert not is_own, "a synchronous call would block the ledger's own event loop; use the asynchronous interface"
         future = self._submit(coroutine)
         try:
             return future.result()
@@ -121,10 +123,10 @@ class _Loop:
                 future.cancel()
 
 
-class _Face(Generic[A]):
+class _Face(Generic[A_co]):
     """The blocking interface of an asynchronous object, and the loop that runs its calls."""
 
-    def __init__(self, loop: _Loop, inner: A) -> None:
+    def __init__(self, loop: _Loop, inner: A_co) -> None:
         self._loop = loop
         self._inner = inner
 
@@ -206,6 +208,30 @@ class SyncClientConnection(_Face[ClientConnection]):
         self._loop.run(self._inner.__aexit__(*exc))
 
 
+class SyncPermitBlock(_Face[PermitBlock]):
+    """`with session.permit(…) as permit:`; see `PermitBlock`."""
+
+    def __enter__(self) -> Permit:
+        return self._loop.run(self._inner.__aenter__())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.run(self._inner.__aexit__(kind, error, trace))
+
+
+def _block_of(
+    method: Callable[Concatenate[A, P], PermitBlock],
+) -> Callable[Concatenate[_Face[A], P], SyncPermitBlock]:
+    """Return the function with the same arguments that opens the blocking form of a block."""
+
+    @functools.wraps(method)
+    def call(face: _Face[A], /, *args: P.args, **kwargs: P.kwargs) -> SyncPermitBlock:
+        return SyncPermitBlock(face._loop, method(face._inner, *args, **kwargs))  # noqa: SLF001 - as above
+
+    return call
+
+
 class SyncSession(_Face[Session]):
     """One session of a ledger; see `Session` for every call."""
 
@@ -215,6 +241,12 @@ class SyncSession(_Face[Session]):
     submit_tool = _blocking(Session.submit_tool)
     tool_requests = _blocking(Session.tool_requests)
     wait = _blocking(Session.wait)
+    claim = _blocking(Session.claim)
+    finish = _blocking(Session.finish)
+    release_claim = _blocking(Session.release_claim)
+    end_claims = _blocking(Session.end_claims)
+    permit = _block_of(Session.permit)
+    permit_tool = _block_of(Session.permit_tool)
     reply = _blocking(Session.reply)
     cancel = _blocking(Session.cancel)
     close = _blocking(Session.close)
@@ -243,32 +275,48 @@ class SyncSession(_Face[Session]):
         return self._inner.id
 
 
+def _opened_by(connect: Callable[P, Ledger]) -> Callable[P, SyncLedger]:
+    """Return the function with the same arguments that opens a ledger with a loop of its own."""
+
+    @functools.wraps(connect)
+    def call(*args: P.args, **kwargs: P.kwargs) -> SyncLedger:
+        ledger = connect(*args, **kwargs)
+        return SyncLedger(_Loop(ledger), ledger)
+
+    return call
+
+
+class SyncFreezing(_Face[Freezing]):
+    """The blocking interface of `Ledger.freezes`."""
+
+    freeze = _blocking(Freezing.freeze)
+    unfreeze = _blocking(Freezing.unfreeze)
+    in_force = _blocking(Freezing.in_force)
+    behind = _blocking(Freezing.behind)
+
+
+class SyncHolding(_Face[Holding]):
+    """The blocking interface of `Ledger.holds`."""
+
+    place = _blocking(Holding.place)
+    lift = _blocking(Holding.lift)
+    in_force = _blocking(Holding.in_force)
+    require_none = _blocking(Holding.require_none)
+
+
+class SyncRedacting(_Face[Redacting]):
+    """The blocking interface of `Ledger.redactions`."""
+
+    plan = _blocking(Redacting.plan)
+    search = _iterating(Redacting.search)
+    redact = _blocking(Redacting.redact)
+    require_not_held = _blocking(Redacting.require_not_held)
+
+
 class SyncLedger(_Face[Ledger]):
     """`with SyncLedger.connect(url) as ledger:`; see `Ledger` for every call. Safe to use from several threads."""
 
-    @classmethod
-    def connect(
-        cls,
-        url: str | None = None,
-        *,
-        plugins: Iterable[Decider] = (),
-        entry_points: bool = True,
-        clock: Clock | None = None,
-        actor: str | None = None,
-        partitions: int | None = None,
-        durability: Durability | None = None,
-    ) -> SyncLedger:
-        """As `Ledger.connect`. Entering the block raises StoreError, SetupError or InputError."""
-        ledger = Ledger.connect(
-            url,
-            plugins=plugins,
-            entry_points=entry_points,
-            clock=clock,
-            actor=actor,
-            partitions=partitions,
-            durability=durability,
-        )
-        return cls(_Loop(ledger), ledger)
+    connect = staticmethod(_opened_by(Ledger.connect))
 
     def __enter__(self) -> Self:
         self._loop.start()
@@ -293,11 +341,24 @@ class SyncLedger(_Face[Ledger]):
     approved_in_project = _blocking(Ledger.approved_in_project)
     approved_anywhere = _blocking(Ledger.approved_anywhere)
     grants_anywhere = _blocking(Ledger.grants_anywhere)
+    grants_in_project = _blocking(Ledger.grants_in_project)
     pending_anywhere = _blocking(Ledger.pending_anywhere)
     grant_in_project = _blocking(Ledger.grant_in_project)
+    uses_of = _blocking(Ledger.uses_of)
     revoke = _blocking(Ledger.revoke)
+
+    @property
+    def freezes(self) -> SyncFreezing:
+        return SyncFreezing(self._loop, self._inner.freezes)
+
+    @property
+    def holds(self) -> SyncHolding:
+        return SyncHolding(self._loop, self._inner.holds)
+
+    @property
+    def redactions(self) -> SyncRedacting:
+        return SyncRedacting(self._loop, self._inner.redactions)
 
     connect_inbox = _blocking(Ledger.connect_inbox)
     renew_inbox = _blocking(Ledger.renew_inbox)
     disconnect_inbox = _blocking(Ledger.disconnect_inbox)
-    inbox_presence = _blocking(Ledger.inbox_presence)

@@ -10,9 +10,10 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from ledger.access.state import AccessState, ClaimProject, CreateToken, NoteLinkKey, RevokeToken, Token
+from ledger.core.access_events import Role, TokenUse
 from ledger.core.durations import check_duration_ms
 from ledger.core.errors import InputError, UnauthorizedError
-from ledger.core.events import Actor, Role, TokenUse
+from ledger.core.events import Actor
 from ledger.core.ids import check_id, new_id
 from ledger.core.requests import check_folder, check_message, check_name
 from ledger.core.times import format_time
@@ -88,12 +89,12 @@ class Tokens:
         and `token_id` make the call idempotent. Raises InputError.
         """
         if role not in ROLES:
-            raise InputError(f"`{role}` is no role; there are {', '.join(ROLES)}")
+            raise InputError(f"`{role}` is not a role; use one of {', '.join(ROLES)}")
         if brings_rules and role not in ("agent", "admin"):
-            raise InputError(f"only an agent brings rules, not a token of role {role}")
+            raise InputError(f"only tokens of role agent bring rules, not a token of role {role}")
         if role != "agent" and (everything or any_project or folders):
             raise InputError(
-                f"`everything`, `any_project` and folders are said of agents, not of a token of role {role}"
+                f"`everything`, `any_project` and folders are for tokens of role agent, not for role {role}"
             )
         secret = secrets.token_urlsafe(SECRET_BYTES) if secret is None else secret
         proof = secrets.token_urlsafe(SECRET_BYTES) if use == "browser" else None
@@ -203,7 +204,7 @@ class Tokens:
         )
         done = await self._stream.submit(command)
         await self._stream.make_safe()
-        await self._ledger.cancel_of_token(token_id)
+        await self._ledger.waiting.cancel_of_token(token_id)
         return done.state.tokens[token_id]
 
     async def person(self, name: str) -> TokenHolder:

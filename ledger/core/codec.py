@@ -1,27 +1,51 @@
-"""Encoding and decoding of events. An entry's payload is one JSON object, readable in any Redis client.
+"""Encoding and decoding of events. An entry has a payload, the field `d`, and mostly content, the field `x`.
 
-{"v": 1, "id": "evt_…", "prev": "<64 hex>", "actor": {"kind", "name", "via"?}, "event": {"type": "asked", …}}
+    d  {"v": 2, "id": "evt_…", "prev": "<64 hex>", "actor": {…}, "x": "<64 hex>", "event": {"type": "asked", …}}
+    x  {"salt": "<32 hex>", "patterns": […], …}
+
+`x` is the event's `detail` behind a random salt, and `d` commits to it by SHA-256. So the content can be taken out, and
+what remains is as provable as before. Both are JSON, readable in any Redis client. Schema 1 had the detail in `d`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from hashlib import sha256
+from types import NoneType
+from typing import Any, Final, TypeAlias, get_args, get_type_hints
 
 import msgspec
 
+from ledger.core.commitments import SALT_CHARS, is_salt
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import (
     Actor,
     Asked,
+    Cancelled,
+    ClientConnected,
+    ClientDisconnected,
+    DeadlineMoved,
+    Detail,
     Event,
+    Expired,
     Granted,
-    PasskeyRegistered,
-    PasskeyRemoved,
-    PasskeyUsed,
+    Imported,
+    LinkKeyReplaced,
+    LockPassed,
+    LockRequested,
+    LockTaken,
+    LogRegressed,
+    Notification,
     PolicyChanged,
+    Reopened,
     Replied,
+    Revoked,
+    SessionClosed,
     SessionOpened,
+    TokenCreated,
+    TokenRedeemed,
+    TokenRevoked,
+    ToolFinished,
     Value,
 )
 from ledger.core.limits import EVENT_BYTES
@@ -32,26 +56,60 @@ SCHEMA_VERSION: Final = 2
 
 FIRST_SCHEMA: Final = 1
 
-DEMANDING_SCHEMA: Final = 2
-"""The schema of events with a demand for a passkey's signature, or with a proof of one."""
+BASE_SCHEMA: Final = 2
+"""The schema with which events are written unless a later one introduced their type."""
 
-SCHEMA_OF: Final[Mapping[type, int]] = {PasskeyRegistered: 2, PasskeyRemoved: 2, PasskeyUsed: 2}
-"""The schema of each event type that schema 1 lacks.
+SCHEMA_OF: Final[Mapping[type, int]] = {}
+"""The schema of each event type that the base schema lacks.
 
 An event is written with the schema that introduced its type, not with the newest, so that during an upgrade workers of
 the previous version only refuse sessions with new types of events. A fact that readers must not skip is therefore a
-new type, or covered by `_carries_demands` (`docs/guides/upgrade.md`).
+new type (`docs/guides/upgrade.md`).
 """
 
+FIRST_TYPES: Final = frozenset(
+    (
+        Asked,
+        Cancelled,
+        ClientConnected,
+        ClientDisconnected,
+        DeadlineMoved,
+        Expired,
+        Granted,
+        Imported,
+        LinkKeyReplaced,
+        LockPassed,
+        LockRequested,
+        LockTaken,
+        LogRegressed,
+        Notification,
+        PolicyChanged,
+        Reopened,
+        Replied,
+        Revoked,
+        SessionClosed,
+        SessionOpened,
+        TokenCreated,
+        TokenRedeemed,
+        TokenRevoked,
+        ToolFinished,
+    )
+)
+"""The event types of schema 1. None is added."""
 
-class Envelope(msgspec.Struct, frozen=True, gc=False):
-    """The members of every entry besides the event."""
+EntryFields: TypeAlias = tuple[bytes, bytes | None]
+"""The fields `d` and `x` of an entry; `x` is None for an event without a detail."""
+
+
+class Envelope(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The members of every payload. `x` is the commitment to the content, None without one."""
 
     v: int
     id: str
     prev: str
     actor: Actor
     event: Event
+    x: str | None = None
 
 
 class NewerEvent(Value, tag="newer", kw_only=True, frozen=True):
@@ -68,6 +126,7 @@ class _RawEnvelope(msgspec.Struct, frozen=True):
     prev: str
     actor: Actor
     event: dict[str, Any]
+    x: Any = None
 
 
 class Decoded(msgspec.Struct, frozen=True):
@@ -78,6 +137,7 @@ class Decoded(msgspec.Struct, frozen=True):
     prev: str
     actor: Actor
     event: Event | NewerEvent
+    x: Any = None
 
 
 # Invalid UTF-8 and excessive nesting raise other errors than DecodeError.
@@ -87,40 +147,126 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Envelope)
 _raw_decoder = msgspec.json.Decoder(_RawEnvelope)
 _canonical = msgspec.json.Encoder(order="deterministic")
+_detail_decoders: Final[dict[type, msgspec.json.Decoder[Detail] | None]] = {}
+
+_EVENT: Final = b',"event":'
+_DETAIL: Final = b',"detail":'
+_SALT: Final = b'"salt":"'
+
+# `encode` cuts the detail off the end of the JSON of an event.
+assert not any("detail" in cls.__struct_fields__[:-1] for cls in get_args(Event)), "`detail` is the last member"
 
 
-def encode(event: Event, *, event_id: str, prev: str, actor: Actor) -> bytes:
-    """Return the payload of one entry. Raises InputError when it is too large, or could not be decoded again."""
+def encode(event: Event, *, event_id: str, prev: str, actor: Actor, salt: str) -> EntryFields:
+    """Return the fields `d` and `x` of one entry. An event whose detail has a salt keeps it; `salt` is for the others.
+
+    Raises InputError when it is too large, or could not be decoded again.
+    """
     try:
-        payload = _encoder.encode(Envelope(schema_of(event), event_id, prev, actor, event))
+        whole = _encoder.encode(Envelope(schema_of(event), event_id, prev, actor, event))
         # One value of a wrong type would make the stream permanently unreadable; the check costs a microsecond.
-        _decoder.decode(payload)
+        _decoder.decode(whole)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise InputError(f"the event cannot be written: {error}") from error
-    if len(payload) > EVENT_BYTES:
-        raise InputError(f"the event takes {len(payload)} bytes; at most {EVENT_BYTES} are taken")
-    return payload
+        raise InputError(f"the event cannot be encoded: {error}") from error
+    # Texts are escaped, so that the first such name is that of the event's own member.
+    end = whole.find(_DETAIL)
+    payload, size_bytes = whole, len(whole)
+    content: bytes | None = None
+    if end >= 0:
+        content = _content(whole[end + len(_DETAIL) : -2], event, salt)
+        begin = whole.index(_EVENT)
+        commitment = sha256(content).hexdigest().encode()
+        payload = b'%b,"x":"%b"%b}}' % (whole[:begin], commitment, whole[begin:end])
+        size_bytes = len(payload) + len(content)
+    if size_bytes > EVENT_BYTES:
+        raise InputError(f"the event takes {size_bytes} bytes; at most {EVENT_BYTES} are accepted")
+    return payload, content
 
 
-def decode(payload: bytes) -> Envelope | Decoded:
-    """Decode one payload. Raises DamageError for anything that no version of the ledger has written."""
+def _content(detail: bytes, event: Any, salt: str) -> bytes:
+    """Return the JSON of a detail with its salt as the first member. Raises InputError for a salt that is none."""
+    own = event.detail.salt
+    if not is_salt(own or salt):
+        raise InputError(f"the salt of an event must be {SALT_CHARS} lower-case hexadecimal digits")
+    if own and detail.startswith(_SALT, 1):
+        return detail
+    if own:
+        # The last member, behind those that can be given by position.
+        detail = detail[: detail.rindex(_SALT)].removesuffix(b",") + b"}"
+    rest = detail[1:] if detail == b"{}" else b"," + detail[1:]
+    return b'{"salt":"%b"%b' % ((own or salt).encode(), rest)
+
+
+def decode(payload: bytes, content: bytes | None = None) -> Envelope | Decoded:
+    """Decode the fields `d` and `x` of one entry. Raises DamageError for anything that no version has written.
+
+    Without the content to which the payload commits, the event has no detail: it was redacted (`is_redacted`).
+    """
     try:
         envelope = _decoder.decode(payload)
     except _UNREADABLE as error:
         return _decode_newer(payload, error)
-    if schema_of(envelope.event) <= envelope.v <= SCHEMA_VERSION:
-        return envelope
-    return _decode_newer(payload, None)
+    # The newest schema has all types of events.
+    if envelope.v != SCHEMA_VERSION and not _is_of_an_earlier_schema(envelope):
+        return _decode_newer(payload, None)
+    if content is not None or envelope.x is not None:
+        attach(envelope, content)
+    return envelope
+
+
+def is_redacted(envelope: Envelope | Decoded, content: bytes | None) -> bool:
+    """Return whether an entry lacks the content to which its payload commits."""
+    return content is None and envelope.x is not None
+
+
+def attach(envelope: Envelope, content: bytes | None) -> None:
+    """Give a decoded event its detail. Raises DamageError for content that the payload does not commit to."""
+    event: Any = envelope.event
+    reader = _detail_decoder(type(event))
+    if reader is None or envelope.v == FIRST_SCHEMA or event.detail is not None or envelope.x is None:
+        raise DamageError("an entry has content in a field `x` to which its payload does not commit")
+    if content is None:
+        return
+    if sha256(content).hexdigest() != envelope.x:
+        raise DamageError("the content of an entry was changed: it is not what its payload commits to", altered=True)
+    try:
+        detail = reader.decode(content)
+    except _UNREADABLE as error:
+        raise DamageError(f"the content of an entry is not that of its event: {error}") from error
+    if not is_salt(detail.salt):
+        raise DamageError("the content of an entry has no salt")
+    # The event was made by `decode` and is still nobody else's.
+    msgspec.structs.force_setattr(event, "detail", detail)
+
+
+def _detail_decoder(cls: type) -> msgspec.json.Decoder[Detail] | None:
+    """Return the decoder of an event type's detail, None for a type without one."""
+    if cls not in _detail_decoders:
+        # Made when it is needed first: it takes longer than a command may take to start.
+        kind = get_type_hints(cls).get("detail")
+        (known,) = [one for one in get_args(kind) if one is not NoneType] or [None]
+        _detail_decoders[cls] = None if known is None else msgspec.json.Decoder(known)
+    return _detail_decoders[cls]
 
 
 def schema_of(event: Event) -> int:
-    """Return the schema with which to write an event: the one that introduced its contents."""
-    schema = SCHEMA_OF.get(type(event), FIRST_SCHEMA)
-    return max(schema, DEMANDING_SCHEMA) if _carries_demands(event) else schema
+    """Return the schema with which to write an event: the one that introduced its type."""
+    return SCHEMA_OF.get(type(event), BASE_SCHEMA)
+
+
+def _is_of_an_earlier_schema(envelope: Envelope) -> bool:
+    """Return whether the schema that an envelope names is known, and had such an event."""
+    return schema_of(envelope.event) <= envelope.v <= SCHEMA_VERSION or _is_of_the_first_schema(envelope)
+
+
+def _is_of_the_first_schema(envelope: Envelope) -> bool:
+    """Return whether schema 1 had such an event. It had no demands for passkeys and no proofs."""
+    event = envelope.event
+    return envelope.v == FIRST_SCHEMA and type(event) in FIRST_TYPES and not _carries_demands(event)
 
 
 def _carries_demands(event: Event) -> bool:
-    """Return whether an event has a demand for a passkey or a proof, at which workers without both must stop."""
+    """Return whether an event has a demand for a passkey or a proof, which schema 1 lacked."""
     match event:
         case Asked():
             return bool(event.proofs) or any(demand.answer_by for demand in event.demands)
@@ -141,9 +287,9 @@ def _decode_newer(payload: bytes, cause: Exception | None) -> Decoded:
         raise DamageError(f"an entry is not an event of this ledger: {error}") from error
     if raw.v <= SCHEMA_VERSION:
         why = cause or "it had no such type"
-        raise DamageError(f"an entry claims schema {raw.v} but is not an event of it: {why}") from cause
-    tag = raw.event.get("type")
-    return Decoded(raw.v, raw.id, raw.prev, raw.actor, NewerEvent(schema=raw.v, event_type=str(tag), body=raw.event))
+        raise DamageError(f"an entry of schema {raw.v} is not a valid event: {why}") from cause
+    newer = NewerEvent(schema=raw.v, event_type=str(raw.event.get("type")), body=raw.event)
+    return Decoded(raw.v, raw.id, raw.prev, raw.actor, newer, raw.x)
 
 
 def canonical_json(value: Any) -> bytes:

@@ -31,7 +31,7 @@ def check_duration_ms(value: int, what: str = "duration") -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"the {what} must be a whole number of milliseconds, not {value!a}")
     if not 0 < value <= DURATION_MS_MAX:
-        raise InputError(f"the {what} of {value} ms is out of range; at least 1 ms and at most ten years are taken")
+        raise InputError(f"the {what} of {value} ms is out of range; at least 1 ms and at most ten years are accepted")
     return value
 
 

@@ -3,13 +3,19 @@
 LedgerError                      root; `code` is stable, `data` is what a program needs
 ├── InputError                   something handed in is malformed, oversized or unknown        INPUT
 │   ├── DifferentRequestError    the same request id with another content                      DIFFERENT_REQUEST
+│   ├── OperandsWantedError      the files that the call executes must be hashed first          OPERANDS_WANTED
+│   ├── OnHoldError              a legal hold forbids a redaction: who placed it, when and why  ON_HOLD
 │   └── MissingExtraError        a package of an extra is not installed                        MISSING_EXTRA
 ├── RefusalError                 the tool call may not run; says whether the agent goes on
 │   ├── DeniedError              a rule (or a decider) denies it                               DENIED
 │   ├── RejectedError            a person rejected it                                          REJECTED
 │   │   └── CorrectedError       … with feedback                                               CORRECTED
 │   ├── ExpiredError             nobody answered in time                                       EXPIRED
-│   └── CancelledError           the asker gave up, or the session was closed                  CANCELLED
+│   ├── CancelledError           the asker gave up, or the session was closed                  CANCELLED
+│   ├── StillPendingError        nobody has answered yet                                       STILL_PENDING
+│   ├── ReopenedError            what allowed it changed before it ran; ask again              REOPENED
+│   ├── AlreadyClaimedError      another runner may run it, or it has run: who and when        ALREADY_CLAIMED
+│   └── FrozenError              nothing may run: who froze it, when and why                   FROZEN
 ├── ReplyError                   an answer that does not count
 │   ├── UnknownRequestError      no such request                                               UNKNOWN_REQUEST
 │   ├── AlreadyAnsweredError     somebody else was first: who, when, what                      ALREADY_ANSWERED
@@ -20,6 +26,7 @@ LedgerError                      root; `code` is stable, `data` is what a progra
 │   ├── PasskeyRefusedError      a passkey's signature does not count for this                 PASSKEY_REFUSED
 │   └── DemandNotMetError        a rule demands another answer: by another person               DEMAND_NOT_MET
 │       └── PasskeyRequiredError a rule demands an answer that a passkey signed                 PASSKEY_REQUIRED
+├── RedactedError                what it needs was taken out of the log                        REDACTED
 ├── UnknownGrantError            no such grant                                                 UNKNOWN_GRANT
 ├── SessionClosedError           the session takes no more commands                            SESSION_CLOSED
 ├── UnknownSessionError          no such session                                               UNKNOWN_SESSION
@@ -44,6 +51,8 @@ class LedgerError(Exception):
     """Root of all errors of the ledger. `data` has the facts of the text for programs, as JSON values."""
 
     code: ClassVar[str] = "LEDGER"
+    next_action: ClassVar[AgentAction] = "continue"
+    """The asking agent's next action where `data` names none."""
 
     def __init__(self, text: str, **data: Any) -> None:
         super().__init__(text)
@@ -71,8 +80,8 @@ class LedgerError(Exception):
 
     @property
     def agent(self) -> AgentAction:
-        """Return the asking agent's next action; unless a person refused, it continues without the tool."""
-        return "stop" if self.data.get("agent") == "stop" else "continue"
+        """Return the asking agent's next action; unless it must stop, it continues without the tool."""
+        return "stop" if self.data.get("agent", self.next_action) == "stop" else "continue"
 
     def as_json(self) -> dict[str, Any]:
         """Return one JSON object, the documented members first."""
@@ -99,6 +108,18 @@ class DifferentRequestError(InputError):
     """The request id is taken by a request with another content."""
 
     code = "DIFFERENT_REQUEST"
+
+
+class OperandsWantedError(InputError):
+    """The call executes files that were not hashed; `data["wanted"]` names them."""
+
+    code = "OPERANDS_WANTED"
+
+
+class OnHoldError(InputError):
+    """A legal hold forbids to redact something; `data` says who placed it (`by`), when (`at_ms`) and why."""
+
+    code = "ON_HOLD"
 
 
 class MissingExtraError(InputError):
@@ -141,6 +162,32 @@ class CancelledError(RefusalError):
     """The request was withdrawn: the asker gave up or died, or the session was closed."""
 
     code = "CANCELLED"
+
+
+class StillPendingError(RefusalError):
+    """Nobody has answered the request yet, so it cannot be claimed."""
+
+    code = "STILL_PENDING"
+
+
+class ReopenedError(RefusalError):
+    """What allowed the call changed before it ran; `data` has the `reason` and the new `round`."""
+
+    code = "REOPENED"
+
+
+class AlreadyClaimedError(RefusalError):
+    """Another runner may run the call, or it has run or may have run; `data` says who (`by`, `runner`) and when."""
+
+    code = "ALREADY_CLAIMED"
+    next_action = "stop"
+
+
+class FrozenError(RefusalError):
+    """Nothing may run here; `data` says who froze it, when and why."""
+
+    code = "FROZEN"
+    next_action = "stop"
 
 
 class ReplyError(LedgerError):
@@ -191,6 +238,18 @@ class EditDeniedError(ReplyError):
     code = "EDIT_DENIED"
 
 
+class WiderError(ReplyError):
+    """A pattern may allow more than was offered, and who answers may not grant that; the request stays pending."""
+
+    code = "WIDER"
+
+
+class NotCoveredError(ReplyError):
+    """The given patterns would not allow the request itself; it stays pending."""
+
+    code = "NOT_COVERED"
+
+
 class DemandNotMetError(ReplyError):
     """A rule sets a condition on the answer that this one does not meet; the request stays pending."""
 
@@ -201,6 +260,12 @@ class PasskeyRequiredError(DemandNotMetError):
     """A demand requires that one of the person's passkeys signs this answer."""
 
     code = "PASSKEY_REQUIRED"
+
+
+class RedactedError(LedgerError):
+    """The content of a request, or the rules of a session, were taken out of the log."""
+
+    code = "REDACTED"
 
 
 class UnknownGrantError(LedgerError):

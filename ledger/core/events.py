@@ -1,9 +1,10 @@
 """The events: one frozen Struct for each type, and one tagged union of all.
 
-Free text of people or agents (patterns, metadata, input, feedback, texts of rules) is in the member `detail`, so that
-it can be redacted; the members that the fold needs are outside. Types and fields only grow: a new field has a default,
-a field never changes its type, a tag is never reused. Durations are milliseconds; an event has no time member, its time
-is the millisecond of its entry's id.
+Free text of people or agents (patterns, metadata, input, feedback, texts of rules) is in the member `detail`, the last
+one of its type. The log holds it in a field of its own (`ledger.core.codec`), so that it can be redacted; the members
+that the fold needs are outside. Types and fields only grow: a new field has a default, a field never changes its type,
+a tag is never reused. Durations are milliseconds; an event has no time member, its time is the millisecond of its
+entry's id.
 
 Request and grant shapes follow `opencode.md` "Core Data Structures", `brutus.md` "Core Types"; presence, input lock
 and deadlines follow `betcode.md`.
@@ -15,18 +16,31 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from ledger.core.access_events import (
+    Frozen,
+    HoldLifted,
+    HoldPlaced,
+    LinkKeyReplaced,
+    PasskeyRegistered,
+    PasskeyRemoved,
+    PasskeyUsed,
+    TokenCreated,
+    TokenRedeemed,
+    TokenRevoked,
+    Unfrozen,
+)
 from ledger.core.errors import AgentAction
-from ledger.core.limits import DURATION_MS_MAX
+from ledger.core.event_shapes import Detail, DurationMs, ReasonDetail, Value
+from ledger.core.limits import GRANT_USES_COUNT
+from ledger.core.operands import Operand
 from ledger.core.policy import Demand, Evaluation, Offer, PolicySource, ReplyKind, Verdict
 from ledger.core.proofs import Proof
 
 Outcome = Literal["allowed", "denied", "rejected", "corrected", "expired", "cancelled"]
 Scope = Literal["session", "project"]
-DurationMs = Annotated[int, msgspec.Meta(ge=0, le=DURATION_MS_MAX)]
-"""A bounded duration, so that sums with it are valid times; an entry beyond the bound damages only its stream."""
+UsesCount = Annotated[int, msgspec.Meta(ge=1, le=GRANT_USES_COUNT)]
+"""The limit on the uses of a grant."""
 
-Role = Literal["agent", "approver", "auditor", "admin"]
-TokenUse = Literal["bearer", "browser", "sign_in"]
 Tier = Literal["attended", "unattended"]
 CancelCause = Literal["asker_gave_up", "asker_died", "withdrawn", "session_closed", "token_revoked"]
 CascadeReject = Literal["session", "siblings", "none"]
@@ -34,18 +48,16 @@ CascadeAlways = Literal["session", "project"]
 Answering = Literal["anyone", "lock-holder"]
 WhenAbandoned = Literal["move", "expire"]
 LateDenies = Literal["obey", "ignore"]
+EndCause = Literal["session_closed", "agent_ended", "claim_timeout"]
+"""The cause by which a claim ended although no end of its run was recorded."""
+
+ReopenCause = Literal["grants", "rules", "edit", "age", "imported", "operand", "link", "frozen"]
+"""What changed between an allow and the run of its call."""
+WhenFrozen = Literal["wait", "deny"]
 
 
 TOLD: Final = "told"
 """The channel of an answer that was given elsewhere and is only reported by the agent's side."""
-
-
-class Value(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Base of every stored shape: immutable, and without defaults in the encoding.
-
-    A value cannot be part of a reference cycle, so the garbage collector need not track it (`gc=False`): folds of many
-    sessions hold millions of them.
-    """
 
 
 class Actor(Value, frozen=True):
@@ -79,7 +91,9 @@ class Settings(Value, kw_only=True, frozen=True):
     """A session's settings of deadlines and cascades. Durations in ms; None means never.
 
     `when_abandoned`: the fate of an attended request at its deadline if no client is connected any more.
-    `late_denies`: the effect of a deny that is newer than the request on a yes.
+    `late_denies`: the effect of a deny that is newer than the request on a yes. `approval_lifetime_ms`: the time for
+    which a person's answer lets the call begin. `claim_timeout_ms`: the time after which a claim without a recorded end
+    is ended. `when_frozen`: the fate of a request that comes during a freeze.
     """
 
     attended_ms: DurationMs | None = 60_000
@@ -91,6 +105,9 @@ class Settings(Value, kw_only=True, frozen=True):
     on_denied: AgentAction = "continue"
     when_abandoned: WhenAbandoned = "move"
     late_denies: LateDenies = "obey"
+    approval_lifetime_ms: DurationMs | None = None
+    claim_timeout_ms: DurationMs = 3_600_000
+    when_frozen: WhenFrozen = "wait"
 
 
 class Opinion(Value, frozen=True):
@@ -103,14 +120,21 @@ class Opinion(Value, frozen=True):
 
 
 class Cause(Value, frozen=True):
-    """The cause of a derived event: the reply to `request_id` cascaded, or `grant_id` now allows it."""
+    """The cause of a derived event: the reply to `request_id` cascaded, `grant_id` now allows it, or a freeze ended."""
 
-    kind: Literal["cascade", "grant"]
+    kind: Literal["cascade", "grant", "unfrozen"]
     request_id: str | None = None
     grant_id: str | None = None
 
 
-class PolicyDetail(Value, frozen=True):
+class GrantBounds(Value, frozen=True):
+    """The bounds of grants: a duration after which they end (ms), and a number of uses; None is unbounded."""
+
+    expires_in_ms: DurationMs | None = None
+    uses: UsesCount | None = None
+
+
+class PolicyDetail(Detail, frozen=True):
     """The rules. `cwd` and `home` are of the machine where the agent's calls run; None means unknown."""
 
     policy: PolicySource
@@ -131,8 +155,8 @@ class SessionOpened(Value, tag="session_opened", kw_only=True, frozen=True):
     policy_digest: str
     policy_source: str | None = None
     settings: Settings = Settings()
-    detail: PolicyDetail | None = None
     token_id: str | None = None
+    detail: PolicyDetail | None = None
 
 
 class PolicyChanged(Value, tag="policy_changed", kw_only=True, frozen=True):
@@ -145,17 +169,19 @@ class PolicyChanged(Value, tag="policy_changed", kw_only=True, frozen=True):
     detail: PolicyDetail | None = None
 
 
-class AskedDetail(Value, kw_only=True, frozen=True):
+class AskedDetail(Detail, kw_only=True, frozen=True):
     """The content of a request. `cwd` is the folder that the call would run in; None in older logs.
 
+    `home` is the home directory by which it was judged; None where unknown, and in older logs.
     `not_honoured` are suggestions of the dialect, or entries of `always`, that would lift no part of this call.
     `still_asked` is the reason why the next such call is asked about although all of `always` was granted. `offers` are
-    choices of what to remember, the narrowest first.
+    choices of what to remember, the narrowest first. `operands` are the files that the call executes or reads as a
+    program; None if nobody looked for them.
     """
 
     patterns: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     input: Any = None
     cwd: str | None = None
     evaluation: Evaluation | None = None
@@ -163,16 +189,19 @@ class AskedDetail(Value, kw_only=True, frozen=True):
     not_honoured: tuple[str, ...] = ()
     still_asked: tuple[str, ...] = ()
     offers: tuple[Offer, ...] = ()
+    home: str | None = None
+    operands: tuple[Operand, ...] | None = None
 
 
 class Asked(Value, tag="asked", kw_only=True, frozen=True):
     """A request and its verdict. Only verdict `ask` makes it pending, with a tier and a duration from this event on.
 
-    `digest` is the SHA-256 of the request's content (see `ledger.core.requests`); `grants` are the grants that lifted
-    it; `project_version` is the version of the project's stream by which it was judged. `token_id` is the asker's
-    access token over a gateway: the request ends with it. `owner` is the person for whom the asker works, by that
-    token; `demands` are conditions on the answer. `proofs` are those of the grants that allowed a call whose answer a
-    passkey must sign.
+    `digest` is the SHA-256 of the request's content (see `ledger.core.requests`), keyed with the salt of `detail`;
+    `grants` are the grants that lifted it; `project_version` is the version of the project's stream by which it was
+    judged. `token_id` is the asker's access token over a gateway: the request ends with it. `owner` is the person for
+    whom the asker works, by that token; `demands` are conditions on the answer. `proofs` are those of the grants that
+    allowed a call whose answer a passkey must sign. `uses` are the grants with a limit of uses of which the call took
+    one.
     """
 
     request_id: str
@@ -187,28 +216,38 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
     present: tuple[Presence, ...] = ()
     project_version: int | None = None
     grants: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
     rests_on_project: bool = False
     tool: ToolRef | None = None
     tool_name: str | None = None
     agent: str | None = None
     parent: str | None = None
     token_id: str | None = None
-    detail: AskedDetail | None = None
     owner: str | None = None
     demands: tuple[Demand, ...] = ()
     proofs: tuple[Proof, ...] = ()
+    detail: AskedDetail | None = None
 
 
-class ReopenedDetail(Value, frozen=True):
-    """`metadata` and `input` are those of the ask, for display of the request that is pending again."""
+class ReopenedDetail(Detail, frozen=True):
+    """`metadata` and `input` are those of the ask, for display of the request that is pending again.
+
+    `reason` says to people what changed. `operands` are those of the moment; None if they are unchanged.
+    """
 
     evaluation: Evaluation
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     input: Any = None
+    reason: str | None = None
+    operands: tuple[Operand, ...] | None = None
 
 
 class Reopened(Value, tag="reopened", kw_only=True, frozen=True):
-    """The project's grants changed before an allow was returned: the request is pending again, or denied."""
+    """An allow did not hold when it was told or claimed: the request is pending again, or denied.
+
+    `round` is the request's round from this event on, one more if it is pending again; 1 in older logs. `cause` is what
+    changed; None in older logs, where it was the project's grants.
+    """
 
     request_id: str
     verdict: Verdict
@@ -218,19 +257,42 @@ class Reopened(Value, tag="reopened", kw_only=True, frozen=True):
     cap_ms: DurationMs | None = None
     project_version: int | None = None
     present: tuple[Presence, ...] = ()
+    round: int = 1
+    cause: ReopenCause | None = None
     detail: ReopenedDetail | None = None
 
 
-class RepliedDetail(Value, frozen=True):
+class Claimed(Value, tag="claimed", kw_only=True, frozen=True):
+    """A runner took the right to run an allowed call, once; everything was judged again for it.
+
+    `claim_id` is that of `ledger.core.runners`, and `runner` the runner's name. `round` is the request's round,
+    `policy_digest` that of the rules of that moment, and `input_digest` the SHA-256 of the input that may run, keyed
+    with the request's salt (None for a call without one). `project_version` is the version of the project's stream where
+    one of its grants lets the call run. `uses` are the grants of which the claim took a use.
+    """
+
+    request_id: str
+    claim_id: str
+    runner: str
+    round: int = 1
+    policy_digest: str
+    input_digest: str | None = None
+    project_version: int | None = None
+    uses: tuple[str, ...] = ()
+
+
+class RepliedDetail(Detail, frozen=True):
     """`input` is the input as changed by a person, with which the call may run instead of the asked one.
 
-    `evaluation` is by the rules of that moment: of the changed input, or with outcome `denied` of the request.
+    `evaluation` is by the rules of that moment: of the changed input, or with outcome `denied` of the request. `edited`
+    are a person's own patterns in place of the offered ones.
     """
 
     message: str | None = None
     patterns: tuple[str, ...] = ()
     input: Any = None
     evaluation: Evaluation | None = None
+    edited: tuple[str, ...] | None = None
 
 
 class Replied(Value, tag="replied", kw_only=True, frozen=True):
@@ -238,10 +300,12 @@ class Replied(Value, tag="replied", kw_only=True, frozen=True):
 
     Outcome `denied`: the answer was a yes, but the rules of that moment deny the call; the grants are made all the
     same. `override` marks an administrator's local reply where only the holder of the input lock may answer. A released
-    request `rests_on_project` when a grant of the project as of `project_version` lifted it. `told` is the prompt at
-    which a person answered, as the agent's side reports it; None is an answer that the ledger itself received.
-    `proof` is that of a passkey's signature; `proofs` are those of the grants that released a request whose answer must
-    be signed.
+    request `rests_on_project` when a grant of the project as of `project_version` lifted it; `detail.evaluation` was made
+    as of that version, too. `told` is the prompt at which a person answered, as the agent's side reports it; None is an
+    answer that the ledger itself received. `proof` is that of a passkey's signature; `proofs` are those of the grants
+    that released a request whose answer must be signed. `bounds` are those of the grants it makes, and `wider` the ids of
+    those that allow more than was offered. `uses` are the grants with a limit of uses of which a released request took
+    one.
     """
 
     request_id: str
@@ -257,10 +321,13 @@ class Replied(Value, tag="replied", kw_only=True, frozen=True):
     told: str | None = None
     proof: Proof | None = None
     proofs: tuple[Proof, ...] = ()
+    bounds: GrantBounds | None = None
+    wider: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
     detail: RepliedDetail | None = None
 
 
-class GrantedDetail(Value, frozen=True):
+class GrantedDetail(Detail, frozen=True):
     pattern: str
     reason: str | None = None
 
@@ -268,7 +335,8 @@ class GrantedDetail(Value, frozen=True):
 class Granted(Value, tag="granted", kw_only=True, frozen=True):
     """A grant for one pattern, by the answer to a request or by an administrator.
 
-    `proof` is that of the answer that made it, where a passkey signed it.
+    `proof` is that of the answer that made it, where a passkey signed it. It lifts at most `uses` calls; None is
+    unbounded. `wider`: a person's own pattern, which allows more than was offered.
     """
 
     grant_id: str
@@ -278,16 +346,42 @@ class Granted(Value, tag="granted", kw_only=True, frozen=True):
     session: str | None = None
     request_id: str | None = None
     proof: Proof | None = None
+    uses: UsesCount | None = None
+    wider: bool = False
     detail: GrantedDetail | None = None
 
 
-class ReasonDetail(Value, frozen=True):
-    reason: str | None = None
+class UseTaken(Value, tag="use_taken", kw_only=True, frozen=True):
+    """A call took one use of a project's grant, before it was allowed; the use counts even if the call never runs.
+
+    `claim_id` is the claim under which it was taken; empty where an ask or a release took it.
+    """
+
+    grant_id: str
+    session: str
+    request_id: str
+    claim_id: str = ""
 
 
 class Revoked(Value, tag="revoked", kw_only=True, frozen=True):
     grant_id: str
     detail: ReasonDetail | None = None
+
+
+class ClaimReleased(Value, tag="claim_released", kw_only=True, frozen=True):
+    """A claim was given back without a recorded run: the call may be claimed again."""
+
+    request_id: str
+    claim_id: str
+    detail: ReasonDetail | None = None
+
+
+class EndUnknown(Value, tag="end_unknown", kw_only=True, frozen=True):
+    """A claim ended without a recorded end of its run. The call may have run, and may not run again."""
+
+    request_id: str
+    claim_id: str
+    cause: EndCause
 
 
 class DeadlineMoved(Value, tag="deadline_moved", kw_only=True, frozen=True):
@@ -343,7 +437,7 @@ class LockPassed(Value, tag="lock_passed", kw_only=True, frozen=True):
     cause: Literal["disconnect", "request", "given"]
 
 
-class NotificationDetail(Value, frozen=True):
+class NotificationDetail(Detail, frozen=True):
     text: str | None = None
     target: str | None = None
 
@@ -364,7 +458,7 @@ class Notification(Value, tag="notification", kw_only=True, frozen=True):
     detail: NotificationDetail | None = None
 
 
-class ToolFinishedDetail(Value, frozen=True):
+class ToolFinishedDetail(Detail, frozen=True):
     input: Any = None
     title: str | None = None
     output: str | None = None
@@ -373,7 +467,8 @@ class ToolFinishedDetail(Value, frozen=True):
 class ToolFinished(Value, tag="tool_finished", kw_only=True, frozen=True):
     """A tool call has run after its request was allowed; `as_asked`: it ran as asked.
 
-    `key` makes the record idempotent: a repeated key makes no event.
+    `key` makes the record idempotent: a repeated key makes no event. `claim_id` is the claim under which it ran. `digest`
+    is that of the call as it ran, keyed with the salt of `detail`.
     """
 
     request_id: str | None = None
@@ -382,6 +477,7 @@ class ToolFinished(Value, tag="tool_finished", kw_only=True, frozen=True):
     as_asked: bool | None = None
     digest: str | None = None
     key: str | None = None
+    claim_id: str | None = None
     detail: ToolFinishedDetail | None = None
 
 
@@ -403,96 +499,15 @@ class Imported(Value, tag="imported", kw_only=True, frozen=True):
     in_force_count: int = 0
 
 
+class Redacted(Value, tag="redacted", kw_only=True, frozen=True):
+    """The content of the entries `versions` was taken out of this stream. Their payloads stay."""
+
+    versions: tuple[Annotated[int, msgspec.Meta(ge=1)], ...]
+    detail: ReasonDetail | None = None
+
+
 class SessionClosed(Value, tag="session_closed", kw_only=True, frozen=True):
     detail: ReasonDetail | None = None
-
-
-class TokenCreated(Value, tag="token_created", kw_only=True, frozen=True):
-    """An access token for the gateway was created. `digest` is the SHA-256 of the secret, which is stored nowhere.
-
-    Empty `projects` and `sessions` do not restrict. A `sign_in` token is redeemed for one browser token; `made_from` is
-    the token that a browser token was made from, and with which it ends. `brings_rules`: an agent's own rules count.
-    `proof_digest` is the SHA-256 of a second secret, which a browser token's page sends beside its cookie.
-
-    An agent's token reaches the sessions that were opened with it, and one project: the one it names, else the first in
-    which it opens a session. A second event of the same id records that project in `claims`. `any_project` lifts the
-    second bound, `everything` both. `owner` is the person for whom an agent works; None is the token's creator.
-    `folders` are those in which its sessions work.
-    """
-
-    token_id: str
-    name: str
-    role: Role
-    digest: str
-    use: TokenUse = "bearer"
-    projects: tuple[str, ...] = ()
-    sessions: tuple[str, ...] = ()
-    brings_rules: bool = False
-    expires_in_ms: DurationMs | None = None
-    made_from: str | None = None
-    proof_digest: str | None = None
-    owner: str | None = None
-    everything: bool = False
-    any_project: bool = False
-    folders: tuple[str, ...] = ()
-    claims: str | None = None
-
-
-class TokenRedeemed(Value, tag="token_redeemed", kw_only=True, frozen=True):
-    """A sign-in token was redeemed, and is not valid any more."""
-
-    token_id: str
-
-
-class TokenRevoked(Value, tag="token_revoked", kw_only=True, frozen=True):
-    token_id: str
-    detail: ReasonDetail | None = None
-
-
-class LinkKeyReplaced(Value, tag="link_key_replaced", kw_only=True, frozen=True):
-    """The key of answer links was replaced: all issued links are invalid."""
-
-    detail: ReasonDetail | None = None
-
-
-class PasskeyDetail(Value, frozen=True):
-    """`name` is the person's name for the passkey."""
-
-    name: str | None = None
-
-
-class PasskeyRegistered(Value, tag="passkey_registered", kw_only=True, frozen=True):
-    """A person registered a passkey: credential id and COSE public key (base64url), relying party, initial counter.
-
-    `proof` is the consent of an earlier passkey of the person; None for the first one. `token_id` is the token that was
-    used for the registration.
-    """
-
-    person: str
-    credential_id: str
-    public_key: str
-    rp_id: str
-    sign_count: int = 0
-    token_id: str | None = None
-    proof: Proof | None = None
-    detail: PasskeyDetail | None = None
-
-
-class PasskeyRemoved(Value, tag="passkey_removed", kw_only=True, frozen=True):
-    """A passkey was removed. `proof` is the consent of one of the person's; None if an administrator removed it."""
-
-    credential_id: str
-    proof: Proof | None = None
-    detail: ReasonDetail | None = None
-
-
-class PasskeyUsed(Value, tag="passkey_used", kw_only=True, frozen=True):
-    """A challenge was used, and its nonce is invalid. `sign_count` is the authenticator's, 0 if it has none."""
-
-    credential_id: str
-    nonce: str
-    until_ms: int
-    sign_count: int = 0
 
 
 Event = (
@@ -500,8 +515,12 @@ Event = (
     | PolicyChanged
     | Asked
     | Reopened
+    | Claimed
+    | ClaimReleased
+    | EndUnknown
     | Replied
     | Granted
+    | UseTaken
     | Revoked
     | DeadlineMoved
     | Expired
@@ -515,11 +534,16 @@ Event = (
     | ToolFinished
     | LogRegressed
     | Imported
+    | Redacted
     | SessionClosed
     | TokenCreated
     | TokenRedeemed
     | TokenRevoked
     | LinkKeyReplaced
+    | Frozen
+    | Unfrozen
+    | HoldPlaced
+    | HoldLifted
     | PasskeyRegistered
     | PasskeyRemoved
     | PasskeyUsed

@@ -16,17 +16,44 @@ from ledger.core.proofs import Proof
 
 
 class Recorded(NamedTuple):
-    """An event as stored in the log, with its author, time (server ms) and version."""
+    """An event as stored in the log, with its author, time (server ms) and version.
+
+    `redacted`: its detail was taken out of the log.
+    """
 
     event: Event | NewerEvent
     actor: Actor
     ms: int
     version: int
     event_id: str
+    redacted: bool = False
+
+
+class Taker(NamedTuple):
+    """A call that takes uses of grants: its request, and its claims. Without a claim, an ask or a release takes them.
+
+    The session and the request are part of it, because claims of different agents may have the same id.
+    """
+
+    session: str
+    request_id: str
+    claim_ids: tuple[str, ...] = ("",)
+
+
+class TakenUse(Value, frozen=True):
+    """One use of a grant, and its time (server ms)."""
+
+    session: str
+    request_id: str
+    claim_id: str
+    ms: int
 
 
 class StandingGrant(Value, kw_only=True, frozen=True):
-    """A grant in state. `expires_ms` and `revoked_ms` are server times; None means never and not revoked."""
+    """A grant in state. `expires_ms` and `revoked_ms` are server times; None means never and not revoked.
+
+    `uses` is the limit on the calls that it lifts, None without one; `taken` are those of which it is known.
+    """
 
     grant_id: str
     permission: str
@@ -41,11 +68,41 @@ class StandingGrant(Value, kw_only=True, frozen=True):
     request_id: str | None = None
     reason: str | None = None
     imported: bool = False
+    redacted: bool = False
+    """True when its pattern was taken out of the log: it lifts nothing any more."""
     proof: Proof | None = None
     """The proof of a passkey's signature on the answer that made the grant."""
+    uses: int | None = None
+    taken: tuple[TakenUse, ...] = ()
+    wider: bool = False
+    """True for a person's own pattern, which allows more than was offered."""
+
+    @property
+    def uses_left(self) -> int | None:
+        """Return the number of uses left; None without a limit."""
+        return None if self.uses is None else max(self.uses - len(self.taken), 0)
+
+    def has_ended(self, now_ms: int) -> bool:
+        """Return whether the grant was revoked, redacted, or has expired at a server time (ms)."""
+        ended = self.revoked_ms is not None or self.redacted
+        return ended or (self.expires_ms is not None and now_ms >= self.expires_ms)
 
     def in_force(self, now_ms: int) -> bool:
-        return self.revoked_ms is None and (self.expires_ms is None or now_ms < self.expires_ms)
+        """Return whether the grant may lift a new call at a server time (ms)."""
+        return not self.has_ended(now_ms) and (self.uses is None or len(self.taken) < self.uses)
+
+    def counts(self, now_ms: int, taker: Taker | None) -> bool:
+        """Return whether the grant is in force, or this call holds a use of it and it has not ended."""
+        if self.uses is None or taker is None or not self.taken:
+            return self.in_force(now_ms)
+        return not self.has_ended(now_ms) and (len(self.taken) < self.uses or self.is_held(taker))
+
+    def is_held(self, taker: Taker) -> bool:
+        """Return whether this call has taken a use already."""
+        return any(
+            one.request_id == taker.request_id and one.session == taker.session and one.claim_id in taker.claim_ids
+            for one in self.taken
+        )
 
     def as_policy_grant(self) -> Grant:
         return Grant(self.grant_id, self.permission, self.pattern, self.scope)
@@ -58,8 +115,11 @@ def no_grants() -> Grants:
     return HashTrieMap()
 
 
-def add_granted(grants: Grants, recorded: Recorded, event: Granted) -> Grants:
-    """Fold a `Granted`; a known id is unchanged, so that a repeated event never revives a revoked grant."""
+def add_granted(grants: Grants, recorded: Recorded, event: Granted, scope: Scope) -> Grants:
+    """Fold a `Granted` of a stream of this scope, which alone tells where uses are counted.
+
+    A known id is unchanged, so that a repeated event never revives a revoked grant.
+    """
     if event.grant_id in grants:
         return grants
     expires_ms = None if event.expires_in_ms is None else recorded.ms + event.expires_in_ms
@@ -69,7 +129,7 @@ def add_granted(grants: Grants, recorded: Recorded, event: Granted) -> Grants:
             grant_id=event.grant_id,
             permission=event.permission,
             pattern=event.detail.pattern if event.detail else "",
-            scope=event.scope,
+            scope=scope,
             by=recorded.actor,
             at_ms=recorded.ms,
             version=recorded.version,
@@ -77,7 +137,10 @@ def add_granted(grants: Grants, recorded: Recorded, event: Granted) -> Grants:
             session=event.session,
             request_id=event.request_id,
             reason=event.detail.reason if event.detail else None,
+            redacted=recorded.redacted,
             proof=event.proof,
+            uses=event.uses,
+            wider=event.wider,
         ),
     )
 
@@ -89,6 +152,22 @@ def mark_revoked(grants: Grants, recorded: Recorded, event: Revoked) -> Grants:
     return grants.insert(event.grant_id, replace(grant, revoked_ms=recorded.ms))
 
 
+def add_uses(grants: Grants, grant_ids: Iterable[str], use: TakenUse) -> Grants:
+    """Fold the use of each of these grants; a known use, or a grant without a limit, changes nothing."""
+    for grant_id in grant_ids:
+        grant = grants.get(grant_id)
+        if grant is not None and grant.uses is not None:
+            grants = grants.insert(grant_id, with_use(grant, use))
+    return grants
+
+
+def with_use(grant: StandingGrant, use: TakenUse) -> StandingGrant:
+    """Return a grant of which one more use was taken, at most once by the same call under the same claim."""
+    if grant.is_held(Taker(use.session, use.request_id, (use.claim_id,))):
+        return grant
+    return replace(grant, taken=(*grant.taken, use))
+
+
 def mark_imported(grants: Grants) -> Grants:
     """Fold an `Imported`, which marks every earlier grant as imported."""
     for grant in list(grants.values()):
@@ -96,9 +175,20 @@ def mark_imported(grants: Grants) -> Grants:
     return grants
 
 
-def in_force(grants: Grants, now_ms: int) -> Iterator[StandingGrant]:
-    """Iterate over the grants in force at a server time (ms), in order of creation."""
-    live = [grant for grant in grants.values() if grant.in_force(now_ms)]
+def mark_redacted(grants: Grants, versions: frozenset[int]) -> Grants:
+    """Fold a `Redacted`, which takes patterns and reasons out of the grants of these versions."""
+    for grant in list(grants.values()):
+        if grant.version in versions:
+            grants = grants.insert(grant.grant_id, replace(grant, pattern="", reason=None, redacted=True))
+    return grants
+
+
+def in_force(grants: Grants, now_ms: int, taker: Taker | None = None) -> Iterator[StandingGrant]:
+    """Iterate over the grants in force at a server time (ms), in order of creation.
+
+    A used-up grant counts for a `taker` that holds one of its uses.
+    """
+    live = [grant for grant in grants.values() if grant.counts(now_ms, taker)]
     live.sort(key=lambda grant: (grant.version, grant.grant_id))
     return iter(live)
 

@@ -1,4 +1,4 @@
-"""Identifiers: ascending `per_…` request ids, event ids, and the check of ids from callers."""
+"""Identifiers and salts: ascending `per_…` request ids, event ids, salts, and the check of ids from callers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 import time
 from itertools import count
 
+from ledger.core.commitments import SALT_CHARS
 from ledger.core.errors import InputError
 from ledger.core.limits import ID_LENGTH_CHARS
 
@@ -15,6 +16,7 @@ _LETTERS = bytes(_ALPHABET[byte % len(_ALPHABET)] for byte in range(256))
 _TICKS_PER_MS = 0x1000
 _RANDOM_CHARS = 14
 _TAILS_COUNT = 64
+_SALTS_COUNT = 64
 
 
 class _Ascending:
@@ -88,6 +90,35 @@ def new_event_id() -> str:
     return _event_ids.next()
 
 
+class _Salts:
+    """Secret random salts, many from one system call."""
+
+    def __init__(self) -> None:
+        self._forget()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._kept: list[str] = []
+
+    def next(self) -> str:
+        try:
+            # One step of the interpreter: no two threads get the same one.
+            return self._kept.pop()
+        except IndexError:
+            digits = os.urandom(SALT_CHARS // 2 * _SALTS_COUNT).hex()
+            salts = [digits[at : at + SALT_CHARS] for at in range(0, len(digits), SALT_CHARS)]
+            self._kept.extend(salts[1:])
+            return salts[0]
+
+
+_salts = _Salts()
+
+
+def new_salt() -> str:
+    """Return a secret salt: 16 random bytes, in hexadecimal."""
+    return _salts.next()
+
+
 def check_id(value: object, what: str) -> str:
     """Return a caller's id: 1 to 200 printable characters without white space. Raises InputError."""
     if not isinstance(value, str):
@@ -95,7 +126,9 @@ def check_id(value: object, what: str) -> str:
     if not value:
         raise InputError(f"the {what} is empty")
     if len(value) > ID_LENGTH_CHARS:
-        raise InputError(f"the {what} `{value[:40]}…` has {len(value)} characters; at most {ID_LENGTH_CHARS} are taken")
+        raise InputError(
+            f"the {what} `{value[:40]}…` has {len(value)} characters; at most {ID_LENGTH_CHARS} are accepted"
+        )
     # The blank is the only printable white space.
     if not value.isprintable() or " " in value:
         raise InputError(f"the {what} {value!a} holds white space or characters that cannot be shown")

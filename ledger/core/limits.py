@@ -28,8 +28,33 @@ POLICY_BYTES: Final = 512 * 1024
 EVENT_BYTES: Final = 1024 * 1024
 """One encoded event."""
 
+GRANT_USES_COUNT: Final = 1000
+"""The largest limit on the uses of a grant; the fold keeps each use."""
+
+EDITED_PATTERN_COUNT: Final = 16
+"""Patterns that a person gives in place of the offered ones; each is judged before it counts."""
+
 EVENTS_PER_APPEND_COUNT: Final = 512
 """Events of one append; further events are written by the next."""
+
+OPERAND_COUNT: Final = 32
+"""Files of one request that are executed or read as a program."""
+
+OPERAND_PATH_BYTES: Final = 4096
+"""The path of such a file (PATH_MAX of Linux)."""
+
+OPERAND_PATH_COUNT: Final = 128
+"""Paths among which one such file is looked for."""
+
+OPERAND_FILE_BYTES: Final = 32 * 1024 * 1024
+"""One such file, whose SHA-256 is computed; of a larger one only the size is known.
+
+Also in `workers/transport/operand_files.py`."""
+
+OPERANDS_BYTES: Final = 128 * 1024 * 1024
+"""All such files of one request.
+
+Also in `workers/transport/operand_files.py`."""
 
 JSON_DEPTH_LEVELS: Final = 64
 """Nesting of metadata and tool input."""
@@ -49,7 +74,7 @@ ENTRY_MS_MAX: Final = TIME_MS_MAX - DURATION_MS_MAX
 CONFLICT_TAIL_COUNT: Final = 256
 """Entries returned with a conflict; the rest is read page by page.
 
-Also in `ledger/stores/append.lua`."""
+Also in `ledger/stores/redis/append.lua`."""
 
 PAGE_COUNT: Final = 1000
 """Entries of one XRANGE page."""
@@ -57,18 +82,27 @@ PAGE_COUNT: Final = 1000
 INLINE_WAKE_UP_BYTES: Final = 1024
 """A wake-up has the events up to this size, else only the last id.
 
-Also in `ledger/stores/append.lua`."""
+Also in `ledger/stores/redis/append.lua`."""
 
 FEED_LENGTH_COUNT: Final = 1000
 """Entries of a partition's feed after trimming; a projector with a larger lag scans the streams.
 
-Also in `ledger/stores/append.lua`."""
+Also in `ledger/stores/redis/append.lua`."""
 
 LEASE_MS: Final = 30_000
 """The duration of a client's lease, after which it counts as disconnected."""
 
 LOCK_REQUEST_MS: Final = 10_000
 """The time after which a requested input lock passes to the requester."""
+
+REDACTED_COUNT: Final = 5000
+"""Entries that one event redacts; the rest is redacted by the next."""
+
+FREEZES_COUNT: Final = 1000
+"""Projects that are frozen at a time; each flag holds them all."""
+
+HOLDS_COUNT: Final = 10_000
+"""Legal holds that are in force at a time."""
 
 PLUGIN_SECONDS: Final = 1.0
 """The default timeout of a decider."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -22,12 +22,12 @@ class Verdict(StrEnum):
     DENY = "deny"
 
 
-_STRICTNESS = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
+STRICTNESS: Final = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """Combine the verdicts of several parts; without parts it is allow (there is nothing to run)."""
-    return max(verdicts, key=_STRICTNESS.__getitem__, default=Verdict.ALLOW)
+    return max(verdicts, key=STRICTNESS.__getitem__, default=Verdict.ALLOW)
 
 
 ReplyKind = Literal["once", "session", "always", "reject"]
@@ -148,12 +148,38 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     inside: str | None = None
 
 
+class ConsultedFile(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One fact about a file: its path, the question, and the answer at that time.
+
+    `target` is the path with every link followed; no answer means the path itself. `kind` is `file` or `dir`, links
+    followed; no answer means that no file was known there.
+    """
+
+    path: str
+    asked: Literal["target", "kind"] = "target"
+    found: str | None = None
+
+
+class ConsultedFacts(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The facts outside the log on which an evaluation rests.
+
+    `own_folders` are the ledger's data folders, where the call touched one. With `too_many`, more files were consulted
+    than an event may hold: the call was judged as if no file could be read, and at least as strictly as this verdict,
+    which is the one by all files.
+    """
+
+    files: tuple[ConsultedFile, ...] = ()
+    own_folders: tuple[str, ...] = ()
+    too_many: Verdict | None = None
+
+
 class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A verdict with its reasons.
 
     `rules` are those that decided; `message` is the source system's message to the agent (for a deny only); `reason` is
     a sentence for a verdict that comes from no rule. `always` are the patterns that an `always` reply would grant, and
-    `ask_first` the calls (for example for an external directory) that must be allowed before this one is asked.
+    `ask_first` the calls (for example for an external directory) that must be allowed before this one is asked. `facts`
+    are recorded with it, and are no part of what agents and people are shown.
     """
 
     verdict: Verdict
@@ -163,6 +189,7 @@ class Evaluation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reason: str | None = None
     always: tuple[str, ...] = ()
     ask_first: tuple[Call, ...] = ()
+    facts: ConsultedFacts | None = None
 
 
 class Offer(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -212,3 +239,10 @@ def demand_rules(source: PolicySource) -> tuple[DemandRule, ...]:
 
 def _of_rule(rule: Rule) -> DemandRule:
     return DemandRule(answer_by=rule.answer_by, permission=rule.permission, pattern=rule.pattern)
+
+
+def without_facts(evaluation: Evaluation | None) -> Evaluation | None:
+    """Return the evaluation as agents and people are shown it; its facts are only in the log."""
+    if evaluation is None or evaluation.facts is None:
+        return evaluation
+    return msgspec.structs.replace(evaluation, facts=None)

@@ -15,9 +15,9 @@ class AnswerClaims(msgspec.Struct, tag="answer", frozen=True, kw_only=True, gc=F
     """The claims of an answer to which a person consents.
 
     `digest` is the request's, `patterns` the SHA-256 of each pattern that the answer grants, in order; `scope` and
-    `grant_expires_in_ms` bound the grants. `policy_digest` identifies the rules of that moment. `input_digest` and
-    `message_digest` are of the changed input and the feedback, None without. The challenge expires at `until_ms`
-    (server ms).
+    `grant_expires_in_ms` and `grant_uses` bound the grants; the latter is no part of the signed claims where it is
+    unset, as in older ones. `policy_digest` identifies the rules of that moment. `input_digest` and `message_digest`
+    are of the changed input and the feedback, None without. The challenge expires at `until_ms` (server ms).
     """
 
     person: str
@@ -28,6 +28,7 @@ class AnswerClaims(msgspec.Struct, tag="answer", frozen=True, kw_only=True, gc=F
     patterns: tuple[str, ...] = ()
     scope: Literal["session", "project"] | None = None
     grant_expires_in_ms: int | None = None
+    grant_uses: int | msgspec.UnsetType = msgspec.UNSET
     policy_digest: str
     input_digest: str | None = None
     message_digest: str | None = None

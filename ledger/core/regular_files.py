@@ -26,7 +26,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
     os.close(descriptor)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+    raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
 
 
 def read_regular(path: str | os.PathLike[str], bytes_max: int) -> bytes:

@@ -30,7 +30,7 @@ def parse_reply(value: object) -> ReplyKind:
     """Parse `once`, `session`, `always` or `reject`, or BetCode's name of one. Raises InputError."""
     reply = _NAMES.get(value) if isinstance(value, str) else None
     if reply is None:
-        raise InputError(f"`{value}` is not a reply; say `once`, `session`, `always` or `reject`")
+        raise InputError(f"`{value}` is not a reply; use `once`, `session`, `always` or `reject`")
     return reply
 
 

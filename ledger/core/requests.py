@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import msgspec
 
-from ledger.core.content import request_digest
 from ledger.core.errors import InputError
-from ledger.core.events import ToolRef
+from ledger.core.events import Actor, ToolRef
 from ledger.core.ids import check_id
 from ledger.core.limits import (
     JSON_DEPTH_LEVELS,
@@ -24,7 +23,10 @@ from ledger.core.limits import (
     PATTERN_COUNT,
     PATTERN_LENGTH_BYTES,
 )
+from ledger.core.operands import Operand, check_operands
 from ledger.core.policy import Call
+from ledger.core.questions import Question, request_digest
+from ledger.core.runners import GivenRunner
 
 REPEATED_COUNT: Final = 512
 """The cache size of questions without metadata or tool."""
@@ -34,19 +36,42 @@ REPEATED_CHARS: Final = 2000
 """The limit on the patterns of a cached question."""
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A checked question of an agent. `digest` is the SHA-256 over all of it except the ids of agent and parent.
+class AskDetails(TypedDict, total=False):
+    """The optional arguments of every ask, besides its call. `cwd` is the folder that the call would run in.
 
-    `call.cwd` is the folder that the call would run in; see `in_folder` for a call without one.
+    `operands` are the files that it executes or reads as a program, as found where it would run.
     """
 
-    call: Call
-    always: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}
-    tool: ToolRef | None = None
-    agent: str | None = None
-    parent: str | None = None
-    digest: str = ""
+    metadata: Mapping[str, Any] | None
+    tool: ToolRef | Mapping[str, str] | None
+    agent: str | None
+    parent: str | None
+    cwd: str | None
+    operands: Iterable[Operand | Mapping[str, Any]] | None
+
+
+class QuestionOptions(AskDetails, total=False):
+    """The optional arguments of `make_question`."""
+
+    always: Iterable[str]
+    tool_name: str | None
+    tool_input: Any
+
+
+class AskOptions(QuestionOptions, total=False):
+    """The optional arguments of `Session.ask` and `Session.submit`. `claim` is the runner of the call."""
+
+    request_id: str | None
+    actor: Actor | str | None
+    claim: GivenRunner | None
+
+
+class ToolAskOptions(AskDetails, total=False):
+    """The optional arguments of `Session.ask_tool` and `Session.submit_tool`, besides the request's id."""
+
+    always: Iterable[str] | None
+    actor: Actor | str | None
+    claim: GivenRunner | None
 
 
 def make_question(
@@ -61,12 +86,13 @@ def make_question(
     agent: str | None = None,
     parent: str | None = None,
     cwd: str | None = None,
+    operands: Iterable[Operand | Mapping[str, Any]] | None = None,
 ) -> Question:
     """Check the arguments of an ask and return the question. Raises InputError."""
     given = _check_patterns(patterns, "pattern")
     offered = _check_patterns(always, "always pattern")
     bare = metadata is None and tool is None and tool_name is None and tool_input is None
-    if bare and _are_few(given) and _are_few(offered):
+    if bare and operands is None and _are_few(given) and _are_few(offered):
         try:
             return _bare_question(permission, given, offered, (agent, parent, cwd))
         except TypeError:
@@ -85,6 +111,7 @@ def make_question(
         tool=_check_tool(tool),
         agent=None if agent is None else check_name(agent, "agent"),
         parent=None if parent is None else check_name(parent, "parent"),
+        operands=None if operands is None else check_operands(operands),
     )
     return _digested(question)
 
@@ -117,6 +144,7 @@ def in_folder(question: Question, folder: str | None) -> Question:
     if folder is None or call.cwd is not None:
         return question
     is_bare = call.tool_name is None and call.input is None and question.tool is None and not question.metadata
+    is_bare = is_bare and question.operands is None
     if is_bare and _are_few(call.patterns) and _are_few(question.always):
         where = (question.agent, question.parent, folder)
         return _bare_question(call.permission, call.patterns, question.always, where)
@@ -132,7 +160,7 @@ def check_name(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"the {what} must be a string, not {type(value).__name__}")
     if not value or len(value) > NAME_LENGTH_CHARS:
-        raise InputError(f"the {what} has {len(value)} characters; 1 to {NAME_LENGTH_CHARS} are taken")
+        raise InputError(f"the {what} has {len(value)} characters; 1 to {NAME_LENGTH_CHARS} are accepted")
     if not value.isprintable():
         raise InputError(f"the {what} {value!a} holds characters that cannot be shown")
     return value
@@ -159,7 +187,7 @@ def check_message(value: str | None, what: str = "message") -> str | None:
         raise InputError(f"the {what} must be a string, not {type(value).__name__}")
     size = len(_utf8(value, what))
     if size > MESSAGE_BYTES:
-        raise InputError(f"the {what} takes {size} bytes; at most {MESSAGE_BYTES} are taken")
+        raise InputError(f"the {what} takes {size} bytes; at most {MESSAGE_BYTES} are accepted")
     return value
 
 
@@ -191,13 +219,13 @@ def _check_patterns(values: Iterable[str], what: str) -> tuple[str, ...]:
         raise InputError(f"{what}s are a list, not {type(values).__name__}")
     patterns = tuple(values)
     if len(patterns) > PATTERN_COUNT:
-        raise InputError(f"{len(patterns)} {what}s are too many; at most {PATTERN_COUNT} are taken")
+        raise InputError(f"{len(patterns)} {what}s are too many; at most {PATTERN_COUNT} are accepted")
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise InputError(f"a {what} must be a string, not {type(pattern).__name__}")
         size = len(_utf8(pattern, what))
         if size > PATTERN_LENGTH_BYTES:
-            raise InputError(f"a {what} takes {size} bytes; at most {PATTERN_LENGTH_BYTES} are taken")
+            raise InputError(f"a {what} takes {size} bytes; at most {PATTERN_LENGTH_BYTES} are accepted")
     return patterns
 
 
@@ -222,7 +250,7 @@ def _check_json(value: Any, what: str) -> Any:
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise InputError(f"the {what} cannot be written as JSON: {error}") from error
     if len(encoded) > METADATA_BYTES:
-        raise InputError(f"the {what} takes {len(encoded)} bytes; at most {METADATA_BYTES} are taken")
+        raise InputError(f"the {what} takes {len(encoded)} bytes; at most {METADATA_BYTES} are accepted")
     return msgspec.json.decode(encoded)
 
 

@@ -7,13 +7,13 @@ recomputed from the event, and a signature over it is valid only for these claim
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final
 
 from msgspec.structs import replace
 
 from ledger.core.codec import canonical_json
+from ledger.core.commitments import keyed
 from ledger.core.proofs import Claims
 
 _PREFIX: Final = b"permission-ledger passkey v1\n"
@@ -30,8 +30,9 @@ def text_digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def pattern_digests(patterns: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(text_digest, patterns))
+def pattern_digest(pattern: str, salt: str) -> str:
+    """Return the digest of a granted pattern, keyed with the salt of its request."""
+    return keyed(text_digest(pattern), salt)
 
 
 def issue(claims: Claims, secret: bytes) -> Claims:

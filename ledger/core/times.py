@@ -15,6 +15,10 @@ def format_time(ms: int) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
 
 
+def format_time_or_none(ms: int | None) -> str | None:
+    return None if ms is None else format_time(ms)
+
+
 def parse_moment(text: str) -> int:
     """As `parse_time`, for the end of a range: a date alone is the last millisecond of that day in UTC."""
     try:

@@ -7,7 +7,7 @@ with asking(session):
     await run("git push")
 """
 
-from ledger.guarding.asking import AskContext, asking, current_asking
+from ledger.guarding.context import AskContext, asking, current_asking
 from ledger.guarding.decorator import guarded
 
 __all__ = ["AskContext", "asking", "current_asking", "guarded"]

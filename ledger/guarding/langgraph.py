@@ -5,7 +5,8 @@ ToolNode(tools, **asks_ledger(session))
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, ExitStack
 from typing import Any, TypedDict
 
 from ledger.client.session import Session
@@ -13,7 +14,7 @@ from ledger.client.sync import SyncSession
 from ledger.core.errors import InputError, RefusalError
 from ledger.core.extras import require_extra
 from ledger.core.limits import ID_LENGTH_CHARS
-from ledger.guarding.asking import AskContext
+from ledger.guarding.context import AskContext
 
 Execute = Callable[[Any], Any]
 
@@ -38,31 +39,36 @@ def asks_ledger(
     A call runs with the allowed input, including a person's changes. A refused call becomes a tool message with status
     `error` for the model; with `stops`, a refusal after which the agent should stop is raised as its RefusalError and
     ends the run, unless the node handles that error. A graph that is resumed from a checkpoint attaches to the requests
-    of its calls. Raises MissingExtraError without LangGraph, and what `Session.ask_tool` raises.
+    of its calls. Each call is claimed right before it runs: one that a crashed run may have run is refused, unless the
+    graph is resumed with the same `run_id` in its config. Raises MissingExtraError without LangGraph, and what `Session.ask_tool` raises.
     """
     require_extra("langgraph")
-    said: dict[str, Any] = {"agent": agent, "parent": parent, "cwd": cwd}
 
     def asking(request: Any) -> tuple[AskContext, str, dict[str, Any]]:
         call = request.tool_call
         request_id, tool = _named(request)
-        return AskContext(session, request_id=request_id, tool=tool, **said), call["name"], call["args"]
+        context = AskContext(
+            session, request_id=request_id, runner=_run_of(request), tool=tool, agent=agent, parent=parent, cwd=cwd
+        )
+        return context, call["name"], call["args"]
 
     def wrap(request: Any, execute: Execute) -> Any:
         one, name, args = asking(request)
-        try:
-            result = one.ask_blocking(name, args)
-        except RefusalError as error:
-            return _told(request, error, stops=stops)
-        return execute(_corrected(request, result.updated_input))
+        with ExitStack() as stack:
+            try:
+                permit = stack.enter_context(one.permit_blocking(name, args))
+            except RefusalError as error:
+                return _told(request, error, stops=stops)
+            return execute(_corrected(request, permit.result.updated_input))
 
     async def awrap(request: Any, execute: Callable[[Any], Awaitable[Any]]) -> Any:
         one, name, args = asking(request)
-        try:
-            result = await one.ask(name, args)
-        except RefusalError as error:
-            return _told(request, error, stops=stops)
-        return await execute(_corrected(request, result.updated_input))
+        async with AsyncExitStack() as stack:
+            try:
+                permit = await stack.enter_async_context(one.permit(name, args))
+            except RefusalError as error:
+                return _told(request, error, stops=stops)
+            return await execute(_corrected(request, permit.result.updated_input))
 
     return {"wrap_tool_call": wrap, "awrap_tool_call": awrap}
 
@@ -78,8 +84,17 @@ def _named(request: Any) -> tuple[str | None, dict[str, str] | None]:
         return None, None
     request_id = f"{message_id}.{call_id}"
     if len(request_id) > ID_LENGTH_CHARS:
-        raise InputError(f"the ids of message and call have {len(request_id)} characters; {ID_LENGTH_CHARS} are taken")
+        raise InputError(
+            f"the message and call ids have {len(request_id)} characters; at most {ID_LENGTH_CHARS} are accepted"
+        )
     return request_id, {"message_id": message_id, "call_id": call_id}
+
+
+def _run_of(request: Any) -> str | None:
+    """Return the runner's name for a graph that was invoked with a `run_id`; None without one."""
+    config = getattr(getattr(request, "runtime", None), "config", None)
+    run_id = config.get("run_id") if isinstance(config, Mapping) else None
+    return None if run_id is None else f"langgraph run {run_id}"
 
 
 def _message_id(state: Any, call_id: str | None) -> str | None:

@@ -6,12 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ledger.core import chain, codec
+from ledger.core.codec import EntryFields
 from ledger.core.errors import LedgerError
 from ledger.core.events import Actor, Event
 from ledger.core.grants import Recorded
-from ledger.core.ids import new_event_id
-from ledger.log.plans import AppendPlan, Done
-from ledger.stores.port import Position
+from ledger.core.ids import new_event_id, new_salt
+from ledger.core.limits import EVENTS_PER_APPEND_COUNT
+from ledger.log.plans import SETTLE, AppendPlan, Done, Fold
+from ledger.stores.port import Append, Position
 
 if TYPE_CHECKING:
     from ledger.log.stream import Stream
@@ -44,6 +46,44 @@ class Job(Generic[S]):
             self.future.set_exception(error)
 
 
+class Turn(Generic[S]):
+    """Jobs that are decided together, again in each round until they are written or need no append.
+
+    `batch` and `append` are those of the last round, and `left` the jobs that did not fit into it. `companion` is read
+    with each append.
+    """
+
+    __slots__ = (
+        "append",
+        "batch",
+        "companion",
+        "companion_is_behind",
+        "is_read",
+        "jobs",
+        "left",
+        "rounds_count",
+        "told_ms",
+    )
+
+    append: Append
+    batch: Batch[S]
+    left: list[Job[S]]
+
+    def __init__(self, jobs: list[Job[S]]) -> None:
+        self.jobs = jobs
+        self.companion: Stream[Any] | None = None
+        for job in jobs:
+            if job.companion is not None:
+                self.companion = job.companion
+                break
+        self.companion_is_behind = False
+        self.is_read = False
+        """True once the stream was read after the jobs arrived."""
+        self.rounds_count = 0
+        self.told_ms: int | None = None
+        """The server's time, where the append was outside its window by it."""
+
+
 class Batch(Generic[S]):
     """Commands decided together, their events in order, and the result of each command.
 
@@ -54,6 +94,7 @@ class Batch(Generic[S]):
     __slots__ = (
         "after",
         "events",
+        "fold",
         "folded_count",
         "not_after_ms",
         "not_before_ms",
@@ -66,14 +107,15 @@ class Batch(Generic[S]):
         "written_at",
     )
 
-    def __init__(self, state: S, after: Position, prev: str, now_ms: int) -> None:
+    def __init__(self, fold: Fold[S], state: S, after: Position, prev: str, now_ms: int) -> None:
+        self.fold = fold
         self.state = state
         self.folded_count = 0
         self.now_ms = now_ms
         self.after = after
         self.prev = prev
         self.events: list[tuple[Event, Actor, str]] = []
-        self.payloads: list[bytes] = []
+        self.payloads: list[EntryFields] = []
         self.outcomes: list[tuple[Job[S], LedgerError | None, int, int]] = []
         self.not_before_ms: int | None = None
         self.not_after_ms: int | None = None
@@ -82,21 +124,57 @@ class Batch(Generic[S]):
         self.recorded: list[Recorded] = []
         """The events as recorded, once the server has confirmed the append."""
 
+    def decide_all(self, jobs: list[Job[S]], due_ms: int | None) -> list[Job[S]]:
+        """Decide jobs, to be written before `due_ms`; return those that do not fit into the append."""
+        if due_ms is not None:
+            self.not_after_ms = due_ms - 1
+        for index, job in enumerate(jobs):
+            if len(self.events) >= EVENTS_PER_APPEND_COUNT or not self._decide(job):
+                return jobs[index:]
+        return []
+
+    def _decide(self, job: Job[S]) -> bool:
+        """Decide a job; return False if the events before it must be written first.
+
+        A refusal names the time of the event it rests on, which is only known once that event is written.
+        """
+        first = len(self.events)
+        error: LedgerError | None = None
+        if job.command is not None and job.command is not SETTLE:
+            try:
+                self.take(self.fold.decide(self.ahead(), job.command, self.now_ms))
+            except LedgerError as refusal:
+                if first:
+                    return False
+                error = refusal
+        self.outcomes.append((job, error, first, len(self.events)))
+        return True
+
+    def ahead(self) -> S:
+        """Return the state after the whole batch, as if it were written at its `now_ms`."""
+        while self.folded_count < len(self.events):
+            event, actor, event_id = self.events[self.folded_count]
+            self.folded_count += 1
+            version = self.after.version + self.folded_count
+            self.state = self.fold.evolve(self.state, Recorded(event, actor, self.now_ms, version, event_id))
+        return self.state
+
     def take(self, plan: AppendPlan) -> None:
         """Add a plan's events, all or none. Raises InputError when one is too large, which fails its command alone."""
         if len(plan.events) == 1 and not self.payloads and not plan.event_ids:
             self._take_first(plan)
             return
         events: list[tuple[Event, Actor, str]] = []
-        payloads: list[bytes] = []
-        last = self.payloads[-1] if self.payloads else None
-        for index, event in enumerate(plan.events):
-            event_id = plan.event_ids[index] if plan.event_ids else new_event_id()
-            last_version = self.after.version + len(self.events) + len(events)
-            prev = self.prev if last is None else chain.within_append(last_version, last)
-            last = codec.encode(event, event_id=event_id, prev=prev, actor=plan.actor)
-            events.append((event, plan.actor, event_id))
-            payloads.append(last)
+        payloads: list[EntryFields] = []
+        last = self.payloads[-1][0] if self.payloads else None
+        version, actor, event_ids = self.after.version + len(self.events), plan.actor, iter(plan.event_ids)
+        for event in plan.events:
+            event_id = next(event_ids, None) or new_event_id()
+            prev = self.prev if last is None else chain.within_append(version, last)
+            fields = codec.encode(event, event_id=event_id, prev=prev, actor=actor, salt=_salt_of(event))
+            version, last = version + 1, fields[0]
+            events.append((event, actor, event_id))
+            payloads.append(fields)
         self.events += events
         self.payloads += payloads
         self.narrow(plan)
@@ -104,7 +182,8 @@ class Batch(Generic[S]):
     def _take_first(self, plan: AppendPlan) -> None:
         """As `take`, for the common case of a single event."""
         event, event_id = plan.events[0], new_event_id()
-        self.payloads.append(codec.encode(event, event_id=event_id, prev=self.prev, actor=plan.actor))
+        fields = codec.encode(event, event_id=event_id, prev=self.prev, actor=plan.actor, salt=_salt_of(event))
+        self.payloads.append(fields)
         self.events.append((event, plan.actor, event_id))
         self.narrow(plan)
 
@@ -113,6 +192,12 @@ class Batch(Generic[S]):
             self.not_before_ms = max(self.not_before_ms or 0, plan.not_before_ms)
         if plan.not_after_ms is not None:
             self.not_after_ms = _earlier(self.not_after_ms, plan.not_after_ms)
+
+
+def _salt_of(event: Event) -> str:
+    """Return a salt for the content of an event; empty for one without content, or whose content has its own."""
+    detail = getattr(event, "detail", None)
+    return "" if detail is None or detail.salt else new_salt()
 
 
 def _earlier(one: int | None, other: int | None) -> int | None:

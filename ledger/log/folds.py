@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
 
+from ledger.access.freeze import FreezeState, decide_freeze, evolve_freeze
+from ledger.access.holds import HoldState, decide_holds, evolve_holds
 from ledger.access.passkeys.state import PasskeysState, decide_passkeys, evolve_passkeys
 from ledger.access.state import AccessState, decide_access, evolve_access
-from ledger.core.events import Asked, Event, LogRegressed
+from ledger.core.allowing import any_allowing
+from ledger.core.events import Asked, Claimed, Event, LogRegressed
 from ledger.core.grants import Recorded
 from ledger.core.limits import LEASE_MS
 from ledger.core.policy import Verdict
+from ledger.log.freezes import Freezes
 from ledger.log.inboxes import open_inboxes, present_in
-from ledger.log.plans import NOTHING, SYSTEM, AppendPlan, Regression
-from ledger.project.state import GrantInProject, ProjectState, decide_project, evolve_project
+from ledger.log.plans import NOTHING, SYSTEM, AppendPlan, Fold, Regression
+from ledger.masks.masking import Masks, with_masked_reason
+from ledger.project.masking import masked_project_command
+from ledger.project.state import GrantInProject, ProjectState, decide_project, evolve_project, until_ms
 from ledger.session import SessionState, decide, evolve, needs_presence, next_due_ms, settle
-from ledger.session.commands import Ask, Connect, Judging, Live, OutdatedRulesError, Recheck
-from ledger.session.state import in_order
+from ledger.session.commands import Ask, ClaimCall, Connect, Judging, Live, OutdatedRulesError, Recheck
+from ledger.session.freezing import under_freeze
+from ledger.session.masking import masked_command, masked_record
+from ledger.session.state import claim_due_ms, in_order
 from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
 
-_LOOKED_WHO_IS_THERE: Final = frozenset((Ask, Recheck, Connect))
+S = TypeVar("S")
+
+_LOOKED_WHO_IS_THERE: Final = frozenset((Ask, Recheck, ClaimCall, Connect))
 
 
 class SessionFold:
     """The fold of a session's stream. It reads only leases from the store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, freezes: Freezes | None = None, masks: Masks | None = None) -> None:
         self._store = store
+        self._freezes = freezes
+        self._masks = masks
 
     def initial(self, key: StreamKey) -> SessionState:
         return SessionState(session_id=key.id)
@@ -36,11 +49,18 @@ class SessionFold:
         if type(command) is Regression:
             return _regressed(command)
         if isinstance(command, Judging) and command.policy_digest not in (None, state.policy_digest):
-            raise OutdatedRulesError(f"the rules of session `{state.session_id}` have changed; judge again")
+            raise OutdatedRulesError(f"the rules of session `{state.session_id}` have changed; evaluate again")
         if type(command) in _LOOKED_WHO_IS_THERE and not command.live.covers(state.clients):
-            raise OutdatedRulesError(f"others have connected to session `{state.session_id}`; look again who is there")
+            raise OutdatedRulesError(f"new clients connected to session `{state.session_id}`; read presence again")
+        masks = self._masks
+        if masks is not None:
+            command = masked_command(command, masks)
         decision = decide(state, command, now_ms)
-        return AppendPlan(decision.events, command.actor, not_after_ms=decision.not_after_ms)
+        freeze = None if self._freezes is None else self._freezes.over(state.project)
+        if freeze is not None:
+            decision = under_freeze(state, command, decision, freeze, now_ms)
+        events = decision.events if masks is None else masked_record(state, decision.events, command, masks)
+        return AppendPlan(events, command.actor, not_after_ms=decision.not_after_ms)
 
     async def settle(self, state: SessionState, now_ms: int) -> AppendPlan:
         due_ms = next_due_ms(state)
@@ -65,18 +85,34 @@ class SessionFold:
         """Return whether events of this type leave all deadlines unchanged; an ask that is decided at once does."""
         return isinstance(event, Asked) and event.verdict is not Verdict.ASK
 
-    def due_hint(self, before: SessionState, after: SessionState, after_ms: int) -> Due | str | None:
+    def due_hint(
+        self, before: SessionState, events: Sequence[Event], ahead: Callable[[], SessionState], after_ms: int
+    ) -> Due | str | None:
         """Return the new due hint; None when it need not change."""
-        if not (before.pending or after.pending or before.lock_request or after.lock_request):
+        if all(type(event) is Claimed for event in events):
+            return _hint_of_claims(before, after_ms)
+        after = ahead()
+        had = before.pending or before.lock_request or before.open_claims
+        if not (had or after.pending or after.lock_request or after.open_claims):
             return None
         due = next_due_ms(after)
         if due is None and not after.pending:
-            return NOTHING_DUE if before.pending or before.lock_request else None
+            return NOTHING_DUE if had else None
         if due == next_due_ms(before) and bool(before.pending) == bool(after.pending):
             return None
         if due is None:
             return Due(None)
         return Due(due - after_ms, relative=True) if _begins_now(before, after, due) else Due(due)
+
+    def project_of(self, state: SessionState) -> str | None:
+        return state.project
+
+
+def _hint_of_claims(before: SessionState, after_ms: int) -> Due | str | None:
+    """Return the due hint after new claims, which all end at the same time."""
+    due_ms = next_due_ms(before)
+    timeout_ms = before.settings.claim_timeout_ms
+    return Due(timeout_ms, relative=True) if due_ms is None or after_ms + timeout_ms < due_ms else None
 
 
 def _begins_now(before: SessionState, after: SessionState, due_ms: int) -> bool:
@@ -85,11 +121,36 @@ def _begins_now(before: SessionState, after: SessionState, due_ms: int) -> bool:
         if request.deadline_ms == due_ms:
             known = before.pending.get(request.request_id)
             return known is None or known.deadline_ms != due_ms
+    if after.open_claims and claim_due_ms(after) == due_ms:
+        return after.first_claim > before.claims_count
     return before.lock_request != after.lock_request
 
 
-class ProjectFold:
+class _Undated(Generic[S]):
+    """The parts of `Fold` for a stream without deadlines, in which nothing is allowed."""
+
+    async def settle(self, state: S, now_ms: int) -> AppendPlan:
+        return NOTHING
+
+    def next_due_ms(self, state: S) -> int | None:
+        return None
+
+    def keeps_due(self, event: Event) -> bool:
+        return True
+
+    def due_hint(self, before: S, events: Sequence[Event], ahead: Callable[[], S], after_ms: int) -> Due | str | None:
+        return None
+
+    def project_of(self, state: S) -> str | None:
+        return None
+
+
+class ProjectFold(_Undated[ProjectState]):
     """The fold of a project's stream: grants only, without deadlines."""
+
+    def __init__(self, freezes: Freezes | None = None, masks: Masks | None = None) -> None:
+        self._freezes = freezes
+        self._masks = masks
 
     def initial(self, key: StreamKey) -> ProjectState:
         return ProjectState(project_id=key.id)
@@ -100,75 +161,68 @@ class ProjectFold:
     def decide(self, state: ProjectState, command: Any, now_ms: int) -> AppendPlan:
         if isinstance(command, Regression):
             return _regressed(command)
-        events = decide_project(state, command)
+        if self._masks is not None:
+            command = masked_project_command(command, self._masks)
+        events = decide_project(state, command, now_ms)
+        if not events:
+            return NOTHING
+        freeze = None if self._freezes is None else self._freezes.over(state.project_id)
+        if freeze is not None and any_allowing(events):
+            raise freeze.error()
         fixed = command.event_id if isinstance(command, GrantInProject) else None
-        return AppendPlan(events, command.actor, event_ids=(fixed,) if events and fixed else ())
+        return AppendPlan(
+            events, command.actor, not_after_ms=until_ms(state, command), event_ids=(fixed,) if fixed else ()
+        )
 
-    async def settle(self, state: ProjectState, now_ms: int) -> AppendPlan:
-        return NOTHING
-
-    def next_due_ms(self, state: ProjectState) -> int | None:
-        return None
-
-    def keeps_due(self, event: Event) -> bool:
-        return True
-
-    def due_hint(self, before: ProjectState, after: ProjectState, after_ms: int) -> Due | str | None:
-        return None
+    def project_of(self, state: ProjectState) -> str | None:
+        return state.project_id
 
 
-class AccessFold:
-    """The fold of the access stream: tokens only, which expire without an event."""
+class AccessStreamFold(_Undated[S]):
+    """The fold of one access stream, by its pure functions. With `masks`, reasons of commands are masked."""
 
-    def initial(self, key: StreamKey) -> AccessState:
-        return AccessState(access_id=key.id)
+    def __init__(
+        self,
+        initial: Callable[[StreamKey], S],
+        evolve: Callable[[S, Recorded], S],
+        decide: Callable[[S, Any, int], tuple[Event, ...]],
+        masks: Masks | None = None,
+    ) -> None:
+        self._initial, self._evolve, self._decide, self._masks = initial, evolve, decide, masks
 
-    def evolve(self, state: AccessState, recorded: Recorded) -> AccessState:
-        return evolve_access(state, recorded)
+    def initial(self, key: StreamKey) -> S:
+        return self._initial(key)
 
-    def decide(self, state: AccessState, command: Any, now_ms: int) -> AppendPlan:
+    def evolve(self, state: S, recorded: Recorded) -> S:
+        return self._evolve(state, recorded)
+
+    def decide(self, state: S, command: Any, now_ms: int) -> AppendPlan:
         if isinstance(command, Regression):
             return _regressed(command)
-        return AppendPlan(decide_access(state, command, now_ms), command.actor)
-
-    async def settle(self, state: AccessState, now_ms: int) -> AppendPlan:
-        return NOTHING
-
-    def next_due_ms(self, state: AccessState) -> int | None:
-        return None
-
-    def keeps_due(self, event: Event) -> bool:
-        return True
-
-    def due_hint(self, before: AccessState, after: AccessState, after_ms: int) -> Due | str | None:
-        return None
+        if self._masks is not None:
+            command = with_masked_reason(command, self._masks)
+        return AppendPlan(self._decide(state, command, now_ms), command.actor)
 
 
-class PasskeysFold:
-    """The fold of the stream of passkeys, without deadlines."""
+def access_fold(masks: Masks | None) -> Fold[AccessState]:
+    """Return the fold of access tokens, which expire without an event."""
+    return AccessStreamFold(lambda key: AccessState(access_id=key.id), evolve_access, decide_access, masks)
 
-    def initial(self, key: StreamKey) -> PasskeysState:
-        return PasskeysState()
 
-    def evolve(self, state: PasskeysState, recorded: Recorded) -> PasskeysState:
-        return evolve_passkeys(state, recorded)
+def passkeys_fold() -> Fold[PasskeysState]:
+    return AccessStreamFold(lambda _: PasskeysState(), evolve_passkeys, decide_passkeys)
 
-    def decide(self, state: PasskeysState, command: Any, now_ms: int) -> AppendPlan:
-        if isinstance(command, Regression):
-            return _regressed(command)
-        return AppendPlan(decide_passkeys(state, command, now_ms), command.actor)
 
-    async def settle(self, state: PasskeysState, now_ms: int) -> AppendPlan:
-        return NOTHING
+def freeze_fold(masks: Masks | None) -> Fold[FreezeState]:
+    return AccessStreamFold(
+        lambda _: FreezeState(), evolve_freeze, lambda state, command, _: decide_freeze(state, command), masks
+    )
 
-    def next_due_ms(self, state: PasskeysState) -> int | None:
-        return None
 
-    def keeps_due(self, event: Event) -> bool:
-        return True
-
-    def due_hint(self, before: PasskeysState, after: PasskeysState, after_ms: int) -> Due | str | None:
-        return None
+def holds_fold(masks: Masks | None) -> Fold[HoldState]:
+    return AccessStreamFold(
+        lambda _: HoldState(), evolve_holds, lambda state, command, _: decide_holds(state, command), masks
+    )
 
 
 def _regressed(command: Regression) -> AppendPlan:

@@ -9,16 +9,14 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from ledger.core.codec import NewerEvent
-from ledger.core.errors import DamageError, InputError, UnknownSessionError
+from ledger.core.errors import InputError, UnknownSessionError
 from ledger.core.events import Actor, Event, event_type
 from ledger.core.grants import Recorded
-from ledger.core.limits import PAGE_COUNT
 from ledger.core.times import format_time, parse_moment
-from ledger.log.plans import Fold
-from ledger.log.reading import check_info, read_entry
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
-from ledger.stores.port import START, Foreign, Position, Store, StreamKey
+from ledger.log.tail import Folded, nothing_folded, read_events, read_folds
+from ledger.stores.port import Position, Store, StreamKey
 
 S = TypeVar("S")
 
@@ -33,6 +31,8 @@ class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
     actor: Actor
     event: Event | NewerEvent
     event_id: str
+    redacted: bool = False
+    """True when its detail was taken out of the log."""
 
     @property
     def type(self) -> str:
@@ -40,13 +40,18 @@ class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_json(self) -> dict[str, Any]:
         """Return the object of CONTRACT's `log` row."""
+        event = msgspec.to_builtins(self.event)
+        if isinstance(event.get("detail"), dict):
+            # Of use only to who checks a stream's bytes.
+            event["detail"].pop("salt", None)
         return {
             "id": self.id,
             "version": self.version,
             "type": self.type,
             "at": format_time(self.ms),
             "actor": msgspec.to_builtins(self.actor),
-            "event": msgspec.to_builtins(self.event),
+            "event": event,
+            **({"redacted": True} if self.redacted else {}),
         }
 
 
@@ -59,23 +64,8 @@ def logged(key: StreamKey, recorded: Recorded) -> LoggedEvent:
         actor=recorded.actor,
         event=recorded.event,
         event_id=recorded.event_id,
+        redacted=recorded.redacted,
     )
-
-
-async def read_events(store: Store, key: StreamKey) -> AsyncIterator[Recorded]:
-    """Iterate over the present events of a stream, verifying the chain. Raises DamageError at the first damage."""
-    position, payload = START, b""
-    try:
-        opening = await store.open(key)
-        check_info(key, opening.info)
-        page = opening.entries
-        while page:
-            for entry in page:
-                yield read_entry(key, entry, position, payload)
-                position, payload = entry.position, entry.payload
-            page = await store.read(key, position, PAGE_COUNT)
-    except Foreign as error:
-        raise DamageError(f"stream `{key.name}`: {error.text}", stream=key.name) from error
 
 
 async def follow(
@@ -116,29 +106,50 @@ class Moment(msgspec.Struct, Generic[S], frozen=True):
     ms: int
 
 
-async def state_at(store: Store, key: StreamKey, fold: Fold[S], at: str | int | None) -> Moment[S]:
+async def state_at(store: Store, key: StreamKey, at: str | int | None) -> Moment[Any]:
     """Return the state as of a version, or after the last event at or before a time (server ms); None is now.
 
     Raises UnknownSessionError for a moment before the first event.
     """
     version, ms = (at, None) if isinstance(at, int) else (None, _time(at))
-    moment = Moment(fold.initial(key), 0, 0)
-    async for recorded in read_events(store, key):
-        if (version is not None and recorded.version > version) or (ms is not None and recorded.ms > ms):
-            if moment.version == 0 and ms is not None:
-                raise before_the_first(key, at, recorded.ms)
+    begin = nothing_folded(key)
+    return await last_until(key, begin, read_folds(store, key, begin), at, version=version, ms=ms)
+
+
+async def last_until(
+    key: StreamKey,
+    begin: Folded[S],
+    folds: AsyncIterator[tuple[Recorded, Folded[S]]],
+    at: object,
+    *,
+    version: int | None,
+    ms: int | None,
+) -> Moment[S]:
+    """Return the last of these folds that is not after a version or a time; errors name it as `at`.
+
+    Raises UnknownSessionError before the first event, InputError for a version that does not exist yet.
+    """
+    found = begin
+    async for recorded, folded in folds:
+        if not is_until(folded.position, version, ms):
+            if found.version == 0 and ms is not None:
+                raise _before_the_first(key, at, recorded.ms)
             break
-        moment = Moment(fold.evolve(moment.state, recorded), recorded.version, recorded.ms)
-    if moment.version == 0:
-        raise UnknownSessionError(
-            f"there is no {key.kind} `{key.id}`" + ("" if at is None else f" at `{at}`"), **{key.kind: key.id}
-        )
-    if version is not None and moment.version < version:
-        raise InputError(f"{key.kind} `{key.id}` has {moment.version} versions, not {version}")
-    return moment
+        found = folded
+    if found.version == 0:
+        when = "" if at is None else f" at `{at}`"
+        raise UnknownSessionError(f"there is no {key.kind} `{key.id}`{when}", **{key.kind: key.id})
+    if version is not None and found.version < version:
+        raise InputError(f"{key.kind} `{key.id}` has {found.version} versions, not {version}")
+    return Moment(found.state, found.version, found.position.ms)
 
 
-def before_the_first(key: StreamKey, at: object, first_ms: int) -> UnknownSessionError:
+def is_until(position: Position, version: int | None, ms: int | None) -> bool:
+    """Return whether a position is not after a version and a time; None is no bound."""
+    return (version is None or position.version <= version) and (ms is None or position.ms <= ms)
+
+
+def _before_the_first(key: StreamKey, at: object, first_ms: int) -> UnknownSessionError:
     """Return the error for a moment before the first event of a stream."""
     return UnknownSessionError(
         f"{key.kind} `{key.id}` began at {format_time(first_ms)}, after `{at}`",

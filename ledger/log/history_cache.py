@@ -10,15 +10,12 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-import msgspec
-
-from ledger.core.errors import DamageError, InputError, UnknownSessionError
+from ledger.core.errors import DamageError
 from ledger.core.grants import Recorded
 from ledger.core.times import format_time
-from ledger.log.history import LoggedEvent, Moment, before_the_first, logged
-from ledger.log.plans import Fold
-from ledger.log.reading import read_entry
-from ledger.stores.port import START, Foreign, Position, Store, StreamKey
+from ledger.log.history import LoggedEvent, Moment, is_until, last_until, logged
+from ledger.log.tail import Folded, nothing_folded, read_folds
+from ledger.stores.port import Store, StreamKey
 
 FOLD_EVERY_VERSIONS: Final = 250
 """Versions between two cached folds."""
@@ -30,21 +27,19 @@ CACHED_STREAMS_COUNT: Final = 16
 """Streams whose folds are cached; the least recently used one is evicted."""
 
 
-class CachedFold(msgspec.Struct, frozen=True):
-    """A fold and the last entry that it includes."""
-
-    position: Position
-    payload: bytes
-    state: Any
-
-
 class HistoryCache:
     """The cached folds of recently read streams of one kind."""
 
-    def __init__(self, store: Store, fold: Fold[Any]) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._fold = fold
-        self._folds: OrderedDict[StreamKey, list[CachedFold]] = OrderedDict()
+        self._folds: OrderedDict[StreamKey, list[Folded[Any]]] = OrderedDict()
+        self._redacted: dict[StreamKey, int] = {}
+
+    def forget_before(self, key: StreamKey, redacted_version: int) -> None:
+        """Drop the folds of a stream that were made before its last redaction, whose version the caller knows."""
+        if redacted_version > self._redacted.get(key, 0):
+            self._redacted[key] = redacted_version
+            self._folds.pop(key, None)
 
     async def state_at(self, key: StreamKey, *, version: int | None = None, ms: int | None = None) -> Moment[Any]:
         """Return the state as of a version, or after the last event at or before a time (server ms).
@@ -52,19 +47,11 @@ class HistoryCache:
         Raises InputError for a version that does not exist yet, UnknownSessionError before the first, DamageError.
         """
         try:
-            moment = await self._state_at(key, version, ms)
+            return await self._state_at(key, version, ms)
         except DamageError:
             if self._folds.pop(key, None) is None:
                 raise
-            moment = await self._state_at(key, version, ms)
-        if moment.version == 0:
-            first = await self._store.read(key, START, 1)
-            if first and ms is not None:
-                raise before_the_first(key, format_time(ms), first[0].ms)
-            raise UnknownSessionError(f"there is no {key.kind} `{key.id}` at that moment", **{key.kind: key.id})
-        if version is not None and moment.version < version:
-            raise InputError(f"{key.kind} `{key.id}` has {moment.version} versions, not {version}")
-        return moment
+            return await self._state_at(key, version, ms)
 
     async def page(self, key: StreamKey, after: int, limit: int) -> list[LoggedEvent]:
         """Return at most `limit` events after a version. Raises DamageError."""
@@ -77,14 +64,9 @@ class HistoryCache:
 
     async def _state_at(self, key: StreamKey, version: int | None, ms: int | None) -> Moment[Any]:
         folds = self._folds_of(key)
-        known = [one for one in folds if _is_before(one.position, version, ms)]
-        begin = known[-1] if known else folds[0]
-        moment = Moment(begin.state, begin.position.version, begin.position.ms)
-        async for recorded, state in self._walk(key, folds, begin):
-            if not _is_before(Position(recorded.ms, recorded.version), version, ms):
-                break
-            moment = Moment(state, recorded.version, recorded.ms)
-        return moment
+        begin = [one for one in folds if one.version == 0 or is_until(one.position, version, ms)][-1]
+        at = version if ms is None else format_time(ms)
+        return await last_until(key, begin, self._walk(key, folds, begin), at, version=version, ms=ms)
 
     async def _page(self, key: StreamKey, after: int, limit: int) -> list[LoggedEvent]:
         folds = self._folds_of(key)
@@ -96,30 +78,19 @@ class HistoryCache:
                 break
         return found
 
-    def _folds_of(self, key: StreamKey) -> list[CachedFold]:
-        folds = self._folds.setdefault(key, [CachedFold(START, b"", self._fold.initial(key))])
+    def _folds_of(self, key: StreamKey) -> list[Folded[Any]]:
+        folds = self._folds.setdefault(key, [nothing_folded(key)])
         self._folds.move_to_end(key)
         while len(self._folds) > CACHED_STREAMS_COUNT:
-            self._folds.popitem(last=False)
+            dropped, _ = self._folds.popitem(last=False)
+            self._redacted.pop(dropped, None)
         return folds
 
     async def _walk(
-        self, key: StreamKey, folds: list[CachedFold], begin: CachedFold
-    ) -> AsyncIterator[tuple[Recorded, Any]]:
-        """Iterate over the events after a cached fold, with the state after each. Safe to run concurrently."""
-        position, payload, state = begin.position, begin.payload, begin.state
-        try:
-            while page := await self._store.read(key, position, PAGE_COUNT):
-                for entry in page:
-                    recorded = read_entry(key, entry, position, payload)
-                    position, payload = entry.position, entry.payload
-                    state = self._fold.evolve(state, recorded)
-                    if entry.version == len(folds) * FOLD_EVERY_VERSIONS:
-                        folds.append(CachedFold(position, payload, state))
-                    yield recorded, state
-        except Foreign as error:
-            raise DamageError(f"stream `{key.name}`: {error.text}", stream=key.name) from error
-
-
-def _is_before(position: Position, version: int | None, ms: int | None) -> bool:
-    return (version is None or position.version <= version) and (ms is None or position.ms <= ms)
+        self, key: StreamKey, folds: list[Folded[Any]], begin: Folded[Any]
+    ) -> AsyncIterator[tuple[Recorded, Folded[Any]]]:
+        """Iterate over the events after a cached fold, with the fold after each. Safe to run concurrently."""
+        async for recorded, folded in read_folds(self._store, key, begin, count=PAGE_COUNT):
+            if folded.version == len(folds) * FOLD_EVERY_VERSIONS:
+                folds.append(folded)
+            yield recorded, folded

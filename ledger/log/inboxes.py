@@ -84,7 +84,7 @@ def _read(lease: Presence) -> Inbox | None:
     try:
         said = msgspec.json.decode(lease.name, type=_Bound)
     except msgspec.DecodeError:
-        log.warning("the inbox of client `%s` is passed over: its lease cannot be read", lease.client_id)
+        log.warning("the inbox of client `%s` is skipped: its lease cannot be read", lease.client_id)
         return None
     if not said.projects and not said.sessions:
         return None

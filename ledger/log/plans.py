@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -58,7 +59,16 @@ class Fold(Protocol[S]):
         """Return whether events of this type leave all deadlines unchanged, so that `due_hint` need not be called."""
         ...
 
-    def due_hint(self, before: S, after: S, after_ms: int) -> Due | str | None: ...
+    def due_hint(self, before: S, events: Sequence[Event], ahead: Callable[[], S], after_ms: int) -> Due | str | None:
+        """Return the new due hint after those events of an append that may change a deadline; None leaves it.
+
+        `ahead` folds the whole append, which costs as much as all of its events.
+        """
+        ...
+
+    def project_of(self, state: S) -> str | None:
+        """Return the project within whose reach a freeze stops what this stream allows."""
+        ...
 
 
 class Regression(msgspec.Struct, frozen=True):

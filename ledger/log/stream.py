@@ -1,4 +1,4 @@
-"""A process's handle of one stream: the cached fold, and at most one append in flight.
+"""A process's handle of one stream: the cached fold, a queue of commands, and at most one append in flight.
 
 Commands that arrive while an append is in flight are decided together, in order, on the state after it, and written as
 one append. A decision without an append (nothing to do, or a refusal) rests on a state that was read after the command
@@ -10,25 +10,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
-from ledger.core import chain, codec
+from ledger.core import codec
+from ledger.core.allowing import any_allowing
 from ledger.core.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
-from ledger.core.grants import Recorded
+from ledger.core.events import Event
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
-from ledger.log.batches import Batch, Job, recorded_of
-from ledger.log.binding import any_binding
-from ledger.log.plans import NOTHING, SETTLE, AppendPlan, Done, Fold, Regression
-from ledger.log.reading import check_info, contradicts, read_entry
+from ledger.log.batches import Batch, Job, Turn, recorded_of
+from ledger.log.cached_fold import CachedFold
+from ledger.log.confirmed_events import any_binding
+from ledger.log.entries import contradicts
+from ledger.log.freezes import Freezes
+from ledger.log.plans import Done, Fold, Regression
 from ledger.log.tallies import Tallies
 from ledger.stores.port import (
-    START,
     Append,
     Appended,
     AppendResult,
     Behind,
+    Blocked,
     Conflict,
     Due,
     Entry,
@@ -37,7 +40,9 @@ from ledger.stores.port import (
     Position,
     Store,
     StreamKey,
+    Unverified,
     WakeUp,
+    append_to,
 )
 
 S = TypeVar("S")
@@ -45,37 +50,27 @@ S = TypeVar("S")
 log = logging.getLogger(__name__)
 
 ROUNDS_MAX = 64
-"""Retries of one batch (conflicts, windows) before it fails; each round has seen more than the one before."""
-
-Observer = Callable[[Recorded | None], None]
-JobRun: TypeAlias = "Coroutine[Any, Any, list[Job[S]]]"
-"""A coroutine that completes jobs, and returns those that did not fit."""
+"""Retries of one turn (conflicts, windows) before it fails; each round has seen more than the one before."""
 
 
-class Stream(Generic[S]):
-    """The cached fold of one stream, its command queue and its observers."""
+class Stream(CachedFold[S]):
+    """The cached fold of one stream, and its command queue."""
 
-    def __init__(self, store: Store, key: StreamKey, fold: Fold[S], tallies: Tallies | None = None) -> None:
-        self.key = key
+    def __init__(
+        self,
+        store: Store,
+        key: StreamKey,
+        fold: Fold[S],
+        tallies: Tallies | None = None,
+        freezes: Freezes | None = None,
+    ) -> None:
+        super().__init__(store, key, fold)
         self._tallies = tallies or Tallies()
-        self._store = store
         self._confirms = store.confirms
-        self._fold = fold
+        self._freezes = freezes
         self._jobs: deque[Job[S]] = deque()
-        self._drainer: asyncio.Task[None] | None = None
-        self._observers: list[Observer] = []
-        self.state = fold.initial(key)
-        self.position = START
-        self._payload = b""
-        self.folded = False
-        """True when `state` is the fold of the stream, as far as this process has read it."""
+        self._work: asyncio.Task[None] | None = None
         self._in_flight: Batch[S] | None = None
-        self._safe = START
-        """The last entry with confirmed replication (`Durability`)."""
-
-    def _forget(self) -> None:
-        """Fold again before the next command. Readers keep the old state until then."""
-        self.folded = False
 
     # --- the public interface ---------------------------------------------------------------------------------------
 
@@ -86,9 +81,8 @@ class Stream(Generic[S]):
         InDoubtError or DamageError. Cancelling the caller does not undo the append.
         """
         job: Job[S] = Job(command, companion)
-        if not self._posts(job):
-            self._jobs.append(job)
-            self._wake_drainer()
+        self._jobs.append(job)
+        self._start()
         return await job.future
 
     async def refresh(self) -> S:
@@ -115,17 +109,7 @@ class Stream(Generic[S]):
     async def make_safe(self) -> None:
         """As `confirm`, after a write of this process. Raises InDoubtError also when it was lost."""
         if not await self.confirm():
-            raise InDoubtError(f"stream `{self.key.name}`: the server lost what was written; do it again")
-
-    def observe(self, observer: Observer) -> Callable[[], None]:
-        """Call `observer` with every later event, and with None when the state was folded from the start."""
-        self._observers.append(observer)
-        return lambda: self._observers.remove(observer)
-
-    @property
-    def observed(self) -> bool:
-        """Return whether the stream has observers."""
-        return bool(self._observers)
+            raise InDoubtError(f"stream `{self.key.name}`: the server lost the last append; repeat the command")
 
     def woken(self, wake_up: WakeUp) -> None:
         """Fold the entries of a wake-up if they are the next versions; otherwise read the stream.
@@ -133,7 +117,7 @@ class Stream(Generic[S]):
         A wake-up during a fold may announce entries that the current read does not include.
         """
         if not self.folded:
-            if self._observers or self._draining:
+            if self._observers or self._busy:
                 self.read_soon()
         elif wake_up.head > self.position and not (wake_up.entries and self._takes(wake_up.entries)):
             self.read_soon()
@@ -141,7 +125,7 @@ class Stream(Generic[S]):
     def _takes(self, entries: Sequence[Entry]) -> bool:
         """Return whether to fold a wake-up's entries now. Those of the append in flight are not decoded again."""
         batch = self._in_flight
-        if batch is not None and self.position == batch.after and [one.payload for one in entries] == batch.payloads:
+        if batch is not None and self.position == batch.after and [one[2:] for one in entries] == batch.payloads:
             self._take_own(batch, entries[0].ms)
             return True
         return self._absorb_quietly(entries)
@@ -153,263 +137,207 @@ class Stream(Generic[S]):
         job: Job[S] = Job(None, None)
         job.future.add_done_callback(_log_failure)
         self._jobs.append(job)
-        self._wake_drainer()
-
-    # --- the fast path ----------------------------------------------------------------------------------------------
-
-    def _posts(self, job: Job[S]) -> bool:
-        """Post a command's append at once, without a task; return False if the command must be queued.
-
-        Nearly all commands take this path: the state is folded, the queue is empty, nothing is due, and they make
-        events.
-        """
-        if not self.folded or job.command is None or job.companion is not None or self._jobs or self._draining:
-            return False
-        if self._confirms or not self._store.can_post:
-            return False  # decide only what can be posted
-        batch = self._begin()
-        due_ms = self._fold.next_due_ms(batch.state)
-        if due_ms is not None:
-            if due_ms <= batch.now_ms:
-                return False
-            batch.not_after_ms = due_ms - 1
-        self._decide(batch, job, batch.now_ms)
-        if not batch.events:
-            return False
-        append = self._append_of(batch)
-        self._in_flight = batch
-        if self._store.post(append, partial(self._posted, job, batch, append)):
-            return True
-        self._in_flight = None
-        return False
-
-    def _posted(self, job: Job[S], batch: Batch[S], append: Append, answer: AppendResult | None, lost: bool) -> None:
-        """Handle the result of a posted append; any but `Appended` is handled in the queue, before later commands."""
-        self._in_flight = None
-        if isinstance(answer, Appended):
-            try:
-                self._take_written(batch, append, answer)
-                self._finish(batch)
-            except Exception as error:  # noqa: BLE001 - raised here it would reach the connection, not the caller
-                self._forget()
-                self._fail([job], error)
-            if self._jobs:
-                self._wake_drainer()
-        else:
-            work = self._drain([job], self._go_on(job, batch, append, answer, lost))
-            self._drainer = asyncio.create_task(work, name=f"drain {self.key.name}")
-
-    async def _go_on(
-        self, job: Job[S], batch: Batch[S], append: Append, answer: AppendResult | None, lost: bool
-    ) -> list[Job[S]]:
-        if answer is None:
-            answer = await self._send_again(batch, append, lost)
-        if await self._learn(batch, answer):
-            self._finish(batch)
-            return []
-        return await self._handle([job], after=answer)
-
-    async def _send_again(self, batch: Batch[S], append: Append, lost: bool) -> AppendResult:
-        try:
-            return await self._send(batch, append)
-        except InDoubtError:
-            raise
-        except LedgerError as error:
-            if lost:
-                # A refusal now does not settle the earlier attempt.
-                text = f"stream `{self.key.name}`: no answer came, and then {error.text}: ask again with the same id"
-                raise InDoubtError(text) from error
-            raise
+        self._start()
 
     # --- one append at a time ---------------------------------------------------------------------------------------
 
     @property
-    def _draining(self) -> bool:
-        return self._in_flight is not None or (self._drainer is not None and not self._drainer.done())
+    def _busy(self) -> bool:
+        return self._in_flight is not None or (self._work is not None and not self._work.done())
 
-    def _wake_drainer(self) -> None:
-        if not self._draining:
-            self._drainer = asyncio.create_task(self._drain(), name=f"drain {self.key.name}")
+    def _start(self) -> None:
+        """Post the append of the queued commands, or start a task if something must be awaited before.
 
-    async def _drain(self, jobs: list[Job[S]] | None = None, begun: JobRun[S] | None = None) -> None:
-        """Process the queue, after these jobs, which `begun` completes."""
-        if jobs and begun is not None:
-            await self._bring_to_end(jobs, begun)
-        while self._jobs:
-            jobs = [job for job in self._next_jobs() if not job.future.done()]
-            if jobs:
-                await self._bring_to_end(jobs, self._handle(jobs))
-
-    async def _bring_to_end(self, jobs: list[Job[S]], work: JobRun[S]) -> None:
-        try:
-            left = await work
-        except Foreign as error:
-            self._fail(jobs, DamageError(f"stream `{self.key.name}`: {error.text}", stream=self.key.name))
-        except InputError as error:
-            # One command's event cannot be written; the commands of the same batch must not fail with it.
-            if len(jobs) == 1:
-                self._fail(jobs, error)
-            self._jobs.extendleft(job.alone() for job in reversed(jobs) if not job.future.done())
-        except LedgerError as error:
-            self._fail(jobs, error)
-        except BaseException as error:
-            self._fail([*jobs, *self._jobs], error)
-            self._jobs.clear()
-            raise
-        else:
-            self._jobs.extendleft(reversed(left))
-
-    def _next_jobs(self) -> list[Job[S]]:
-        jobs = [self._jobs.popleft()]
-        while self._jobs and len(jobs) < EVENTS_PER_APPEND_COUNT and not (jobs[0].is_alone or self._jobs[0].is_alone):
-            jobs.append(self._jobs.popleft())
-        return jobs
-
-    def _fail(self, jobs: Sequence[Job[S]], error: BaseException) -> None:
-        if isinstance(error, InDoubtError | DamageError):
-            self._forget()
-            # Wake-ups are ignored while nothing is folded, so observers need a new fold at once.
-            if self._observers and isinstance(error, InDoubtError):
-                self.read_soon()
-        self._tallies.failed(error)
-        for job in jobs:
-            job.fail(error)
-
-    async def _handle(self, jobs: list[Job[S]], after: AppendResult | None = None) -> list[Job[S]]:
-        """Complete the jobs, and return those that did not fit.
-
-        `after` is the result of an append that was already sent for them.
+        Nearly all commands are posted at once: the state is folded, nothing is due, and they make events.
         """
-        read_for_them = after is not None or await self._ensure_folded()
-        told_ms = after.now_ms if isinstance(after, OutsideWindow) else None
-        for _ in range(ROUNDS_MAX):
-            batch = self._begin(told_ms)
-            due = NOTHING
-            if self._is_due(batch) and any(job.command is not None for job in jobs):
-                batch, due = await self._settled(batch, told_ms)
-            left = self._plan(batch, due, jobs)
-            if batch.events:
-                answer = await self._append(batch, jobs)
-                # Each node of a cluster has its own clock: only that of this stream's node counts.
-                told_ms = answer.now_ms if isinstance(answer, OutsideWindow) else None
-                if isinstance(answer, Appended) or await self._learn(batch, answer):
-                    self._finish(batch)
-                    return left
-                read_for_them = True
-            elif read_for_them:
-                self._finish(batch)
-                return left
+        if self._busy:
+            return
+        if not (self.folded and self._jobs[0].command is not None and self._posts_now()):
+            self._prepare_soon()
+
+    def _prepare_soon(self, turn: Turn[S] | None = None, result: AppendResult | None = None) -> None:
+        self._work = asyncio.create_task(self._prepare_all(turn, result), name=f"prepare {self.key.name}")
+
+    def _posts_now(self) -> bool:
+        """Post the append of the next jobs if nothing must be awaited before; else put them back."""
+        turn: Turn[S] = Turn(self._next_jobs())
+        try:
+            batch = self._begin()
+            due_ms = self._fold.next_due_ms(batch.state)
+            if due_ms is None or due_ms > batch.now_ms:
+                left = batch.decide_all(turn.jobs, due_ms)
+                if batch.events:
+                    self._post(turn, batch, left)
+                    return True
+        except Exception as error:  # noqa: BLE001 - the jobs may be of other callers than this one
+            self._failed(turn.jobs, error)
+            return not self._jobs
+        self._jobs.extendleft(reversed(turn.jobs))
+        return False
+
+    async def _prepare_all(self, turn: Turn[S] | None, result: AppendResult | None) -> None:
+        """Prepare the next append, until one is in flight or the queue is empty.
+
+        `turn` is a turn whose last append had this `result`.
+        """
+        while turn is not None or self._jobs:
+            turn = turn or Turn(self._next_jobs())
+            try:
+                if turn.jobs and await self._prepare(turn, result):
+                    return
+            except BaseException as error:
+                self._failed(turn.jobs, error)
+                if not isinstance(error, Exception):
+                    raise
+            turn = result = None
+
+    async def _prepare(self, turn: Turn[S], result: AppendResult | None) -> bool:
+        """Read and settle what the turn needs, then post its append; return False if it ended without one."""
+        if result is not None:
+            turn.is_read = True
+            if await self._learn(turn, result):
+                self._finish(turn)
+                return False
+        if await self._ensure_folded():
+            turn.is_read = True
+        while turn.rounds_count < ROUNDS_MAX:
+            turn.rounds_count += 1
+            batch = self._begin(turn.told_ms)
+            due_ms = self._fold.next_due_ms(batch.state)
+            is_due = due_ms is not None and due_ms <= batch.now_ms
+            if is_due and any(job.command is not None for job in turn.jobs):
+                batch, left = await self._settled(turn)
             else:
-                await self._read_tail()
-                read_for_them = True
+                left = batch.decide_all(turn.jobs, due_ms)
+            if batch.events:
+                self._post(turn, batch, left)
+                return True
+            if turn.is_read:
+                turn.batch, turn.left = batch, left
+                self._finish(turn)
+                return False
+            if not await self._read_tail():
+                await self._fold_again()
+            turn.is_read = True
         raise StoreError(
             f"stream `{self.key.name}` was written by others {ROUNDS_MAX} times in a row; try again",
             stream=self.key.name,
         )
 
+    def _post(self, turn: Turn[S], batch: Batch[S], left: list[Job[S]]) -> None:
+        turn.batch, turn.left, turn.append = batch, left, self._append_of(batch)
+        companion = turn.companion
+        also_read = None if companion is None else (companion.key, companion.position)
+        self._in_flight = batch
+        try:
+            self._store.post(turn.append, partial(self._answered, turn), also_read)
+        except BaseException:
+            self._in_flight = None
+            raise
+
+    def _answered(self, turn: Turn[S], result: AppendResult | Exception, beside: tuple[Entry, ...]) -> None:
+        """Handle the result of an append. Whatever must be awaited after it is awaited before later commands."""
+        try:
+            if turn.companion is not None:
+                turn.companion_is_behind = not turn.companion.take_beside(beside)
+            if isinstance(result, Exception):
+                self._failed(turn.jobs, result)
+            elif isinstance(result, Appended) and not turn.companion_is_behind:
+                self._take_written(turn, result)
+                self._finish(turn)
+            else:
+                self._prepare_soon(turn, result)
+        except Exception as error:  # noqa: BLE001 - raised here it would reach the connection, not the callers
+            self._failed(turn.jobs, error)
+        self._in_flight = None
+        if self._jobs:
+            self._start()
+
+    def _next_jobs(self) -> list[Job[S]]:
+        jobs: list[Job[S]] = []
+        while self._jobs and len(jobs) < EVENTS_PER_APPEND_COUNT:
+            if jobs and (jobs[0].is_alone or self._jobs[0].is_alone):
+                break
+            job = self._jobs.popleft()
+            if not job.future.done():
+                jobs.append(job)
+        return jobs
+
+    def _failed(self, jobs: Sequence[Job[S]], error: BaseException) -> None:
+        """Fail jobs, and those in the queue if the task is cancelled."""
+        if isinstance(error, InputError) and len(jobs) > 1:
+            # One command's event cannot be written; the commands of the same turn must not fail with it.
+            self._jobs.extendleft(job.alone() for job in reversed(jobs) if not job.future.done())
+            return
+        if isinstance(error, Foreign):
+            error = DamageError(f"stream `{self.key.name}`: {error.text}", stream=self.key.name)
+        if not isinstance(error, Exception):
+            jobs = [*jobs, *self._jobs]
+            self._jobs.clear()
+        if isinstance(error, InDoubtError | DamageError) or not isinstance(error, LedgerError):
+            self._forget()
+        self._tallies.failed(error)
+        for job in jobs:
+            job.fail(error)
+        # Wake-ups are ignored while nothing is folded, so observers need a new fold at once.
+        if self._observers and isinstance(error, InDoubtError):
+            self.read_soon()
+
+    # --- deciding ---------------------------------------------------------------------------------------------------
+
     def _begin(self, told_ms: int | None = None) -> Batch[S]:
         """Return an empty batch for now; `told_ms` is the server's time, if it reported one."""
         now_ms = max(self._store.clock.now_ms() if told_ms is None else told_ms, self.position.ms)
-        return Batch(self.state, self.position, self._next_prev(), now_ms)
+        return Batch(self._fold, self.state, self.position, self._next_prev(), now_ms)
 
-    def _is_due(self, batch: Batch[S]) -> bool:
-        due_ms = self._fold.next_due_ms(batch.state)
-        return due_ms is not None and due_ms <= batch.now_ms
-
-    async def _settled(self, batch: Batch[S], told_ms: int | None) -> tuple[Batch[S], AppendPlan]:
-        """Return a new batch with the plan of what is due. Reads alone settle nothing.
+    async def _settled(self, turn: Turn[S]) -> tuple[Batch[S], list[Job[S]]]:
+        """Return a batch of what is due and of the jobs after it, and the jobs that do not fit. Reads settle nothing.
 
         Between this and the append nothing may be awaited. If `settle` awaited, wake-ups may have added entries, and a
         decision on the state before them must not be appended after them.
         """
         while True:
+            batch = self._begin(turn.told_ms)
             due = await self._fold.settle(batch.state, batch.now_ms)
             if self.position == batch.after:
-                return batch, due
-            batch = self._begin(told_ms)
-
-    def _plan(self, batch: Batch[S], due: AppendPlan, jobs: list[Job[S]]) -> list[Job[S]]:
-        """Decide the jobs, after what is due; return those that do not fit into the append."""
+                break
         if due.events:
             batch.take(due)
         if due.more:
-            return jobs
-        next_due_ms = self._fold.next_due_ms(self._ahead(batch))
-        if next_due_ms is not None:
-            batch.not_after_ms = next_due_ms - 1
-        for index, job in enumerate(jobs):
-            if len(batch.events) >= EVENTS_PER_APPEND_COUNT or not self._decide(batch, job, batch.now_ms):
-                return jobs[index:]
-        return []
-
-    def _decide(self, batch: Batch[S], job: Job[S], now_ms: int) -> bool:
-        """Decide a job; return False if the events before it must be written first.
-
-        A refusal names the time of the event it rests on, which is only known once that event is written.
-        """
-        first = len(batch.events)
-        error: LedgerError | None = None
-        if job.command is not None and job.command is not SETTLE:
-            try:
-                batch.take(self._fold.decide(self._ahead(batch), job.command, now_ms))
-            except LedgerError as refusal:
-                if first:
-                    return False
-                error = refusal
-        batch.outcomes.append((job, error, first, len(batch.events)))
-        return True
-
-    def _ahead(self, batch: Batch[S]) -> S:
-        """Return the state after the whole batch, as if it were written at its `now_ms`."""
-        while batch.folded_count < len(batch.events):
-            event, actor, event_id = batch.events[batch.folded_count]
-            batch.folded_count += 1
-            version = batch.after.version + batch.folded_count
-            batch.state = self._fold.evolve(batch.state, Recorded(event, actor, batch.now_ms, version, event_id))
-        return batch.state
+            return batch, turn.jobs
+        return batch, batch.decide_all(turn.jobs, self._fold.next_due_ms(batch.ahead()))
 
     def _append_of(self, batch: Batch[S]) -> Append:
+        events = [event for event, _, _ in batch.events]
+        allows = any_allowing(events)
         return Append(
             key=self.key,
             after=batch.after,
             payloads=tuple(batch.payloads),
             not_before_ms=batch.not_before_ms,
             not_after_ms=batch.not_after_ms,
-            due=self._due_hint(batch),
-            binding=self._confirms and any_binding(event for event, _, _ in batch.events),
+            due=self._due_hint(batch, events),
+            binding=self._confirms and any_binding(events),
+            allows=allows,
+            project=self._fold.project_of(batch.state) if allows else None,
         )
 
-    async def _append(self, batch: Batch[S], jobs: Sequence[Job[S]]) -> AppendResult:
-        companion = next((job.companion for job in jobs if job.companion is not None), None)
-        return await self._send(batch, self._append_of(batch), companion)
-
-    async def _send(self, batch: Batch[S], append: Append, companion: Stream[Any] | None = None) -> AppendResult:
-        also_read = None if companion is None else (companion.key, companion.position)
-        self._in_flight = batch
-        try:
-            answer, beside = await self._store.append(append, also_read)
-        finally:
-            self._in_flight = None
-        if companion is not None:
-            await companion.take_beside(beside)
-        if isinstance(answer, Appended):
-            self._take_written(batch, append, answer)
-        return answer
-
-    def _take_written(self, batch: Batch[S], append: Append, answer: Appended) -> None:
-        batch.written_at = Position(answer.ms, batch.after.version + 1)
-        self._take_own(batch, answer.ms)
-        if append.binding:
-            self._safe = Position(answer.ms, batch.after.version + len(batch.events))
-
-    def _due_hint(self, batch: Batch[S]) -> Due | str | None:
-        for event, _, _ in batch.events:
-            if not self._fold.keeps_due(event):
-                break
-        else:
+    def _due_hint(self, batch: Batch[S], events: Sequence[Event]) -> Due | str | None:
+        keeps_due = self._fold.keeps_due
+        changing = [event for event in events if not keeps_due(event)]
+        if not changing:
             return None
         now_ms = max(self._store.clock.now_ms(), self.position.ms)
-        return self._fold.due_hint(self.state, self._ahead(batch), now_ms)
+        return self._fold.due_hint(self.state, changing, batch.ahead, now_ms)
+
+    # --- the result of an append ------------------------------------------------------------------------------------
+
+    def _take_written(self, turn: Turn[S], result: Appended) -> None:
+        batch = turn.batch
+        batch.written_at = Position(result.ms, batch.after.version + 1)
+        self._take_own(batch, result.ms)
+        if turn.append.binding:
+            self._safe = Position(result.ms, batch.after.version + len(batch.events))
 
     def _take_own(self, batch: Batch[S], ms: int) -> None:
         """Fold the events just written, without decoding them."""
@@ -417,10 +345,10 @@ class Stream(Generic[S]):
         if ms == batch.now_ms and batch.folded_count == len(batch.events) == 1 and self.position == batch.after:
             # Already folded when it was decided, for this same millisecond.
             self.state, self.position = batch.state, Position(ms, batch.after.version + 1)
-            self._payload = batch.payloads[0]
+            self._payload = batch.payloads[0][0]
             self._tell(batch.recorded[0])
             return
-        for recorded, payload in zip(batch.recorded, batch.payloads, strict=True):
+        for recorded, (payload, _) in zip(batch.recorded, batch.payloads, strict=True):
             # A wake-up may have delivered it already; known versions are skipped.
             if recorded.version == self.position.version + 1:
                 self.state = self._fold.evolve(self.state, recorded)
@@ -428,30 +356,32 @@ class Stream(Generic[S]):
                 self._payload = payload
                 self._tell(recorded)
 
-    async def take_beside(self, entries: Sequence[Entry]) -> None:
-        """Fold entries that were read with another stream's append; if they fill a page, read the rest."""
-        if not self._absorb_quietly(entries) or len(entries) >= PAGE_COUNT:
-            await self.refresh()
+    def take_beside(self, entries: Sequence[Entry]) -> bool:
+        """Fold entries that were read with another stream's append; return False if the stream must be read."""
+        return self._absorb_quietly(entries) and len(entries) < PAGE_COUNT
 
-    def _next_prev(self) -> str:
-        if self.position == START:
-            return chain.genesis(self.key.kind, self.key.id)
-        return chain.after_entry(self.position.ms, self.position.version, self._payload)
+    async def _learn(self, turn: Turn[S], result: AppendResult) -> bool:
+        """Read what the result of an append calls for; return True when the batch is in the log."""
+        if turn.companion is not None and turn.companion_is_behind:
+            await turn.companion.refresh()
+            turn.companion_is_behind = False
+        # Each node of a cluster has its own clock: only that of this stream's node counts.
+        turn.told_ms = result.now_ms if isinstance(result, OutsideWindow) else None
+        if isinstance(result, Appended):
+            self._take_written(turn, result)
+        elif isinstance(result, Conflict):
+            self._tallies.conflicts += 1
+            await self._catch_up(turn.batch, result)
+        elif isinstance(result, Behind):
+            await self._fold_again()
+        elif isinstance(result, Blocked | Unverified):
+            await self._learn_of_freezes(result)
+        return turn.batch.written_at is not None
 
-    async def _learn(self, batch: Batch[S], answer: AppendResult) -> bool:
-        """Apply the result of an append; return True when the batch is in the log."""
-        match answer:
-            case Appended():
-                return True
-            case Conflict():
-                self._tallies.conflicts += 1
-                await self._catch_up(batch, answer)
-                return batch.written_at is not None
-            case OutsideWindow():
-                return False
-            case Behind():
-                await self._fold_again()
-                return False
+    async def _learn_of_freezes(self, refused: Blocked | Unverified) -> None:
+        if self._freezes is None:
+            raise StoreError(f"stream `{self.key.name}`: nothing can be allowed without the stream of freezes")
+        await self._freezes.learn(refused)
 
     async def _catch_up(self, batch: Batch[S], conflict: Conflict) -> None:
         """Fold other writers' entries. With our own event among them, the append succeeded and its reply was lost.
@@ -468,6 +398,7 @@ class Stream(Generic[S]):
             self._absorb(page)
             after = page[-1].position
             if after.version >= conflict.head.version:
+                self._doubts.require_none(self.key)
                 return
             page = await self._store.read(self.key, after, PAGE_COUNT)
 
@@ -479,94 +410,26 @@ class Stream(Generic[S]):
         await self._ensure_folded()
         batch = self._begin()
         batch.take(self._fold.decide(self.state, Regression(seen, self.position), batch.now_ms))
-        if batch.events:
-            await self._learn_regression(batch)
-
-    async def _learn_regression(self, batch: Batch[S]) -> None:
-        answer = await self._append(batch, ())
-        if isinstance(answer, Conflict):
+        if not batch.events:
+            return
+        result, _ = await append_to(self._store, self._append_of(batch))
+        if isinstance(result, Appended):
+            self._take_own(batch, result.ms)
+        elif isinstance(result, Conflict):
             # Another writer recorded the loss first, which suffices.
-            await self._catch_up(batch, answer)
+            await self._catch_up(batch, result)
 
-    def _finish(self, batch: Batch[S]) -> None:
+    def _finish(self, turn: Turn[S]) -> None:
+        """Give the jobs of a turn their results, and put those back that did not fit into its append."""
+        batch = turn.batch
+        if turn.left:
+            self._jobs.extendleft(reversed(turn.left))
         recorded = batch.recorded or recorded_of(batch, batch.written_at or self.position)
         for job, error, start, end in batch.outcomes:
             if error is None:
                 job.succeed(Done(self.state, tuple(recorded[start:end])))
             else:
                 job.fail(error)
-
-    # --- reading ----------------------------------------------------------------------------------------------------
-
-    async def _ensure_folded(self) -> bool:
-        """Fold the stream if it is not folded; return True if this read the server."""
-        if self.folded:
-            return False
-        opening = await self._store.open(self.key)
-        check_info(self.key, opening.info)
-        entries = list(opening.entries)
-        last = START if opening.info is None else opening.info.last
-        while entries and entries[-1].version < last.version:
-            page = await self._store.read(self.key, entries[-1].position, PAGE_COUNT)
-            if not page:
-                break
-            entries += page
-        self._fold_anew(entries)
-        return True
-
-    def _fold_anew(self, entries: Sequence[Entry]) -> None:
-        """Fold from the start and replace the state at once, so that no reader sees a partial fold."""
-        key, evolve = self.key, self._fold.evolve
-        state, before = self._fold.initial(key), Entry(*START, b"")
-        for entry in entries:
-            state = evolve(state, read_entry(key, entry, before, before.payload))
-            before = entry
-        self.state, self.position, self._payload = state, before.position, before.payload
-        self._safe = START
-        self.folded = True
-        self._tell(None)
-
-    async def _read_tail(self) -> None:
-        """Read new entries together with the last known one; if that is missing, the server has lost entries."""
-        while True:
-            seen, payload = self.position, self._payload
-            page = await self._store.read(self.key, Position(seen.ms, max(seen.version - 1, 0)), PAGE_COUNT)
-            lost = seen != START and (not page or (page[0].position, page[0].payload) != (seen, payload))
-            if lost or contradicts(page, self.position, self._payload):
-                await self._fold_again()
-                return
-            self._absorb(page)
-            if len(page) < PAGE_COUNT:
-                return
-
-    def _absorb_quietly(self, entries: Sequence[Entry]) -> bool:
-        """Fold entries from a wake-up; return False when they do not follow, so that the stream must be read."""
-        if not self.folded:
-            return False
-        if entries and entries[0].version > self.position.version + 1:
-            return False
-        try:
-            self._absorb(entries)
-        except DamageError:
-            # The next read raises the same damage to its caller.
-            return False
-        return True
-
-    def _absorb(self, entries: Sequence[Entry]) -> None:
-        """Fold the next entries, skipping known ones."""
-        for entry in entries:
-            if entry.position <= self.position:
-                continue
-            recorded = read_entry(self.key, entry, self.position, self._payload)
-            self.state = self._fold.evolve(self.state, recorded)
-            self.position = entry.position
-            self._payload = entry.payload
-            self._tell(recorded)
-
-    def _tell(self, recorded: Recorded | None) -> None:
-        if self._observers:
-            for observer in list(self._observers):
-                observer(recorded)
 
 
 def _bears(entry: Entry, event_id: str) -> bool:

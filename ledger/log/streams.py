@@ -11,14 +11,18 @@ from contextlib import suppress
 from typing import Any
 from weakref import WeakSet, WeakValueDictionary
 
+from ledger.access.freeze import FREEZE_ID
+from ledger.access.holds import HOLDS_ID, HoldState
 from ledger.access.passkeys.state import PASSKEYS_ID, PasskeysState
 from ledger.access.state import ACCESS_ID, AccessState
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import STREAMS_KEPT_COUNT, SWEEP_SECONDS
-from ledger.log.folds import AccessFold, PasskeysFold, ProjectFold, SessionFold
+from ledger.log.folds import ProjectFold, SessionFold, access_fold, freeze_fold, holds_fold, passkeys_fold
+from ledger.log.freezes import Freezes
 from ledger.log.plans import SETTLE
 from ledger.log.stream import Stream
 from ledger.log.tallies import Tallies
+from ledger.masks.masking import Masks
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Store, StreamKey, WakeUp
@@ -33,18 +37,23 @@ WakeUpObserver = Callable[[WakeUp], None]
 class Streams:
     """Streams by key. Unreferenced ones are dropped, except the most recently used."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, masks: Masks | None = None) -> None:
         self._store = store
+        self.masks = masks
         self.tallies = Tallies()
         self._held: WeakValueDictionary[StreamKey, Stream[Any]] = WeakValueDictionary()
         self._recent: OrderedDict[StreamKey, Stream[Any]] = OrderedDict()
         self._watched: WeakSet[Stream[Any]] = WeakSet()
         self._observers: list[WakeUpObserver] = []
         self._gap_observers: list[Callable[[int], None]] = []
-        self._session_fold = SessionFold(store)
-        self._project_fold = ProjectFold()
-        self._access_fold = AccessFold()
-        self._passkeys_fold = PasskeysFold()
+        freeze = Stream(store, StreamKey("access", FREEZE_ID), freeze_fold(masks), self.tallies)
+        self._held[freeze.key] = freeze
+        self.freezes = Freezes(store, freeze, self.watch)
+        self._session_fold = SessionFold(store, self.freezes, masks)
+        self._project_fold = ProjectFold(self.freezes, masks)
+        self._access_fold = access_fold(masks)
+        self._passkeys_fold = passkeys_fold()
+        self._holds_fold = holds_fold(masks)
         self._alarms: list[tuple[int, int, StreamKey]] = []
         self._alarm_count = 0
         self._alarm_set = asyncio.Event()
@@ -77,6 +86,10 @@ class Streams:
         """Return the stream of passkeys."""
         return self._get(StreamKey("access", PASSKEYS_ID), self._passkeys_fold)
 
+    def holds(self) -> Stream[HoldState]:
+        """Return the stream of legal holds."""
+        return self._get(StreamKey("access", HOLDS_ID), self._holds_fold)
+
     @property
     def session_fold(self) -> SessionFold:
         return self._session_fold
@@ -84,7 +97,7 @@ class Streams:
     def _get(self, key: StreamKey, fold: Any) -> Stream[Any]:
         stream = self._held.get(key)
         if stream is None:
-            stream = self._held[key] = Stream(self._store, key, fold, self.tallies)
+            stream = self._held[key] = Stream(self._store, key, fold, self.tallies, self.freezes)
         self._recent[key] = stream
         self._recent.move_to_end(key)
         if len(self._recent) > STREAMS_KEPT_COUNT:

@@ -48,7 +48,7 @@ class Survey(msgspec.Struct, Generic[T], frozen=True):
             return ""
         names = ", ".join(f"`{one.key.name}`" for one in self.problems[:NAMED_MAX])
         more = f" and {len(self.problems) - NAMED_MAX} more" if len(self.problems) > NAMED_MAX else ""
-        return f"; damaged and not looked into: {names}{more}"
+        return f"; damaged streams, not read: {names}{more}"
 
 
 async def survey(keys: Iterable[StreamKey], read: Callable[[StreamKey], Awaitable[T]]) -> Survey[T]:

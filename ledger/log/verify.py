@@ -14,20 +14,26 @@ import msgspec
 
 from ledger.core import chain, codec
 from ledger.core.errors import DamageError
+from ledger.core.events import Imported, Redacted
 from ledger.core.limits import ENTRY_MS_MAX
+from ledger.log.doubts import BEGUN_BY_OLDER, WITHOUT_CONTENT, is_begun_by_older
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 
 ProblemKind: TypeAlias = Literal[
+    "altered",
     "deleted",
     "edited",
     "foreign",
     "gap",
     "miscounted",
+    "missing",
     "newer",
+    "older",
     "redated",
     "reordered",
     "repeated",
+    "restored",
     "rewritten",
     "truncated",
     "undecodable",
@@ -65,28 +71,47 @@ def verify_entries(
     entries: Iterable[Entry | RawEntry],
     info: StreamInfo | None = None,
     head: Head | None = None,
+    upgraded_ms: int | None = None,
 ) -> list[Problem]:
-    """Return all problems of a stream, in the order of its entries.
+    """Return all problems of a stream: those of its entries in their order, then those of the whole.
 
     `entries` are all entries from the first, as stored. `info` is the stream's metadata from before they were read;
-    later entries are no problem. `head` is a position that was saved earlier.
+    later entries are no problem. `head` is a position that was saved earlier. `upgraded_ms` is the server time (ms)
+    since which no older version may begin a stream.
     """
-    reading = _Reading(key, head)
+    return read_entries(key, entries, info, head, upgraded_ms).problems
+
+
+def read_entries(
+    key: StreamKey,
+    entries: Iterable[Entry | RawEntry],
+    info: StreamInfo | None = None,
+    head: Head | None = None,
+    upgraded_ms: int | None = None,
+) -> StreamReading:
+    """As `verify_entries`; the result also counts the redacted entries."""
+    reading = StreamReading(key, head, upgraded_ms)
     for entry in entries:
         reading.take(entry)
+    reading.compare_with_redactions()
     if info is not None:
         reading.compare_with_server(info)
     if head is not None:
         reading.compare_with_head(head)
-    return reading.problems
+    return reading
 
 
-class _Reading:
+class StreamReading:
     """One pass over a stream. After a problem it continues from the present entry."""
 
-    def __init__(self, key: StreamKey, head: Head | None) -> None:
+    def __init__(self, key: StreamKey, head: Head | None, upgraded_ms: int | None) -> None:
         self.problems: list[Problem] = []
         self._key = key
+        self._upgraded_ms = upgraded_ms
+        self._begun_by_older = False
+        self._with_content: set[int] = set()
+        self._without_content: set[int] = set()
+        self._redacted: set[int] = set()
         self._before: Entry | None = None
         self._count = 0
         self._event_ids: dict[str, int] = {}
@@ -113,6 +138,7 @@ class _Reading:
         envelope = self._decode(entry)
         if envelope is not None:
             self._check_event_id(entry, envelope.id)
+            self._check_content(entry, envelope)
         self._check_place(entry, None if envelope is None else envelope.prev)
         self._before = entry
         if entry.version == self._head_version:
@@ -122,16 +148,16 @@ class _Reading:
         """Return the entry in the ledger's format; None where it has no payload from which the chain could continue."""
         written = _ENTRY_ID.fullmatch(raw.id)
         version = int(written[2]) if written else None
-        if [name for name, _ in raw.fields] != [b"d"]:
-            self._report(
-                version, "foreign", f"entry {raw.id} has other fields than one `d`: the ledger did not write it"
-            )
+        if [name for name, _ in raw.fields] not in ([b"d"], [b"d", b"x"]):
+            text = f"entry {raw.id} has other fields than `d`, or `d` and `x`: the ledger did not write it"
+            self._report(version, "foreign", text)
         elif written is None:
             self._report(version, "foreign", f"entry {raw.id} has no version in its id: the ledger did not write it")
         payloads = [value for name, value in raw.fields if name == b"d"]
         if written is None or len(payloads) != 1:
             return None
-        return Entry(int(written[1]), int(written[2]), payloads[0])
+        content = next((value for name, value in raw.fields if name == b"x"), None)
+        return Entry(int(written[1]), int(written[2]), payloads[0], content)
 
     def _decode(self, entry: Entry) -> codec.Envelope | codec.Decoded | None:
         try:
@@ -143,6 +169,24 @@ class _Reading:
             text = f"version {entry.version} is of schema {envelope.v}; upgrade this program to read it"
             self._report(entry.version, "newer", text)
         return envelope
+
+    def _check_content(self, entry: Entry, envelope: codec.Envelope | codec.Decoded) -> None:
+        if entry.version == 1:
+            self._begun_by_older = is_begun_by_older(entry, self._upgraded_ms)
+        if isinstance(envelope.event, Imported):
+            self._begun_by_older = False
+        elif isinstance(envelope.event, Redacted):
+            self._redacted.update(envelope.event.versions)
+        if codec.is_redacted(envelope, entry.content):
+            self._without_content.add(entry.version)
+        if entry.content is None or isinstance(envelope, codec.Decoded):
+            return
+        self._with_content.add(entry.version)
+        try:
+            codec.attach(envelope, entry.content)
+        except DamageError as error:
+            kind: ProblemKind = "altered" if error.data.get("altered") else "undecodable"
+            self._report(entry.version, kind, f"version {entry.version}: {error.text}")
 
     def _check_event_id(self, entry: Entry, event_id: str) -> None:
         first = self._event_ids.setdefault(event_id, entry.version)
@@ -188,6 +232,22 @@ class _Reading:
         return chain.follows(
             prev, ms=entry.ms, before_ms=before.ms, before_version=before.version, before_payload=before.payload
         )
+
+    # --- against redactions ------------------------------------------------------------------------------------------
+
+    @property
+    def redacted_count(self) -> int:
+        """Return the number of entries whose content was redacted, by a recorded event."""
+        return len(self._without_content & self._redacted)
+
+    def compare_with_redactions(self) -> None:
+        if self._begun_by_older:
+            self._report(1, "older", f"the stream {BEGUN_BY_OLDER}")
+        for version in sorted(self._without_content - self._redacted):
+            self._report(version, "missing", f"version {version} {WITHOUT_CONTENT}")
+        for version in sorted(self._with_content & self._redacted):
+            text = f"version {version} was redacted, and its content is there again: somebody restored it"
+            self._report(version, "restored", text)
 
     # --- against metadata and the saved head ------------------------------------------------------------------------
 

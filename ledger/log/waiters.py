@@ -34,6 +34,10 @@ class Waiters:
         finally:
             self._leave(request_id, future)
 
+    def wake_all(self) -> None:
+        """Wake all waiters: something outside the stream changed that may concern them."""
+        self._changed(None)
+
     def _leave(self, request_id: str, future: asyncio.Future[None]) -> None:
         waiting = self._waiting.get(request_id, [])
         if future in waiting:

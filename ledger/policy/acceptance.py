@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from ledger.core.policy import Call, Evaluation, Grant, Policy, Verdict
-from ledger.policy.asked import permission_of, shell_tool
+from ledger.policy.dialects import dialect_of
 from ledger.policy.shell import Access, accesses, analyse
 from ledger.policy.shell.text import shorten
 
@@ -21,13 +21,15 @@ TRIED_COUNT: Final = 16
 def not_accepted(policy: Policy, call: Call, evaluation: Evaluation, entries: Iterable[str]) -> tuple[str, ...]:
     """Return the entries of an offered `always` that lift none of the commands of this call, each taken alone.
 
-    Only the hardened profile has such entries, and only for shell commands. Codelia's suggestions contain none.
+    Only the hardened profile has such entries, and only for shell commands of dialects that offer other entries than
+    they suggest.
     """
     if evaluation.verdict is not Verdict.ASK:
         return ()
     source = policy.source
-    shell = permission_of(source.dialect, shell_tool(source.dialect))
-    if source.dialect == "codelia" or source.options.get("profile") == "faithful":
+    dialect = dialect_of(source)
+    shell = dialect.shell_permission
+    if dialect.keeps_suggestions or source.options.get("profile") == "faithful":
         return ()
     if call.permission != shell:
         return ()
@@ -67,7 +69,7 @@ def _uncovered(policy: Policy, call: Call, after: Evaluation, grants: Sequence[G
         return
     for text in texts:
         if policy.evaluate(Call(call.permission, (text,), cwd=call.cwd), grants).verdict is not Verdict.ALLOW:
-            yield f"`{shorten(text)}`, which nothing that is offered covers"
+            yield f"`{shorten(text)}`, which no offered pattern covers"
 
 
 def _files(call: Call) -> tuple[str, ...]:

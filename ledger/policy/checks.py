@@ -65,6 +65,13 @@ def check_action(value: object, what: str, origin: RuleOrigin, keys: JsonKeys) -
     return Verdict(value)
 
 
+def check_filled(value: object, key: str) -> str:
+    """Check a text that must not be empty, the member `key` of a question. Raises PolicyError."""
+    if not isinstance(value, str) or not value:
+        raise PolicyError(f"`{key}` must be a string that is not empty, not {shown(value)}", key=key)
+    return value
+
+
 def check_permission(value: object, origin: RuleOrigin, keys: JsonKeys) -> str:
     """Check the permission side of a rule. Raises PolicyError."""
     text = _check_text(value, "a permission", origin, keys)
@@ -97,7 +104,7 @@ def as_rules(ruleset: object, origin: RuleOrigin = NOWHERE) -> tuple[Rule, ...]:
         kind = type(ruleset).__name__
         raise origin.problem(f"a ruleset must be a list of rules, not {kind}; from_config takes a configuration", ())
     if len(ruleset) > RULE_COUNT:
-        raise origin.problem(f"the ruleset has {len(ruleset)} rules; at most {RULE_COUNT} are taken", ())
+        raise origin.problem(f"the ruleset has {len(ruleset)} rules; at most {RULE_COUNT} are accepted", ())
     return tuple(_as_rule(rule, index, origin) for index, rule in enumerate(ruleset))
 
 

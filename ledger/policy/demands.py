@@ -18,8 +18,8 @@ from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, check_permi
 from ledger.policy.danger import is_dangerous
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import RULE_COUNT
+from ledger.policy.matching.wildcard import match
 from ledger.policy.shell import analyse, spellings
-from ledger.policy.wildcard import match
 
 MEMBER: Final = "demands"
 NOT_BY: Final = ("asker",)
@@ -91,7 +91,7 @@ def read_demands(value: object, origin: RuleOrigin = NOWHERE) -> tuple[DemandRul
     if not isinstance(value, list):
         raise origin.problem(f"`{MEMBER}` must be a list of demands, not {shown(value)}", (MEMBER,))
     if len(value) > RULE_COUNT:
-        raise origin.problem(f"`{MEMBER}` has {len(value)} entries; at most {RULE_COUNT} are taken", (MEMBER,))
+        raise origin.problem(f"`{MEMBER}` has {len(value)} entries; at most {RULE_COUNT} are accepted", (MEMBER,))
     return tuple(_read(one, origin, (MEMBER, index)) for index, one in enumerate(value))
 
 
@@ -111,7 +111,7 @@ def _read(value: Any, origin: RuleOrigin, keys: JsonKeys) -> DemandRule:
             raise origin.problem(f"a demand has no member {shown(name)}; there are {known}", keys)
     if not any(value.get(name) is not None for name in _CONDITIONS):
         known = " or ".join(f"`{one}`" for one in _CONDITIONS)
-        raise origin.problem(f"the demand demands nothing; say {known}", keys)
+        raise origin.problem(f"the demand is empty; give {known}", keys)
     check_permission(value.get("permission", "*"), origin, (*keys, "permission"))
     check_pattern(value.get("pattern", "*"), origin, (*keys, "pattern"))
     try:

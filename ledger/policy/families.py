@@ -10,14 +10,14 @@ from ledger.policy.shell import ShellCommand, analyse
 from ledger.policy.shell.facts import command_dangers
 from ledger.policy.shell.forms import NormalForm, OperandKind, form_of
 from ledger.policy.shell.names import lookups
-from ledger.policy.shell.tables import OPAQUE, RUNNERS, SHELLS
+from ledger.policy.shell.tables import OPAQUE, SHELLS
 from ledger.policy.shell.tables.dangers import INTERPRETERS
 
 _NEVER: Final = frozenset({"deletes", "privileges", "unread"})
 """Dangers of a command for which no family is offered."""
 
 _WIDE: Final = frozenset({"runs-downloaded", "secrets"})
-_RUNNING: Final = (INTERPRETERS, OPAQUE, RUNNERS, SHELLS)
+_RUNNING: Final = (INTERPRETERS, OPAQUE, SHELLS)
 
 
 class Family(NamedTuple):

@@ -12,7 +12,7 @@ from ledger.policy.config import read_section, read_tools
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document
-from ledger.policy.reading import parse_document, read_text
+from ledger.policy.rule_files import parse_document, read_text
 
 _SECTIONS: Final = ("tools", "permission")
 _AGENT_KEYS: Final = ("agent", "mode")

@@ -9,10 +9,15 @@ from ledger.core.policy import Rule, Verdict
 from ledger.policy.checks import RuleLike, as_rules
 from ledger.policy.config import read_section, section_rules
 from ledger.policy.loader import own_home
-from ledger.policy.wildcard import match
+from ledger.policy.matching.wildcard import match
 
 EDIT_TOOLS: Final = frozenset({"edit", "write", "patch", "multiedit", "apply_patch"})
 """Tools that ask for the permission `edit` (opencode-zh.md 9.4)."""
+
+
+def permission_of(tool: str) -> str:
+    """Return the permission that a tool asks for; a tool of an MCP server or a plugin asks by its own name."""
+    return "edit" if tool in EDIT_TOOLS else tool
 
 
 def from_config(config: Any, *, home: str | None = None) -> tuple[Rule, ...]:
@@ -51,7 +56,7 @@ def disabled(tools: Iterable[str], ruleset: Collection[RuleLike]) -> frozenset[s
 
 
 def _is_wholly_denied(tool: str, rules: tuple[Rule, ...]) -> bool:
-    permission = "edit" if tool in EDIT_TOOLS else tool
+    permission = permission_of(tool)
     for rule in reversed(rules):
         if match(permission, rule.permission):
             return rule.pattern == "*" and rule.action is Verdict.DENY

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.core.policy import Call, Policy, Verdict
-from ledger.policy.asked import OPTION_NAMES, call_of, shell_tool
-from ledger.policy.checking import JudgedCall
+from ledger.core.policy import Call, Policy, PolicySource, Verdict
+from ledger.policy.asked import OPTION_NAMES, call_of
+from ledger.policy.check_questions import JudgedCall
 from ledger.policy.checks import shown
+from ledger.policy.dialects import dialect_of
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, JsonKeys, pointer
 
@@ -98,7 +99,7 @@ def _row(document: Document, dialect: str, entry: Any, verdict: str, keys: JsonK
     asked = {name: value for name, value in members.items() if name not in ("why", "command")}
     if "command" in members:
         command = _text(document, members["command"], keys)
-        asked |= {"tool": shell_tool(dialect), "input": {"command": command}}
+        asked |= {"tool": dialect_of(PolicySource(dialect)).shell, "input": {"command": command}}
     try:
         call = call_of({"dialect": dialect, **asked})
     except PolicyError as problem:

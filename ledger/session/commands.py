@@ -11,13 +11,18 @@ from ledger.core.errors import LedgerError
 from ledger.core.events import (
     Actor,
     CancelCause,
+    EndCause,
+    GrantBounds,
     Opinion,
     Presence,
     Settings,
-    ToolRef,
 )
-from ledger.core.policy import Call, Policy, PolicySource, ReplyKind
+from ledger.core.operands import Operand
+from ledger.core.policy import Policy, PolicySource, ReplyKind
 from ledger.core.proofs import Proof
+from ledger.core.questions import Question
+from ledger.core.runners import Runner
+from ledger.masks.masking import Masks
 from ledger.project.state import ProjectState
 
 
@@ -73,27 +78,27 @@ class OutdatedRulesError(LedgerError):
 class Judging(Command, frozen=True, kw_only=True):
     """Base of commands that depend on the session's rules; `policy_digest` identifies them, None skips the check.
 
-    A command is made before the stream is read, so another process may have changed the rules meanwhile.
+    A command is made before the stream is read, so another process may have changed the rules meanwhile. `masks` tell
+    how the log knows content with a secret; None where nothing is masked.
     """
 
     policy: Policy
     policy_digest: str | None = None
+    masks: Masks | None = None
 
 
 class Ask(Judging, frozen=True, kw_only=True):
     """Ask whether a call may run. `opinions` are those of the deciders after the rules, in order.
 
-    `owner` is the person for whom the asker works.
+    `owner` is the person for whom the asker works. `salt` is secret and random; it keys the digests of the request.
+    `claim` is the runner that takes the right to run the call where it is allowed by this command, unless that rests on a
+    grant of the project.
     """
 
     request_id: str
-    call: Call
-    digest: str
-    always: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}
-    tool: ToolRef | None = None
-    agent: str | None = None
-    parent: str | None = None
+    salt: str
+    question: Question
+    claim: Runner | None = None
     token_id: str | None = None
     owner: str | None = None
     opinions: tuple[Opinion, ...] = ()
@@ -105,31 +110,72 @@ class Recheck(Judging, frozen=True, kw_only=True):
     """Judge `request_id` again, because the project's grants have changed since it was judged."""
 
     request_id: str
-    call: Call
-    metadata: dict[str, Any] = {}
+    question: Question
     project: ProjectState
     live: Live = Live()
 
 
-class Reply(Judging, frozen=True, kw_only=True):
-    """Answer a request. `administrator` may answer without the input lock, which the event records.
+class ClaimCall(Judging, frozen=True, kw_only=True):
+    """Take the right to run an allowed call, once. `question` is the request's, which is judged again.
 
-    `updated_input` is the tool's input as changed by the person, valid with `once` only. `told` is the prompt at which
-    a person answered, as the agent's side reports: such an answer grants for this session at most. `proof` is that of a
-    passkey's signature, already verified; `role` is the actor's, None if unknown.
+    `operands` are the files that the call executes, as they are now; None if nobody looked.
     """
 
     request_id: str
+    runner: Runner
+    question: Question
+    operands: tuple[Operand, ...] | None = None
+    project: ProjectState | None = None
+    live: Live = Live()
+
+
+class ReleaseClaim(Command, frozen=True, kw_only=True):
+    """Give a claim back that has no recorded end, so that the call may be claimed again."""
+
+    request_id: str
+    reason: str | None = None
+
+
+class EndClaims(Command, frozen=True, kw_only=True):
+    """End the open claims without a recorded end of their runs; `runner` limits it to the claims of this name."""
+
+    cause: EndCause
+    runner: str | None = None
+
+
+class GivenReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The content of an answer. `administrator` may answer without the input lock, which the event records.
+
+    `digest` is that of the request as it was shown; `round` is its round then. One of them is required from round 2 on.
+
+    `updated_input` is the tool's input as changed by the person, valid with `once` only. `told` is the prompt at which
+    a person answered, as the agent's side reports: such an answer grants for this session at most. `proof` is that of a
+    passkey's signature, already verified; `role` is the actor's, None if unknown. `bounds` are those of the
+    grants that it makes; `patterns` replace the offered ones, None for those, and only who `may_widen` may give wider
+    ones.
+    """
+
     reply: ReplyKind
     message: str | None = None
     digest: str | None = None
+    round: int | None = None
     client_id: str | None = None
     administrator: bool = False
     updated_input: Any = None
     told: str | None = None
-    project: ProjectState | None = None
     proof: Proof | None = None
     role: str | None = None
+    bounds: GrantBounds | None = None
+    patterns: tuple[str, ...] | None = None
+    may_widen: bool = False
+
+
+class Reply(Judging, frozen=True, kw_only=True):
+    """Answer a request."""
+
+    request_id: str
+    given: GivenReply
+    project: ProjectState | None = None
 
 
 class Release(Judging, frozen=True, kw_only=True):
@@ -139,6 +185,12 @@ class Release(Judging, frozen=True, kw_only=True):
     request_id: str | None = None
 
 
+class Resume(Judging, frozen=True, kw_only=True):
+    """Judge the requests that a freeze held back again, after it has ended."""
+
+    project: ProjectState | None = None
+
+
 class MakeGrant(Command, frozen=True, kw_only=True):
     """Make a grant for this session, without a request."""
 
@@ -146,6 +198,7 @@ class MakeGrant(Command, frozen=True, kw_only=True):
     permission: str
     pattern: str
     expires_in_ms: int | None = None
+    uses: int | None = None
     reason: str | None = None
 
 
@@ -186,9 +239,15 @@ class Close(Command, frozen=True, kw_only=True):
 
 
 class NoteToolFinished(Command, frozen=True, kw_only=True):
-    """Record a finished tool call. `digest` is that of the call as it ran; without it, `input` is compared."""
+    """Record a finished tool call. `digest` is that of the call as it ran; without it, `input` is compared.
 
+    `claim_id` is the claim under which it ran; None means the request's open one, if it has any. `salt` is secret and
+    random; it keys the recorded digest.
+    """
+
+    salt: str
     request_id: str | None = None
+    claim_id: str | None = None
     call_id: str | None = None
     ok: bool = True
     digest: str | None = None
@@ -196,6 +255,7 @@ class NoteToolFinished(Command, frozen=True, kw_only=True):
     title: str | None = None
     output: str | None = None
     key: str | None = None
+    masks: Masks | None = None
 
 
 class NoteNotification(Command, frozen=True, kw_only=True):
@@ -220,8 +280,12 @@ AnyCommand = (
     Open
     | Ask
     | Recheck
+    | ClaimCall
+    | ReleaseClaim
+    | EndClaims
     | Reply
     | Release
+    | Resume
     | MakeGrant
     | Revoke
     | Connect

@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ledger.session.asking import decide_ask, decide_recheck
+from ledger.session.asks import decide_ask, decide_recheck
+from ledger.session.claims import decide_claim, decide_end_claims, decide_release_claim
 from ledger.session.commands import (
     AnyCommand,
     Ask,
     Cancel,
+    ClaimCall,
     Close,
     Connect,
     Disconnect,
+    EndClaims,
+    Judging,
     MakeGrant,
     NoteNotification,
     NoteRegression,
@@ -25,27 +29,33 @@ from ledger.session.commands import (
     PassLock,
     Recheck,
     Release,
+    ReleaseClaim,
     Reply,
+    Resume,
     Revoke,
     TakeLock,
 )
-from ledger.session.decision import Decision, require_readable
-from ledger.session.ending import (
+from ledger.session.decision import Decision, require_readable, require_rules
+from ledger.session.freezing import decide_resume
+from ledger.session.grants import decide_grant, decide_revoke
+from ledger.session.lifecycle import decide_close, decide_open_session
+from ledger.session.presence import decide_connect, decide_disconnect, decide_pass_lock, decide_take_lock
+from ledger.session.releases import decide_release
+from ledger.session.replies import decide_reply
+from ledger.session.state import SessionState
+from ledger.session.withdrawals import (
     decide_cancel,
     decide_note_notification,
     decide_note_regression,
     decide_note_tool_finished,
 )
-from ledger.session.granting import decide_grant, decide_revoke
-from ledger.session.opening import decide_close, decide_open_session
-from ledger.session.presence import decide_connect, decide_disconnect, decide_pass_lock, decide_take_lock
-from ledger.session.replying import decide_release, decide_reply
-from ledger.session.state import SessionState
 
 
 def decide(state: SessionState, command: AnyCommand, now_ms: int) -> Decision:
     """Return the decision of a command. Raises an error of `ledger.core.errors` when it is refused."""
     require_readable(state)
+    if state.rules_redacted and isinstance(command, Judging):
+        require_rules(state)
     return _DECIDERS[type(command)](state, command, now_ms)
 
 
@@ -54,8 +64,12 @@ _DECIDERS: dict[type, Callable[[SessionState, Any, int], Decision]] = {
     Close: decide_close,
     Ask: decide_ask,
     Recheck: decide_recheck,
+    ClaimCall: decide_claim,
+    ReleaseClaim: decide_release_claim,
+    EndClaims: decide_end_claims,
     Reply: decide_reply,
     Release: decide_release,
+    Resume: decide_resume,
     MakeGrant: decide_grant,
     Revoke: decide_revoke,
     Connect: decide_connect,

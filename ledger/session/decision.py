@@ -8,15 +8,16 @@ import msgspec
 
 from ledger.core.errors import (
     NewerSchemaError,
+    RedactedError,
     SessionClosedError,
     UnknownSessionError,
 )
 from ledger.core.events import (
     Event,
 )
-from ledger.core.grants import StandingGrant, earliest_expiry, in_force
+from ledger.core.grants import StandingGrant, Taker, earliest_expiry, in_force
 from ledger.project.state import ProjectState
-from ledger.session.state import SessionState
+from ledger.session.state import Request, SessionState
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
@@ -42,15 +43,36 @@ def require_readable(state: SessionState) -> None:
         )
 
 
+def require_content(session_id: str, request: Request) -> None:
+    """Raise RedactedError for a request whose content was redacted: nobody can know any more what it was about."""
+    if request.redacted:
+        raise RedactedError(
+            f"request `{request.request_id}` of session `{session_id}` was redacted; ask again with another request id",
+            request_id=request.request_id,
+            session=session_id,
+        )
+
+
+def require_rules(state: SessionState) -> None:
+    """Raise RedactedError for a session whose rules were redacted: without them nothing can be judged."""
+    if state.rules_redacted:
+        raise RedactedError(
+            f"the rules of session `{state.session_id}` were redacted; open it again with rules, or begin another one",
+            session=state.session_id,
+        )
+
+
 def require_opened(state: SessionState) -> None:
     """Raise UnknownSessionError before a session is opened. Notes are accepted after it is closed."""
     if state.opened_ms is None:
         raise UnknownSessionError(f"there is no session `{state.session_id}`", session=state.session_id)
 
 
-def standing_grants(state: SessionState, project: ProjectState | None, now_ms: int) -> list[StandingGrant]:
-    """Return the grants in force: the session's own, then its project's."""
-    standing = list(in_force(state.grants, now_ms)) if state.grants else []
+def standing_grants(
+    state: SessionState, project: ProjectState | None, now_ms: int, taker: Taker | None = None
+) -> list[StandingGrant]:
+    """Return the grants in force: the session's own, then its project's; used-up ones for a `taker` that holds a use."""
+    standing = list(in_force(state.grants, now_ms, taker)) if state.grants else []
     if project is None:
         return standing
     if project.newer:
@@ -58,7 +80,7 @@ def standing_grants(state: SessionState, project: ProjectState | None, now_ms: i
             f"project `{project.project_id}` holds events of a newer version; upgrade this worker",
             project=project.project_id,
         )
-    return standing + list(in_force(project.grants, now_ms))
+    return standing + list(in_force(project.grants, now_ms, taker))
 
 
 def until_expiry(used: Iterable[StandingGrant]) -> int | None:

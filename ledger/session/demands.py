@@ -13,8 +13,8 @@ from ledger.core.grants import StandingGrant
 from ledger.core.policy import Call, Demand, Policy, Verdict
 from ledger.core.proofs import Proof
 from ledger.policy.demands import asks_passkey, asks_signed_grants, concerns, demands_on
-from ledger.session.claims import require_same_claims
 from ledger.session.commands import Reply
+from ledger.session.signed_claims import require_same_claims
 from ledger.session.state import Request, SessionState, call_of
 
 
@@ -24,10 +24,10 @@ def require_met(state: SessionState, request: Request, command: Reply, *calls: C
     demands = tuple(dict.fromkeys((*request.demands, *now)))
     _require_signed(state, request, command, demands)
     for demand in demands:
-        if not concerns(demand, command.reply, command.role):
+        if not concerns(demand, command.given.reply, command.given.role):
             continue
         who = command.actor.name
-        is_told = command.told is not None
+        is_told = command.given.told is not None
         if demand.not_by == "asker" and (is_told or _is_one_of(who, askers(request.asker.name, request.owner))):
             why = "tells of an answer and names nobody" if is_told else "is the asker or the owner of its token"
             raise DemandNotMetError(
@@ -49,11 +49,11 @@ def may_be_unsigned(request: Request, reply: str, name: str) -> bool:
 
 def _require_signed(state: SessionState, request: Request, command: Reply, demands: Collection[Demand]) -> None:
     """Raise PasskeyRequiredError for a missing proof, PasskeyRefusedError for a proof of another answer."""
-    if command.proof is not None:
+    if command.given.proof is not None:
         require_same_claims(state, request, command)
-    elif asks_passkey(demands, command.reply, command.role):
+    elif asks_passkey(demands, command.given.reply, command.given.role):
         raise PasskeyRequiredError(
-            f"the answer `{command.reply}` to request `{request.request_id}` must be signed with a passkey; "
+            f"the answer `{command.given.reply}` to request `{request.request_id}` must be signed with a passkey; "
             "answer in the inbox, with a passkey of yours",
             request_id=request.request_id,
             session=state.session_id,

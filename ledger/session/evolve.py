@@ -12,9 +12,12 @@ from ledger.core.events import (
     Asked,
     AskedDetail,
     Cancelled,
+    Claimed,
+    ClaimReleased,
     ClientConnected,
     ClientDisconnected,
     DeadlineMoved,
+    EndUnknown,
     Expired,
     Granted,
     Imported,
@@ -23,6 +26,7 @@ from ledger.core.events import (
     LockTaken,
     PolicyChanged,
     Presence,
+    Redacted,
     Reopened,
     Replied,
     Revoked,
@@ -31,9 +35,21 @@ from ledger.core.events import (
     Tier,
     ToolFinished,
 )
+from ledger.core.freezes import FREEZE
 from ledger.core.grants import Recorded, add_granted, mark_imported, mark_revoked
-from ledger.core.policy import Verdict
+from ledger.core.policy import Verdict, without_facts
 from ledger.session.first import digest_behind
+from ledger.session.links import links_of
+from ledger.session.open_claims import (
+    fold_claimed,
+    fold_end_unknown,
+    fold_finished,
+    fold_released,
+    with_uses_taken,
+    without_claim,
+    without_open_claims,
+)
+from ledger.session.redactions import without_content
 from ledger.session.state import Client, LockRequest, Request, SessionState, Settled, input_digest
 from ledger.session.would_run import told_of
 
@@ -58,14 +74,14 @@ def _opened(state: SessionState, recorded: Recorded, event: SessionOpened) -> Se
         parent=event.parent,
         token_id=event.token_id,
     )
-    return _with_policy(opened, event)
+    return _with_policy(opened, recorded, event)
 
 
 def _policy_changed(state: SessionState, recorded: Recorded, event: PolicyChanged) -> SessionState:
-    return _with_policy(state, event)
+    return _with_policy(state, recorded, event)
 
 
-def _with_policy(state: SessionState, event: SessionOpened | PolicyChanged) -> SessionState:
+def _with_policy(state: SessionState, recorded: Recorded, event: SessionOpened | PolicyChanged) -> SessionState:
     return replace(
         state,
         policy=event.detail.policy if event.detail else None,
@@ -73,6 +89,8 @@ def _with_policy(state: SessionState, event: SessionOpened | PolicyChanged) -> S
         home=event.detail.home if event.detail else None,
         policy_digest=event.policy_digest,
         policy_source=event.policy_source,
+        rules_version=recorded.version,
+        rules_redacted=recorded.redacted,
         settings=event.settings,
     )
 
@@ -93,11 +111,13 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         asker=recorded.actor,
         permission=event.permission,
         digest=event.digest,
+        salt=detail.salt,
+        redacted=recorded.redacted,
         patterns=detail.patterns,
         always=detail.always,
         metadata=detail.metadata,
         input=detail.input,
-        cwd=state.cwd if detail.cwd is None else detail.cwd,
+        cwd=state.cwd if detail.cwd is None and not recorded.redacted else detail.cwd,
         tool=event.tool,
         tool_name=event.tool_name,
         agent=event.agent,
@@ -105,12 +125,15 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         token_id=event.token_id,
         owner=event.owner,
         demands=event.demands,
-        evaluation=detail.evaluation,
+        evaluation=without_facts(detail.evaluation),
+        links=links_of(detail.evaluation),
         opinions=detail.opinions,
         not_honoured=detail.not_honoured,
         still_asked=detail.still_asked,
         offers=detail.offers,
+        operands=detail.operands,
         grants=event.grants,
+        uses=event.uses,
         project_version=event.project_version,
         rests_on_project=event.rests_on_project,
         tier=tier,
@@ -120,6 +143,8 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         cap_at_ms=cap_at_ms,
         present=event.present,
     )
+    if event.uses:
+        state = with_uses_taken(state, recorded, request, event.uses)
     if not is_pending:
         outcome = "allowed" if event.verdict is Verdict.ALLOW else "denied"
         return _settle(state, recorded, request, outcome=outcome, proofs=event.proofs)
@@ -134,12 +159,21 @@ def _reopened(state: SessionState, recorded: Recorded, event: Reopened) -> Sessi
     settled = state.settled.get(event.request_id)
     if settled is None:
         return state
+    state = without_claim(state, event.request_id)
     detail = event.detail
     request = replace(
         settled.request,
-        evaluation=detail.evaluation if detail else None,
+        redacted=settled.request.redacted or recorded.redacted,
+        # Logs without rounds have 1 in every event; a round never goes back.
+        round=max(event.round, settled.request.round),
+        reopened_for=event.cause or "grants",
+        reopened_reason=detail.reason if detail else None,
+        reopened_versions=(*settled.request.reopened_versions, recorded.version),
+        evaluation=without_facts(detail.evaluation) if detail else None,
+        links=links_of(detail.evaluation) if detail else None,
         metadata=detail.metadata if detail else {},
         input=detail.input if detail else None,
+        operands=detail.operands if detail and detail.operands is not None else settled.request.operands,
         project_version=event.project_version,
         grants=(),
         rests_on_project=False,
@@ -165,7 +199,17 @@ def _replied(state: SessionState, recorded: Recorded, event: Replied) -> Session
         return state
     detail = event.detail
     if event.outcome == "denied" and detail is not None:
-        request = replace(request, evaluation=detail.evaluation)
+        request = replace(request, evaluation=without_facts(detail.evaluation))
+    if event.cause is not None and event.cause.kind == "unfrozen":
+        # The opinion of the freeze ended with it; later judgements must not find it.
+        request = replace(request, opinions=tuple(one for one in request.opinions if one.decider != FREEZE))
+    if detail is not None and detail.input is not None:
+        request = replace(request, links=links_of(detail.evaluation))
+    if event.uses:
+        state = with_uses_taken(state, recorded, request, event.uses)
+        request = replace(request, uses=event.uses)
+    if recorded.redacted:
+        request = replace(request, redacted=True)
     if event.rests_on_project:
         request = replace(request, rests_on_project=True, project_version=event.project_version)
     return _settle(
@@ -179,8 +223,11 @@ def _replied(state: SessionState, recorded: Recorded, event: Replied) -> Session
         told=event.told,
         grants=event.grants,
         granted_patterns=detail.patterns if detail else (),
+        edited_patterns=detail.edited if detail else None,
         updated_input=detail.input if detail else None,
         granted_to_project=event.scope == "project",
+        bounds=event.bounds,
+        wider=event.wider,
         proof=event.proof,
         proofs=event.proofs,
     )
@@ -202,6 +249,8 @@ def _cancelled(state: SessionState, recorded: Recorded, event: Cancelled) -> Ses
 
 
 def _settle(state: SessionState, recorded: Recorded, request: Request, **how: Any) -> SessionState:
+    if state.open_claims:
+        state = without_claim(state, request.request_id)
     # A settled request keeps its proof and reasons; the bulk (metadata, input, offers) is only in the log.
     asked_input = digest_behind(request) if request.input is None else input_digest(request.input)
     if request.metadata or request.input is not None:
@@ -287,7 +336,7 @@ def _lock_passed(state: SessionState, recorded: Recorded, event: LockPassed) -> 
 
 
 def _granted(state: SessionState, recorded: Recorded, event: Granted) -> SessionState:
-    return replace(state, grants=add_granted(state.grants, recorded, event))
+    return replace(state, grants=add_granted(state.grants, recorded, event, "session"))
 
 
 def _revoked(state: SessionState, recorded: Recorded, event: Revoked) -> SessionState:
@@ -303,20 +352,11 @@ def _imported(state: SessionState, recorded: Recorded, event: Imported) -> Sessi
 
 def _closed(state: SessionState, recorded: Recorded, event: SessionClosed) -> SessionState:
     # A closed session has no deadlines, not even that of its input lock.
-    return replace(state, closed_ms=recorded.ms, lock_request=None)
+    return replace(without_open_claims(state), closed_ms=recorded.ms, lock_request=None)
 
 
 def _newer(state: SessionState, recorded: Recorded, event: NewerEvent) -> SessionState:
     return replace(state, newer=True)
-
-
-def _tool_finished(state: SessionState, recorded: Recorded, event: ToolFinished) -> SessionState:
-    settled = state.settled.get(event.request_id) if event.request_id else None
-    if settled is not None and not settled.finished:
-        state = replace(
-            state, settled=state.settled.insert(settled.request.request_id, replace(settled, finished=True))
-        )
-    return state if event.key is None else replace(state, noted=state.noted.insert(event.key, True))
 
 
 # Notification and LogRegressed are facts for readers; no decision depends on them.
@@ -325,6 +365,9 @@ _STEPS: dict[type, Callable[[SessionState, Recorded, Any], SessionState]] = {
     PolicyChanged: _policy_changed,
     Asked: _asked,
     Reopened: _reopened,
+    Claimed: fold_claimed,
+    ClaimReleased: fold_released,
+    EndUnknown: fold_end_unknown,
     Replied: _replied,
     Expired: _expired,
     Cancelled: _cancelled,
@@ -337,7 +380,8 @@ _STEPS: dict[type, Callable[[SessionState, Recorded, Any], SessionState]] = {
     Granted: _granted,
     Revoked: _revoked,
     Imported: _imported,
+    Redacted: without_content,
     SessionClosed: _closed,
-    ToolFinished: _tool_finished,
+    ToolFinished: fold_finished,
     NewerEvent: _newer,
 }

@@ -14,7 +14,10 @@ import msgspec
 from msgspec.structs import replace
 
 from ledger.core.grants import StandingGrant
+from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Call, Evaluation, Part, Policy, Verdict, strictest
+from ledger.masks.masking import Masks, masked_call
+from ledger.policy.consulted import merged, overloaded
 from ledger.policy.demands import demands_on
 from ledger.session.demands import that_are_signed
 from ledger.session.state import Request, SessionState, input_digest
@@ -23,6 +26,10 @@ BEHIND: Final = "behind"
 """The member of a prerequisite's metadata with the call behind it: `{"tool", "input"}`.
 
 For an input that is too large it is `{"tool", "input_digest", "input_bytes"}`."""
+
+
+MASKED: Final = "a masked secret"
+NOT_UNDERSTOOD: Final = "it holds a masked secret, so that the rules cannot judge what would run"
 
 
 def first_request_id(request_id: str, call: Call, number: int) -> str:
@@ -41,38 +48,77 @@ def call_behind(tool: str, tool_input: Any, room_bytes: int) -> dict[str, Any]:
 def digest_behind(request: Request) -> str | None:
     """Return the digest of the input behind a prerequisite; None where its metadata has none."""
     behind = request.metadata.get(BEHIND)
-    if not isinstance(behind, Mapping) or request.input is not None:
+    if behind is None or not isinstance(behind, Mapping) or request.input is not None:
         return None
     digest = behind.get("input_digest")
     return input_digest(behind["input"]) if "input" in behind else digest if isinstance(digest, str) else None
 
 
 def judge(
-    state: SessionState, policy: Policy, call: Call, request_id: str, standing: Sequence[StandingGrant]
+    state: SessionState,
+    policy: Policy,
+    call: Call,
+    request_id: str,
+    standing: Sequence[StandingGrant],
+    *,
+    masks: Masks | None = None,
 ) -> tuple[Evaluation, frozenset[str]]:
     """Return the evaluation of a call under these grants, and the ids of all grants on which it depends.
 
-    A prerequisite that is not allowed makes it stricter, by parts that no grant lifts: a person must answer.
+    A prerequisite that is not allowed makes it stricter, by parts that no grant lifts: a person must answer. So does a
+    mask in the call, which is not what would run. The evaluation has the facts on which it and those of its
+    prerequisites rest; where they are too many to record, it is the stricter one for which no file was read. `masks`
+    tell how the log knows an input with a secret.
     """
+    found = judge_once(state, policy, call, request_id, standing, masks=masks)
+    facts = found[0].facts
+    if facts is None or facts.too_many is None:
+        return found
+    unread: Policy = getattr(policy, "unread", policy)
+    evaluation, used = judge_once(state, unread, call, request_id, standing, masks=masks)
+    return overloaded(evaluation, facts.too_many, getattr(policy, "own_folders", ())), used
+
+
+def judge_once(
+    state: SessionState,
+    policy: Policy,
+    call: Call,
+    request_id: str,
+    standing: Sequence[StandingGrant],
+    *,
+    masks: Masks | None = None,
+) -> tuple[Evaluation, frozenset[str]]:
+    """Return what `judge` returns, with facts that may be too many to record."""
     grants = [grant.as_policy_grant() for grant in standing] if standing else ()
     evaluation = policy.evaluate(call, grants)
     used = _grants_of(evaluation) if standing else _NO_GRANTS
+    if evaluation.verdict is Verdict.ALLOW and _has_mask(call):
+        evaluation = _not_understood(evaluation)
     if not evaluation.ask_first or evaluation.verdict is Verdict.DENY:
         return evaluation, used
+    firsts: list[Evaluation] = []
     for number, first in enumerate(evaluation.ask_first, 1):
         # A prerequisite may have other demands than the call itself.
         counting = that_are_signed(standing, demands_on(policy, first))
         judged = policy.evaluate(first, [grant.as_policy_grant() for grant in counting])
+        firsts.append(judged)
         if judged.verdict is Verdict.ALLOW:
             used |= _grants_of(judged)
             continue
         asked_as = first_request_id(request_id, first, number)
-        if judged.verdict is Verdict.DENY or not _was_allowed(state, asked_as, first, call):
+        if judged.verdict is Verdict.DENY or not _was_allowed(state, asked_as, first, masked_call(call, masks)):
             evaluation = _raised(evaluation, first, judged)
-    return evaluation, used
+    return merged(evaluation, firsts), used
 
 
 _NO_GRANTS: Final[frozenset[str]] = frozenset()
+
+
+def _has_mask(call: Call) -> bool:
+    for pattern in call.patterns:
+        if holds_mask(pattern):
+            return True
+    return call.input is not None and holds_mask(call.input)
 
 
 def _grants_of(evaluation: Evaluation) -> frozenset[str]:
@@ -91,6 +137,11 @@ def _was_allowed(state: SessionState, request_id: str, first: Call, call: Call) 
     if (request.permission, request.patterns) != (first.permission, first.patterns):
         return False
     return settled.reply is not None or (request.evaluation is not None and request.evaluation.verdict is Verdict.ASK)
+
+
+def _not_understood(evaluation: Evaluation) -> Evaluation:
+    part = Part(MASKED, Verdict.ASK, liftable=False)
+    return replace(evaluation, verdict=Verdict.ASK, parts=(*evaluation.parts, part), rules=(), reason=NOT_UNDERSTOOD)
 
 
 def _raised(evaluation: Evaluation, first: Call, judged: Evaluation) -> Evaluation:

@@ -12,7 +12,7 @@ from typing import Any
 from ledger.core.errors import EditDeniedError
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import Call, Evaluation, Policy, Verdict
-from ledger.policy.asked import known_tool, permission_of
+from ledger.policy.dialects import dialect_of
 from ledger.session.demands import grants_for
 from ledger.session.first import judge
 from ledger.session.state import Request, SessionState, call_of
@@ -26,18 +26,23 @@ def denied_now(
     Also None in the profile `faithful` and with the session's setting `late_denies` = `ignore`, as in the
     specifications, which judge a request once.
     """
-    if state.settings.late_denies == "ignore" or policy.source.options.get("profile") == "faithful":
+    if ignores_late_denies(state, policy):
         return None
     call = call_of(request)
     evaluation, _ = judge(state, policy, call, request.request_id, grants_for(request, standing))
     return evaluation if evaluation.verdict is Verdict.DENY else None
 
 
+def ignores_late_denies(state: SessionState, policy: Policy) -> bool:
+    """Return whether a deny that is newer than the request has no effect on a person's yes."""
+    return state.settings.late_denies == "ignore" or policy.source.options.get("profile") == "faithful"
+
+
 def edited_call(policy: Policy, request: Request, edited: Any) -> Call:
     """Return the call of a request with the input as a person changed it, as the dialect reads it."""
-    dialect = policy.source.dialect
-    tool = known_tool(dialect, request.tool_name or request.permission)
-    return Call(permission_of(dialect, tool), (), tool, edited, request.cwd)
+    dialect = dialect_of(policy.source)
+    tool = dialect.known_tool(request.tool_name or request.permission)
+    return Call(dialect.permission_of(tool), (), tool, edited, request.cwd)
 
 
 def judge_edit(

@@ -16,6 +16,7 @@ from ledger.core.events import (
 )
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT
 from ledger.session.commands import Live
+from ledger.session.open_claims import due_claims, ends_unknown
 from ledger.session.state import Client, Request, SessionState, in_order, longest_connected
 
 
@@ -58,7 +59,7 @@ def settle(state: SessionState, now_ms: int, live: Live) -> Settlement:
     lock_request = state.lock_request
     lock_due = lock_request is not None and lock_request.due_ms <= now_ms
     if not due and not lock_due:
-        return Settlement()
+        return _settle_claims(state, now_ms) if state.open_claims else Settlement()
     events = list(drop_absent(state, live))
     remaining = [client for client in state.clients.values() if client.client_id in live]
     not_before = [request.deadline_ms for request in due if request.deadline_ms is not None]
@@ -72,7 +73,17 @@ def settle(state: SessionState, now_ms: int, live: Live) -> Settlement:
         if len(ends) > 1 and request.cap_at_ms is not None:
             not_before.append(request.cap_at_ms)
         events += ends
-    return Settlement(tuple(events), max(not_before), more=len(due) > room)
+    # What else is due is settled by the next append: claims that have timed out.
+    return Settlement(tuple(events), max(not_before), more=len(due) > room or bool(due_claims(state, now_ms, 1)))
+
+
+def _settle_claims(state: SessionState, now_ms: int) -> Settlement:
+    """Return the ends of the claims whose timeout has passed."""
+    due = due_claims(state, now_ms, EVENTS_PER_APPEND_COUNT)
+    if not due:
+        return Settlement()
+    latest_ms = max(held.at_ms for _, held in due) + state.settings.claim_timeout_ms
+    return Settlement(tuple(ends_unknown(due, "claim_timeout")), latest_ms, more=len(due) == EVENTS_PER_APPEND_COUNT)
 
 
 def drop_absent(state: SessionState, live: Live) -> list[Event]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from rpds import HashTrieMap
@@ -14,16 +14,20 @@ from ledger.core.events import (
     Actor,
     CancelCause,
     Cause,
+    EndCause,
+    GrantBounds,
     Opinion,
     Outcome,
     Presence,
+    ReopenCause,
     Settings,
     Tier,
     ToolRef,
     Value,
 )
 from ledger.core.grants import Grants, no_grants
-from ledger.core.policy import Call, Demand, Evaluation, Offer, PolicySource, ReplyKind
+from ledger.core.operands import Operand
+from ledger.core.policy import Call, ConsultedFile, Demand, Evaluation, Offer, PolicySource, ReplyKind
 from ledger.core.proofs import Proof
 
 
@@ -39,6 +43,10 @@ class Request(Value, kw_only=True, frozen=True):
     asker: Actor
     permission: str
     digest: str
+    """The recorded digest of the question, keyed with `salt`; it is shown to people."""
+    salt: str = ""
+    redacted: bool = False
+    """True when content of the request, or of its answer, was taken out of the log."""
     patterns: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -60,7 +68,11 @@ class Request(Value, kw_only=True, frozen=True):
     not_honoured: tuple[str, ...] = ()
     still_asked: tuple[str, ...] = ()
     offers: tuple[Offer, ...] = ()
+    operands: tuple[Operand, ...] | None = None
+    """The files that the call executes or reads as a program; None if nobody looked for them."""
     grants: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    """The grants with a limit of which it took a use."""
     project_version: int | None = None
     rests_on_project: bool = False
     tier: Tier | None = None
@@ -69,6 +81,27 @@ class Request(Value, kw_only=True, frozen=True):
     unattended_ms: int | None = None
     cap_at_ms: int | None = None
     present: tuple[Presence, ...] = ()
+    round: int = 1
+    """One more with every reopening that made it pending again."""
+    links: tuple[ConsultedFile, ...] | None = None
+    """The links that the evaluation followed; None where the log has no facts about files."""
+    reopened_for: ReopenCause | None = None
+    reopened_reason: str | None = None
+    """What changed, in words for people, where it was reopened."""
+    reopened_versions: tuple[int, ...] = ()
+    """The versions that reopened it, whose content repeats its own."""
+    released_claims: tuple[str, ...] = ()
+    """The ids of claims that were given back."""
+
+
+def use_claim_id(request: Request, claim_id: str = "") -> str:
+    """Return the id under which a call takes uses of grants: its claim's, or empty without one.
+
+    After a claim was given back it is another one, so that the next run takes uses of its own: nobody but the agent
+    knows that the first one did not run.
+    """
+    released = len(request.released_claims)
+    return f"{claim_id}:{released}" if released else claim_id
 
 
 def call_of(request: Request) -> Call:
@@ -79,6 +112,27 @@ def call_of(request: Request) -> Call:
 def input_digest(value: Any) -> str:
     """Return the lower-case hex SHA-256 over the canonical JSON of a tool's input."""
     return sha256(canonical_json(value)).hexdigest()
+
+
+class HeldClaim(Value, kw_only=True, frozen=True):
+    """The claim of a call: its runner, its author and its time (server ms).
+
+    `status`: `open` while no end is recorded, so that the call may have run; then `finished`, `unknown` (it may have
+    run, and its end will not be known) or `released` (free to be claimed again). `number` is its place among the claims
+    of its session.
+    """
+
+    claim_id: str
+    runner: str
+    by: Actor
+    at_ms: int
+    version: int
+    round: int
+    number: int
+    project_version: int | None = None
+    status: Literal["open", "released", "finished", "unknown"] = "open"
+    ended_ms: int | None = None
+    end_cause: EndCause | None = None
 
 
 class Settled(Value, kw_only=True, frozen=True):
@@ -97,7 +151,13 @@ class Settled(Value, kw_only=True, frozen=True):
     """The prompt at which a person answered, where only the agent's side reports it."""
     grants: tuple[str, ...] = ()
     granted_patterns: tuple[str, ...] = ()
+    edited_patterns: tuple[str, ...] | None = None
+    """A person's own patterns in place of the offered ones."""
     granted_to_project: bool = False
+    bounds: GrantBounds | None = None
+    """The bounds of the grants that the answer made."""
+    wider: tuple[str, ...] = ()
+    """The ids of those grants that allow more than was offered."""
     updated_input: Any = None
     input_digest: str | None = None
     """The digest of the asked input, which is only in the log."""
@@ -107,6 +167,8 @@ class Settled(Value, kw_only=True, frozen=True):
     """The proofs of the grants that released it."""
     finished: bool = False
     """True when a run of the call was recorded."""
+    claim: HeldClaim | None = None
+    """The last claim of the call."""
 
 
 class Client(Value, frozen=True):
@@ -146,6 +208,11 @@ class SessionState(Value, kw_only=True, frozen=True):
     policy: PolicySource | None = None
     policy_digest: str = ""
     policy_source: str | None = None
+    rules_version: int = 0
+    """The version that brought the rules."""
+    rules_redacted: bool = False
+    redacted_version: int = 0
+    """The version of the last redaction."""
     settings: Settings = Settings()
     pending: HashTrieMap[str, Request] = HashTrieMap()
     settled: HashTrieMap[str, Settled] = HashTrieMap()
@@ -155,6 +222,13 @@ class SessionState(Value, kw_only=True, frozen=True):
     lock_request: LockRequest | None = None
     noted: HashTrieMap[str, bool] = HashTrieMap()
     """The keys of recorded tool runs."""
+    open_claims: HashTrieMap[int, str] = HashTrieMap()
+    """The requests with an open claim, by the claim's number (`ledger.session.open_claims`)."""
+    claims_count: int = 0
+    first_claim: int = 1
+    """The number of the earliest open claim, if there is one."""
+    first_claim_ms: int = 0
+    """The time (server ms) of the earliest open claim, if there is one."""
 
     def find(self, request_id: str) -> Request | None:
         """Return the request with this id, pending or settled."""
@@ -173,11 +247,18 @@ def in_order(requests: Iterable[Request]) -> list[Request]:
 def next_due_ms(state: SessionState) -> int | None:
     """Return the earliest deadline (server ms), or None."""
     if not state.pending and state.lock_request is None:
-        return None
+        return claim_due_ms(state) if state.open_claims else None
     due = [request.deadline_ms for request in state.pending.values() if request.deadline_ms is not None]
     if state.lock_request is not None:
         due.append(state.lock_request.due_ms)
+    if state.open_claims:
+        due.append(claim_due_ms(state))
     return min(due, default=None)
+
+
+def claim_due_ms(state: SessionState) -> int:
+    """Return the time (server ms) at which the earliest open claim ends as unknown; there must be one."""
+    return state.first_claim_ms + state.settings.claim_timeout_ms
 
 
 def longest_connected(clients: Iterable[Client]) -> Client | None:

@@ -1,28 +1,24 @@
-"""Messages to the agent, by dialect and edition, each with its source."""
+"""Messages to the agent, each with its source. Those of a reject are the dialect's."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from ledger.core.durations import spell_duration
 from ledger.core.errors import AgentAction
-from ledger.core.events import Settings
+from ledger.core.events import CancelCause, Settings
 from ledger.core.policy import PolicySource, Verdict
-from ledger.session.state import Settled
+from ledger.policy.dialects import dialect_of
+from ledger.session.state import Request, Settled
 
-REJECTED = "The user rejected permission to use this specific tool call."
-
-
-def rejected(source: PolicySource) -> str:
-    """Return the message of a reject: `opencode-zh.md` 7.1; `codelia.md` 9, `Permission denied: <reason>`."""
-    return "Permission denied: permission denied" if source.dialect == "codelia" else REJECTED
-
-
-def corrected(source: PolicySource, message: str) -> str:
-    """Return the message of a reject with feedback: `opencode-zh.md` 7.1; `brutus.md` errors.go; `opencode.md`."""
-    if source.dialect == "brutus":
-        return f"Permission rejected with feedback: {message}"
-    if source.options.get("edition") == "opencode.md":
-        return f"The user rejected permission with feedback: {message}"
-    return f"The user rejected permission to use this specific tool call with the following feedback: {message}"
+CANCEL_CAUSES: Final[Mapping[CancelCause, str]] = {
+    "asker_gave_up": "the agent gave up waiting",
+    "asker_died": "the agent that asked is gone",
+    "withdrawn": "it was withdrawn",
+    "session_closed": "the session was closed",
+    "token_revoked": "the token of the agent that asked was revoked or has expired",
+}
 
 
 def expired(settled: Settled) -> str:
@@ -45,13 +41,7 @@ def denied(settled: Settled) -> str:
 
 
 def cancelled(settled: Settled) -> str:
-    why = {
-        "asker_gave_up": "the agent gave up waiting",
-        "asker_died": "the agent that asked is gone",
-        "withdrawn": "it was withdrawn",
-        "session_closed": "the session was closed",
-        "token_revoked": "the token of the agent that asked was revoked or has expired",
-    }[settled.cancel_cause or "withdrawn"]
+    why = CANCEL_CAUSES[settled.cancel_cause or "withdrawn"]
     reason = f" ({settled.message})" if settled.message else ""
     return f"Permission request cancelled: {why}{reason}"
 
@@ -64,9 +54,9 @@ def message_of(settled: Settled, source: PolicySource) -> str | None:
         case "denied":
             return denied(settled)
         case "rejected":
-            return rejected(source)
+            return dialect_of(source).rejected
         case "corrected":
-            return corrected(source, settled.message or "")
+            return dialect_of(source).corrected(settled.message or "", source)
         case "expired":
             return expired(settled)
         case "cancelled":
@@ -86,9 +76,28 @@ def answerer(name: str, told: str | None) -> str:
 
 
 def describe_settled(settled: Settled) -> str:
-    """Return the outcome for a person who answers too late: `allowed by ann (always)`."""
+    """Return an outcome and its author: `allowed by ann (always)`, `denied by rule`, `expired`."""
+    if settled.outcome == "expired":
+        return "expired"
+    if settled.cause is not None and settled.cause.kind == "unfrozen":
+        return f"{settled.outcome} by the rules when a freeze ended"
+    verdict = _VERDICTS.get(settled.outcome)
+    if verdict is not None and settled.reply is None:
+        return f"{settled.outcome} by {_decided_by(settled.request, verdict)}"
     who = answerer(settled.by.name, settled.told)
-    if settled.outcome == "denied" and settled.reply is not None:
-        return f"denied by the rules, when {who} answered {settled.reply}"
+    if verdict is Verdict.DENY:
+        return f"denied by the current rules, although {who} answered {settled.reply}"
     how = f" ({settled.reply})" if settled.reply else ""
     return f"{settled.outcome} by {who}{how}"
+
+
+_VERDICTS: Final = {"allowed": Verdict.ALLOW, "denied": Verdict.DENY}
+
+
+def _decided_by(request: Request, verdict: Verdict) -> str:
+    """Return the decider of an outcome without a person's answer: grants, a decider after the rules, or the rules."""
+    if verdict is Verdict.ALLOW and request.grants:
+        return f"grant {', '.join(request.grants)}"
+    by_rules = request.evaluation is not None and request.evaluation.verdict is verdict
+    deciders = [one.decider for one in request.opinions if one.verdict is verdict]
+    return "rule" if by_rules or not deciders else ", ".join(deciders)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from ledger.core.events import Opinion
 from ledger.core.grants import StandingGrant
-from ledger.core.policy import Policy, Verdict, strictest
+from ledger.core.masked_text import holds_mask
+from ledger.core.policy import Evaluation, Policy, Verdict, strictest
 from ledger.session.demands import grants_for
 from ledger.session.state import Request
 
@@ -44,9 +45,9 @@ def grants_that_release(
     `compat = "v1"` the grants alone must allow every part (`opencode-zh.md` 6.3).
     """
     evaluation = request.evaluation
-    if evaluation is None or not evaluation.parts:
+    if evaluation is None or not evaluation.parts or holds_mask((request.patterns, request.input)):
         return None
-    if with_opinions(Verdict.ALLOW, request.opinions) is not Verdict.ALLOW:
+    if with_opinions(Verdict.ALLOW, request.opinions) is not Verdict.ALLOW or _needs_a_look(request, evaluation):
         return None
     grants = grants_for(request, grants, policy)
     grants_alone = lifts_denies(policy)
@@ -62,3 +63,10 @@ def grants_that_release(
             return None
         used.append(lifting)
     return tuple(used)
+
+
+def _needs_a_look(request: Request, evaluation: Evaluation) -> bool:
+    """Return whether only a person releases a reopened request: what changed is nothing that rules and grants judge."""
+    if request.reopened_for is None:
+        return False
+    return request.reopened_for in ("operand", "link") or evaluation.verdict is Verdict.ALLOW

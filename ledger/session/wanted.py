@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from ledger.core.events import Scope
 from ledger.core.policy import ReplyKind
+from ledger.policy.dialects import dialect_of
 from ledger.session.state import Request, SessionState
-
-ALWAYS_SCOPE: Final[dict[str, Scope]] = {"brutus": "session", "betcode": "session"}
-"""Dialects whose `always` is scoped to the session (`brutus.md`, Manager); elsewhere it is the project."""
 
 
 class WantedGrants(NamedTuple):
@@ -19,9 +17,12 @@ class WantedGrants(NamedTuple):
     scope: Scope | None = None
 
 
-def wanted_grants(state: SessionState, request: Request, reply: ReplyKind) -> WantedGrants:
-    """Return the patterns that an answer would grant, including those already granted."""
-    patterns = tuple(dict.fromkeys(request.always)) if reply in ("session", "always") else ()
+def wanted_grants(
+    state: SessionState, request: Request, reply: ReplyKind, edited: tuple[str, ...] | None = None
+) -> WantedGrants:
+    """Return the patterns that an answer would grant, including those already granted; `edited` replace the offered."""
+    wanted = request.always if edited is None else edited
+    patterns = tuple(dict.fromkeys(wanted)) if reply in ("session", "always") else ()
     if not patterns:
         return WantedGrants()
     scope = always_scope(state) if reply == "always" else "session"
@@ -29,4 +30,5 @@ def wanted_grants(state: SessionState, request: Request, reply: ReplyKind) -> Wa
 
 
 def always_scope(state: SessionState) -> Scope:
-    return ALWAYS_SCOPE.get(state.policy.dialect if state.policy else "opencode", "project")
+    """Return the scope of an `always` by the dialect of the session's rules."""
+    return dialect_of(state.policy).always_scope

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from ledger.stores.port import Due, Entry, Position, StreamKey
+from ledger.stores.port import Append, AppendResult, Due, Entry, Position, StreamKey
 
 
 class RawEntry(NamedTuple):
@@ -62,6 +62,42 @@ class ViewReader(Protocol):
         ...
 
 
+class StreamRewrite(Protocol):
+    """A rewrite of a stream without the content (`x`) of some entries: prepared piece by piece, finished in one step.
+
+    Until then the stream is as it was, and other writers go on. All ids, payloads and other contents are kept.
+    """
+
+    async def finish(self, append: Append) -> AppendResult:
+        """Put the rewritten stream in the place of the old one, and append an event, in one step or not at all.
+
+        May be repeated with another append after a conflict. Raises InDoubtError; SetupError without the rights for it.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Remove what an unfinished rewrite has left on the server."""
+        ...
+
+
+class FilesRewritten(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of one server after they were asked to be rewritten: each part is `done`, `off`, or the reason why not.
+
+    `replicas` are the addresses of the server's replicas, whose own files the ledger cannot reach.
+    """
+
+    server: str
+    append_only_file: str
+    snapshot_file: str
+    slow_log: str
+    replicas: tuple[str, ...] = ()
+
+    @property
+    def is_clean(self) -> bool:
+        """Return whether nothing that the server wrote before is left in its files."""
+        return {self.append_only_file, self.snapshot_file, self.slow_log} <= {"done", "off"} and not self.replicas
+
+
 class Admin(Protocol):
     """Administration of a deployment. Every call may raise StoreError."""
 
@@ -75,6 +111,14 @@ class Admin(Protocol):
 
     async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
         """Append entries under their own ids if `after` is the last entry; return False if it is not."""
+        ...
+
+    def rewrite(self, key: StreamKey, versions: Sequence[int]) -> StreamRewrite:
+        """Begin to rewrite a stream without the content of these versions, in ascending order."""
+        ...
+
+    async def rewrite_files(self) -> list[FilesRewritten]:
+        """Make every server write its files anew from what it holds now, and wait for it."""
         ...
 
     async def gaps(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> list[int]:

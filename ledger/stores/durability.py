@@ -30,9 +30,9 @@ class Durability(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not 0 <= self.wait_replicas <= WAIT_REPLICAS_MAX:
-            raise InputError(f"`wait_replicas={self.wait_replicas}` cannot be had; from 0 to {WAIT_REPLICAS_MAX}")
+            raise InputError(f"`wait_replicas={self.wait_replicas}` is out of range; use 0 to {WAIT_REPLICAS_MAX}")
         if not 0 < self.wait_ms <= WAIT_MS_MAX:
-            raise InputError(f"`wait_ms={self.wait_ms}` cannot be had; from 1 to {WAIT_MS_MAX}")
+            raise InputError(f"`wait_ms={self.wait_ms}` is out of range; use 1 to {WAIT_MS_MAX}")
 
     @property
     def is_demanding(self) -> bool:
@@ -90,7 +90,7 @@ def shortcomings(facts: Mapping[str, str], durability: Durability) -> list[str]:
     if not durability.wait_aof:
         return []
     if facts.get("aof_enabled") == "0":
-        return ["wait_aof is demanded, and the server keeps no append-only file; set appendonly yes"]
+        return ["wait_aof needs an append-only file, and the server has none; set appendonly yes"]
     if "valkey_version" not in facts and _version(facts.get("redis_version", "0")) < (7, 2):
         return ["wait_aof needs Redis 7.2 or newer, or a Valkey"]
     return []

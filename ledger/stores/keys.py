@@ -20,6 +20,7 @@ class AppendKeys(NamedTuple):
     due: str
     feed: str
     channel: str
+    freeze: str
 
 
 class Keys:
@@ -32,7 +33,13 @@ class Keys:
 
     def _of_append(self, key: StreamKey) -> AppendKeys:
         partition = self.partition_of(key)
-        return AppendKeys(self.stream(key), self.due(partition), self.feed(partition), self.channel(partition))
+        return AppendKeys(
+            self.stream(key),
+            self.due(partition),
+            self.feed(partition),
+            self.channel(partition),
+            self.freeze(partition),
+        )
 
     def partition_of(self, key: StreamKey) -> int:
         """Return CRC-32 of the stream's name modulo the partition count; fixed for the life of a deployment."""
@@ -62,6 +69,14 @@ class Keys:
 
     def channel(self, partition: int) -> str:
         return f"{self.tag(partition)}:bell"
+
+    def freeze(self, partition: int) -> str:
+        """Return the key of the partition's flag, which holds the freezes in force."""
+        return f"{self.tag(partition)}:freeze"
+
+    def redaction(self, partition: int, name: str) -> str:
+        """Return the key of a stream's copy without redacted content, or of the lease to make one; no stream's name."""
+        return f"{self.tag(partition)}:redact:{name}"
 
     def partition_of_channel(self, channel: bytes) -> int:
         """Return the partition of a wake-up channel."""

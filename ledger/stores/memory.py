@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import secrets
 import time
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final
 
 from ledger.core.events import Presence
+from ledger.core.freezes import EVERYTHING, reach_of
 from ledger.core.limits import (
     CONFLICT_TAIL_COUNT,
     FEED_LENGTH_COUNT,
@@ -19,7 +22,6 @@ from ledger.core.limits import (
     SETTLE_GRACE_MS,
 )
 from ledger.stores.clock import Clock, sleep_until
-from ledger.stores.deployment import SECRET_BYTES
 from ledger.stores.durability import Durability
 from ledger.stores.keys import Keys
 from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
@@ -30,10 +32,12 @@ from ledger.stores.port import (
     Appended,
     AppendResult,
     Behind,
+    Blocked,
     Conflict,
     Due,
     Entry,
     FeedItem,
+    FreezeFlag,
     Listener,
     Opening,
     OutsideWindow,
@@ -41,9 +45,13 @@ from ledger.stores.port import (
     Position,
     StreamInfo,
     StreamKey,
+    Unverified,
     ViewWrite,
     WakeUp,
 )
+from ledger.stores.redis.deployment import SECRET_BYTES
+
+FIRST_IDENTITY: Final = "memory-1"
 
 
 class WallClock:
@@ -83,6 +91,10 @@ class MemoryServer:
         self.checkpoints: dict[StreamKey, int] = {}
         self.delivered: dict[tuple[str, int], int] = defaultdict(int)
         self.unacknowledged: dict[str, dict[str, tuple[FeedItem, str, int]]] = defaultdict(dict)
+        self.identity = FIRST_IDENTITY
+        """Changed by a simulated failover: the flags must be compared with the stream of freezes again."""
+        self.freeze_flags: dict[int, FreezeFlag] = {}
+        self.verified_by: dict[int, str] = {}
 
     def is_known(self, group: str, partition: int) -> bool:
         """Return whether a consumer group exists on this feed."""
@@ -115,22 +127,21 @@ class MemoryStore:
                 listeners.remove(self._listener)
         self._subscribed.clear()
 
+    @property
+    def upgraded_ms(self) -> int | None:
+        return None
+
     def partition_of(self, key: StreamKey) -> int:
         return self._server.keys.partition_of(key)
 
-    async def append(
-        self, append: Append, also_read: tuple[StreamKey, Position] | None = None
-    ) -> tuple[AppendResult, tuple[Entry, ...]]:
-        answer = self._append(append)
-        return answer, () if also_read is None else self._after(*also_read, PAGE_COUNT)
+    def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
+        result = self._append(append)
+        beside = () if also_read is None else self._after(*also_read, PAGE_COUNT)
+        asyncio.get_running_loop().call_soon(answered, result, beside)
 
-    @property
-    def can_post(self) -> bool:
-        return False
-
-    def post(self, append: Append, answered: Answered) -> bool:
-        """Return False: `append` never waits here."""
-        return False
+    def append(self, append: Append) -> AppendResult:
+        """Compare and append at once."""
+        return self._append(append)
 
     def _append(self, append: Append) -> AppendResult:
         now_ms = self.clock.now_ms()
@@ -142,11 +153,23 @@ class MemoryStore:
         too_early = append.not_before_ms is not None and ms < append.not_before_ms
         if too_early or (append.not_after_ms is not None and ms > append.not_after_ms):
             return OutsideWindow(ms, now_ms)
-        new = [Entry(ms, append.after.version + 1 + index, payload) for index, payload in enumerate(append.payloads)]
+        if append.allows and (refused := self._frozen(append, now_ms)) is not None:
+            return refused
+        new = [Entry(ms, version, *fields) for version, fields in enumerate(append.payloads, append.after.version + 1)]
         self._server.streams.setdefault(append.key, entries).extend(new)
         self._hint(append, ms)
         self.tell(append.key, new)
         return Appended(ms, now_ms)
+
+    def _frozen(self, append: Append, now_ms: int) -> AppendResult | None:
+        server, partition = self._server, self.partition_of(append.key)
+        if server.verified_by.get(partition, FIRST_IDENTITY) != server.identity:
+            return Unverified(server.identity, now_ms)
+        flag = server.freeze_flags.get(partition)
+        if flag is None or not flag.freezes:
+            return None
+        freeze = flag.freezes.get(EVERYTHING) or flag.freezes.get(reach_of(append.project))
+        return None if freeze is None else Blocked(freeze, flag.at, now_ms)
 
     def _refuse(self, append: Append, entries: list[Entry], head: Position, now_ms: int) -> AppendResult:
         known = append.after == START or append.after in {entry.position for entry in entries}
@@ -184,6 +207,21 @@ class MemoryStore:
 
     async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
         return next((entry for entry in self._server.streams.get(key, ()) if entry.position == at), None)
+
+    async def set_flags(self, flag: FreezeFlag, server: str | None = None) -> list[Position]:
+        held, verified_by = self._server.freeze_flags, self._server.verified_by
+        for partition in range(self.partition_count):
+            had = held.get(partition)
+            if had is None or had.at <= flag.at:
+                held[partition] = flag
+            if server == self._server.identity:
+                verified_by[partition] = server
+        return [held[partition].at for partition in range(self.partition_count)]
+
+    async def flags(self) -> list[FreezeFlag | None]:
+        server = self._server
+        begun = FreezeFlag(START, {}) if server.identity == FIRST_IDENTITY else None
+        return [server.freeze_flags.get(partition, begun) for partition in range(self.partition_count)]
 
     async def open(self, key: StreamKey) -> Opening:
         return Opening(await self.info(key), self._after(key, START, PAGE_COUNT), self.clock.now_ms())
@@ -320,8 +358,9 @@ class MemoryStore:
 
 
 def _fits_inline(entries: Sequence[Entry]) -> bool:
-    """Return whether a wake-up carries the entries: each takes a line for its id and one for its payload."""
-    return sum(len(f"\n{entry.position}\n") + len(entry.payload) for entry in entries) <= INLINE_WAKE_UP_BYTES
+    """Return whether a wake-up carries the entries: each takes a line for its id, its payload and its content."""
+    sizes = [len(f"\n{one.position}\n\n") + len(one.payload) + len(one.content or b"") for one in entries]
+    return sum(sizes) <= INLINE_WAKE_UP_BYTES
 
 
 def _place(item: FeedItem) -> tuple[int, int]:

@@ -8,9 +8,9 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ledger.stores.admin import GroupFacts, PartitionFacts, RawEntry
-from ledger.stores.deployment import SECRET_BYTES
-from ledger.stores.port import START, Due, Entry, FeedItem, Position, StreamKey
+from ledger.stores.admin import FilesRewritten, GroupFacts, PartitionFacts, RawEntry
+from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, FeedItem, Position, StreamKey
+from ledger.stores.redis.deployment import SECRET_BYTES
 
 if TYPE_CHECKING:
     from ledger.stores.memory import MemoryServer, MemoryStore
@@ -45,6 +45,26 @@ class MemoryViews:
             for name, held in list(views.items()):
                 if held:
                     yield partition, name
+
+
+class MemoryRewrite:
+    """An implementation of `ledger.stores.admin.StreamRewrite` in memory."""
+
+    def __init__(self, store: MemoryStore, server: MemoryServer, key: StreamKey, versions: Sequence[int]) -> None:
+        self._store = store
+        self._server = server
+        self._key = key
+        self._versions = frozenset(versions)
+
+    async def finish(self, append: Append) -> AppendResult:
+        result = self._store.append(append)
+        if isinstance(result, Appended):
+            held = self._server.streams[self._key]
+            held[:] = [one._replace(content=None) if one.version in self._versions else one for one in held]
+        return result
+
+    async def close(self) -> None:
+        """Nothing is left."""
 
 
 class MemoryAdmin:
@@ -90,7 +110,7 @@ class MemoryAdmin:
 
     async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
         entries = await self._store.read(key, after, count)
-        return tuple(RawEntry(str(entry.position), ((b"d", entry.payload),)) for entry in entries)
+        return tuple(RawEntry(str(entry.position), _fields(entry)) for entry in entries)
 
     async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
         held = (self._server.streams.get(key) for key in keys)
@@ -99,12 +119,18 @@ class MemoryAdmin:
     async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
         held = self._server.streams.get(key, [])
         if (held[-1].position if held else START) != after:
-            return bool(held) and held[-1] == entries[-1]
+            return bool(held) and held[-1][:3] == entries[-1][:3]
         self._server.streams.setdefault(key, []).extend(entries)
         if due is not None:
             self._server.due[key.id] = math.inf if due.ms is None else float(due.ms)
         self._store.tell(key, list(entries))
         return True
+
+    def rewrite(self, key: StreamKey, versions: Sequence[int]) -> MemoryRewrite:
+        return MemoryRewrite(self._store, self._server, key, versions)
+
+    async def rewrite_files(self) -> list[FilesRewritten]:
+        return [FilesRewritten(server="memory", append_only_file="off", snapshot_file="off", slow_log="off")]
 
     async def gaps(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> list[int]:
         return [one for one in partitions if self._has_gap(one, group, idle_ms)]
@@ -165,6 +191,11 @@ class MemoryAdmin:
 
     async def server_facts(self) -> dict[str, str]:
         return {"server_name": "memory"}
+
+
+def _fields(entry: Entry) -> tuple[tuple[bytes, bytes], ...]:
+    payload = (b"d", entry.payload)
+    return (payload,) if entry.content is None else (payload, (b"x", entry.content))
 
 
 def number_of(item: FeedItem) -> int:

@@ -6,12 +6,14 @@ feed, leases) that are never authoritative. Times are milliseconds of the server
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from ledger.core.codec import EntryFields
 from ledger.core.events import Presence
 from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
@@ -79,11 +81,12 @@ START = Position(0, 0)
 
 
 class Entry(NamedTuple):
-    """One entry as the server stores it."""
+    """One entry as the server stores it: its payload (the field `d`), and its content (`x`), if it has any."""
 
     ms: int
     version: int
     payload: bytes
+    content: bytes | None = None
 
     @property
     def position(self) -> Position:
@@ -105,16 +108,23 @@ NOTHING_DUE = "nothing due"
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A compare-and-append: all payloads or none, directly after `after`, in a window of server time (inclusive)."""
+    """A compare-and-append: all events or none, directly after `after`, in a window of server time (inclusive).
+
+    `payloads` are the fields `d` and `x` of each.
+    """
 
     key: StreamKey
     after: Position
-    payloads: tuple[bytes, ...]
+    payloads: tuple[EntryFields, ...]
     not_before_ms: int | None = None
     not_after_ms: int | None = None
     due: Due | str | None = None
     binding: bool = False
     """The append takes effect only with the confirmed replication that `Durability` asks for."""
+    allows: bool = False
+    """The append allows or claims something (`ledger.core.allowing`): not written within the reach of a freeze."""
+    project: str | None = None
+    """The project within which it allows something; None is no project."""
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -146,13 +156,39 @@ class OutsideWindow(msgspec.Struct, frozen=True):
     now_ms: int
 
 
-AppendResult = Appended | Conflict | Behind | OutsideWindow
+class Blocked(msgspec.Struct, frozen=True):
+    """Not written: the append allows something, and `freeze` (`ledger.core.freezes`) stops that.
 
-Answered = Callable[[AppendResult | None, bool], None]
-"""The callback of a posted append: its result, or None if no answer came, after which to `append` it again.
+    `at` is the entry of the stream of freezes that the partition's flag reflects.
+    """
 
-The flag is True when the append may have been written all the same. Must not block.
-"""
+    freeze: bytes
+    at: Position
+    now_ms: int
+
+
+class Unverified(msgspec.Struct, frozen=True):
+    """Not written: the append allows something, and the partition's flag may be older than the stream of freezes.
+
+    `server` is the server's identity since it started or took over; nobody has compared its flag with the stream.
+    """
+
+    server: str
+    now_ms: int
+
+
+AppendResult = Appended | Conflict | Behind | OutsideWindow | Blocked | Unverified
+
+
+class FreezeFlag(msgspec.Struct, frozen=True):
+    """The freezes in force as of an entry of the stream of freezes: each by the name of its reach.
+
+    A partition's flag is `verified` once it was compared with the stream since its server started or took over.
+    """
+
+    at: Position
+    freezes: Mapping[str, bytes]
+    verified: bool = True
 
 
 class StreamInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,8 +252,15 @@ class ViewWrite(NamedTuple):
     kind: Literal["hash", "sorted", "count"] = "hash"
 
 
+Answered = Callable[[AppendResult | Exception, tuple[Entry, ...]], None]
+"""The callback of an append: its result, and the entries of the stream that was read with it. Must not block.
+
+The result is an InDoubtError when no reply came, else a StoreError, DamageError or Foreign when the append failed.
+"""
+
+
 class Store(Protocol):
-    """A store of event streams. Every call may raise StoreError; `append` raises InDoubtError when no reply came."""
+    """A store of event streams. Every call may raise StoreError."""
 
     @property
     def clock(self) -> Clock: ...
@@ -231,23 +274,17 @@ class Store(Protocol):
 
     async def close(self) -> None: ...
 
+    @property
+    def upgraded_ms(self) -> int | None:
+        """Return the server time (ms) since which no older version may begin a stream; None where none ever could."""
+        ...
+
     def partition_of(self, key: StreamKey) -> int: ...
 
-    async def append(
-        self, append: Append, also_read: tuple[StreamKey, Position] | None = None
-    ) -> tuple[AppendResult, tuple[Entry, ...]]:
-        """Compare and append; `also_read` reads another stream in the same flush, after the append."""
-        ...
+    def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
+        """Start to compare and append, and call `answered` once, after this has returned.
 
-    @property
-    def can_post(self) -> bool:
-        """Return whether `post` may succeed at the moment."""
-        ...
-
-    def post(self, append: Append, answered: Answered) -> bool:
-        """Send an append and return at once; `answered` is called with the reply.
-
-        Return False, with nothing sent, where `append` is needed (no connection yet, `Append.binding`, …).
+        `also_read` reads another stream in the same flush, after the append.
         """
         ...
 
@@ -266,6 +303,18 @@ class Store(Protocol):
 
         Raises InDoubtError when the confirmation does not come in time.
         """
+        ...
+
+    async def set_flags(self, flag: FreezeFlag, server: str | None = None) -> list[Position]:
+        """Set the flag of every partition, unless it is of a later entry; return the entry that each is of now.
+
+        `server` is that of an `Unverified`, after which the stream of freezes was read; the flags there become
+        verified. The writes have the confirmed replication that `Durability` asks for; else raises InDoubtError.
+        """
+        ...
+
+    async def flags(self) -> list[FreezeFlag | None]:
+        """Return the flag of each partition; None where there is none."""
         ...
 
     async def open(self, key: StreamKey) -> Opening:
@@ -355,3 +404,31 @@ class Store(Protocol):
     def admin(self) -> Admin:
         """Return the operations for administration."""
         ...
+
+
+async def append_to(
+    store: Store, append: Append, also_read: tuple[StreamKey, Position] | None = None
+) -> tuple[AppendResult, tuple[Entry, ...]]:
+    """Post an append and return what it is answered. Raises InDoubtError, StoreError, DamageError or Foreign."""
+    future: asyncio.Future[tuple[AppendResult, tuple[Entry, ...]]] = asyncio.get_running_loop().create_future()
+
+    def answered(result: AppendResult | Exception, beside: tuple[Entry, ...]) -> None:
+        if future.done():
+            return
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result((result, beside))
+
+    store.post(append, answered, also_read)
+    return await future
+
+
+async def answer_with(answered: Answered, work: Awaitable[tuple[AppendResult, tuple[Entry, ...]]]) -> None:
+    """Call `answered` with what `work` returns or raises."""
+    try:
+        result, beside = await work
+    except Exception as error:  # noqa: BLE001 - the callback is the only way to report it
+        answered(error, ())
+    else:
+        answered(result, beside)

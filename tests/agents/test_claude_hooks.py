@@ -15,7 +15,7 @@ from tests.agents.claude_client import LONG_S, Room
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until_async
-from workers.bridges.claude.hooking import hook_settings
+from workers.bridges.claude.hook_settings import hook_settings
 
 pytestmark = [pytest.mark.agents("claude", older="claude-older"), pytest.mark.timeout(180)]
 
@@ -74,7 +74,7 @@ async def test_installed_hooks_let_run_what_our_rules_allow_and_record_what_ran(
     found = json.loads(plain.run("--output-format", "json"))
     ann = gateway.person()
     rows = await ann.events(found["session_id"])
-    assert [row["type"] for row in rows] == ["session_opened", "asked", "tool_finished"]
+    assert [row["type"] for row in rows] == ["session_opened", "asked", "claimed", "tool_finished"]
     await ann.close()
 
 

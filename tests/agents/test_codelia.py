@@ -84,7 +84,7 @@ async def test_a_rule_allows_and_the_host_hears_nothing_of_it(start: Start, gate
     assert (tui.status(), tui.has("proof"), tui.client.said(ASK)) == ("completed", True, [])
     ann = gateway.person()
     await wait_until_async(lambda: ann.outcomes(SESSION), "the ledger to know")
-    assert [kind for kind, _ in await ann.outcomes(SESSION)] == ["session_opened", "asked", "tool_finished"]
+    assert [kind for kind, _ in await ann.outcomes(SESSION)] == ["session_opened", "asked", "claimed", "tool_finished"]
     await ann.close()
 
 

@@ -1,4 +1,4 @@
-"""Installing and uninstalling the hook beside the real Codex: what it trusts is asked of it, and taken out to the byte."""
+"""Installing and uninstalling the hook beside the real Codex: its trust entries are read back and removed."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ async def test_what_was_answered_while_the_agent_was_gone_counts_for_another_cal
 async def test_a_sub_agent_s_request_which_acp_keeps_to_itself_is_answered_beside_it(
     start: Start, gateway: RunningGateway
 ) -> None:
-    """OpenCode's ACP waits for an answer to what it never asks; its server, which it opens too, does ask."""
+    """OpenCode's ACP hangs on a request that it never forwards; the server that it opens too does forward it."""
     port = free_port()
     words = [sys.executable, "-m", "workers.cli", "bridge", "opencode", "--"]
     task = use("task", {"description": "sub", "prompt": "work", "subagent_type": "general"}, "call_t")

@@ -25,8 +25,6 @@ pytestmark = [pytest.mark.agents("claude", "opencode", "gemini", "codex"), pytes
 LONG_MS = 60_000
 REPLIES = {name: reply for name, (reply, _) in ANSWERS.items()}
 BUTTONS = {"once": "Allow once", "session": "Allow in this session", "always": "Always allow in "}
-NARROWED = ("codex",)
-"""Clients that suggest to remember every edit. The page offers less: allow once, and a grant for the file."""
 
 
 @pytest.fixture
@@ -110,7 +108,8 @@ async def test_in_a_browser_each_client_has_a_card_and_gets_the_answer_given_the
         await inbox.close()
     await together.ended()
     assert together.done() == {name: ANSWERS[name][0] != "reject" for name in together.sessions}
-    assert_whole(together, server, REPLIES | dict.fromkeys(NARROWED, "once"))
+    assert_whole(together, server, REPLIES)
+    # Codex suggests to remember every edit. The page offers less, and the answer's grant is for the file.
     granted = CommandLine(server.url)("approved", "--session", together.sessions["codex"], "--json", code=0).rows
     assert [one["pattern"] for one in granted if one["permission"] == "edit"] == ["prices.py"]
 
@@ -128,7 +127,4 @@ async def _answered(person: Visitor, name: str, session: str) -> None:
         await expect(card).to_contain_text("Rejected with instructions by you", timeout=LONG_MS)
         return
     await card.get_by_role("button", name=BUTTONS[reply]).press("Enter")
-    is_narrowed = name in NARROWED
-    await expect(card).to_contain_text(f"Allowed by you ({'once' if is_narrowed else reply})", timeout=LONG_MS)
-    if is_narrowed:
-        await expect(card).to_contain_text("Grant created.", timeout=LONG_MS)
+    await expect(card).to_contain_text(f"Allowed by you ({reply})", timeout=LONG_MS)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from ledger import InputError, Ledger, LedgerError, Result, Session
+from ledger.stores.port import Answered, Append, AppendResult, Entry, Position, StreamKey, answer_with, append_to
 from ledger.testing import TestClock
 from tests.support.waiting import wait_until_async
 
@@ -92,3 +93,21 @@ async def all_done(tasks: Iterable[asyncio.Task[Result]]) -> list[str | None]:
 
 def minutes_later(clock: TestClock, minutes: int) -> None:
     clock.advance(minutes * 60_000)
+
+
+def before_the_next_append(ledger: Ledger, do: Callable[[], Awaitable[object]]) -> None:
+    """Run `do`, as another process would, between this ledger's decision and its append."""
+    store = ledger.store
+    posting = store.post
+    tasks = []
+
+    def post(append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
+        store.post = posting  # type: ignore[method-assign]
+
+        async def late() -> tuple[AppendResult, tuple[Entry, ...]]:
+            await do()
+            return await append_to(store, append, also_read)
+
+        tasks.append(asyncio.create_task(answer_with(answered, late())))
+
+    store.post = post  # type: ignore[method-assign]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from ledger import DeniedError, DifferentRequestError, Ledger, RejectedError
+from ledger import DeniedError, DifferentRequestError, Ledger, RejectedError, Session
+from ledger.guarding import asking
 from ledger.testing import TestClock
 from tests.api.actors import ANN, RULES, OpenLedger, ask_and_wait, events_of, pend, pending_ids, raised
 
@@ -270,3 +272,30 @@ async def test_a_session_keeps_its_rules_for_who_attaches_without_any(ledger: Le
 async def test_attaching_to_a_session_that_is_not_there_is_an_error(ledger: Ledger) -> None:
     error = await raised(ledger.attach("ses_9"))
     assert (error.code, error.text) == ("UNKNOWN_SESSION", "there is no session `ses_9`")
+
+
+UNKNOWN: Any = {"cdw": "/work"}
+
+
+@pytest.mark.parametrize("asks", [Session.ask, Session.submit])
+async def test_an_argument_that_no_ask_has_is_refused(ledger: Ledger, asks: Any) -> None:
+    session = await ledger.session("ses_1", rules=RULES)
+    with pytest.raises(TypeError, match="cdw"):
+        await asks(session, "read", ["a.txt"], **UNKNOWN)
+    assert await events_of(session) == ["session_opened"]
+
+
+@pytest.mark.parametrize("asks", [Session.ask_tool, Session.submit_tool])
+async def test_an_argument_that_no_tool_call_has_is_refused(ledger: Ledger, asks: Any) -> None:
+    session = await ledger.session("ses_1", rules=RULES)
+    with pytest.raises(TypeError, match="cdw"):
+        await asks(session, "read", {"filePath": "a.txt"}, **UNKNOWN)
+    assert await events_of(session) == ["session_opened"]
+
+
+async def test_an_argument_that_no_guarded_call_has_is_refused(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", rules=RULES)
+    with pytest.raises(TypeError, match="cdw"), asking(session, **UNKNOWN) as context:
+        async with context.permit("read", {"filePath": "a.txt"}):
+            pass
+    assert await events_of(session) == ["session_opened"]

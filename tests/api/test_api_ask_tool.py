@@ -145,7 +145,7 @@ async def test_agent_and_parent_stand_on_the_request_of_a_sub_agent(ledger: Ledg
 @pytest.mark.parametrize(
     ("name", "given", "text"),
     [
-        ("", {}, "the tool name has 0 characters; 1 to 256 are taken"),
+        ("", {}, "the tool name has 0 characters; 1 to 256 are accepted"),
         ("Bash", "ls", "the input of a tool must be an object, not str"),
         ("Bash", {"command": float("nan")}, "the tool input holds `nan`, which JSON has no form for"),
     ],

@@ -37,10 +37,10 @@ ASKS: list[tuple[dict[str, Any], str]] = [
         {"request_id": "a\nb"},
         "the request id 'a\\nb' holds white space or characters that cannot be shown",
     ),
-    ({"request_id": "x" * 201}, f"the request id `{'x' * 40}…` has 201 characters; at most 200 are taken"),
+    ({"request_id": "x" * 201}, f"the request id `{'x' * 40}…` has 201 characters; at most 200 are accepted"),
     ({"request_id": 7}, "the request id must be a string, not int"),
-    ({"permission": ""}, "the permission has 0 characters; 1 to 256 are taken"),
-    ({"permission": "x" * 257}, "the permission has 257 characters; 1 to 256 are taken"),
+    ({"permission": ""}, "the permission has 0 characters; 1 to 256 are accepted"),
+    ({"permission": "x" * 257}, "the permission has 257 characters; 1 to 256 are accepted"),
     ({"permission": None}, "the permission must be a string, not NoneType"),
     ({"permission": LONE}, "the permission '\\ud800' holds characters that cannot be shown"),
     ({"permission": "a\x1b[31m"}, "the permission 'a\\x1b[31m' holds characters that cannot be shown"),
@@ -48,9 +48,9 @@ ASKS: list[tuple[dict[str, Any], str]] = [
     ({"patterns": b"ls"}, "patterns are a list, not the single text b'ls'"),
     ({"patterns": None}, "patterns are a list, not NoneType"),
     ({"patterns": [7]}, "a pattern must be a string, not int"),
-    ({"patterns": ["x"] * 257}, "257 patterns are too many; at most 256 are taken"),
-    ({"patterns": ["x" * 65537]}, "a pattern takes 65537 bytes; at most 65536 are taken"),
-    ({"patterns": ["ä" * 32769]}, "a pattern takes 65538 bytes; at most 65536 are taken"),
+    ({"patterns": ["x"] * 257}, "257 patterns are too many; at most 256 are accepted"),
+    ({"patterns": ["x" * 65537]}, "a pattern takes 65537 bytes; at most 65536 are accepted"),
+    ({"patterns": ["ä" * 32769]}, "a pattern takes 65538 bytes; at most 65536 are accepted"),
     ({"patterns": [LONE]}, "the pattern '\\ud800' is not valid Unicode"),
     ({"always": [LONE]}, "the always pattern '\\ud800' is not valid Unicode"),
     ({"always": "ls *"}, "always patterns are a list, not the single text 'ls *'"),
@@ -71,7 +71,7 @@ ASKS: list[tuple[dict[str, Any], str]] = [
     ({"metadata": {"a": ITSELF}}, f"the metadata has more members than fit into {METADATA_BYTES} bytes"),
     (
         {"metadata": {"a": "x" * METADATA_BYTES}},
-        f"the metadata takes {METADATA_BYTES + 8} bytes; at most {METADATA_BYTES} are taken",
+        f"the metadata takes {METADATA_BYTES + 8} bytes; at most {METADATA_BYTES} are accepted",
     ),
     (
         {"metadata": {"a": LONE}},
@@ -79,16 +79,16 @@ ASKS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"tool_input": float("nan")}, "the tool input holds `nan`, which JSON has no form for"),
     ({"tool_input": {2: 3}}, "the tool input has the key 2; the keys of a JSON object are strings"),
-    ({"tool_name": ""}, "the tool name has 0 characters; 1 to 256 are taken"),
+    ({"tool_name": ""}, "the tool name has 0 characters; 1 to 256 are accepted"),
     ({"tool": {"call_id": "c"}}, "tool must be an object with exactly `message_id` and `call_id`"),
     ({"tool": 7}, "tool must be an object with exactly `message_id` and `call_id`"),
     ({"tool": {"message_id": "m", "call_id": ""}}, "the call id is empty"),
     ({"tool": ToolRef("m", 7)}, "the call id must be a string, not int"),  # type: ignore[arg-type]
     ({"agent": LONE}, "the agent '\\ud800' holds characters that cannot be shown"),
-    ({"parent": ""}, "the parent has 0 characters; 1 to 256 are taken"),
-    ({"actor": ""}, "the actor has 0 characters; 1 to 256 are taken"),
+    ({"parent": ""}, "the parent has 0 characters; 1 to 256 are accepted"),
+    ({"actor": ""}, "the actor has 0 characters; 1 to 256 are accepted"),
     ({"actor": 7}, "the actor must be a string, not int"),
-    ({"actor": Actor(7, "x")}, "the event cannot be written: Expected `str`, got `int` - at `$.actor.kind`"),  # type: ignore[arg-type]
+    ({"actor": Actor(7, "x")}, "the event cannot be encoded: Expected `str`, got `int` - at `$.actor.kind`"),  # type: ignore[arg-type]
 ]
 
 
@@ -141,9 +141,9 @@ CALLS: list[tuple[str, Call, str]] = [
     (
         "project id",
         lambda ledger, _: ledger.session("s", project="x" * 201),
-        f"the project id `{'x' * 40}…` has 201 characters; at most 200 are taken",
+        f"the project id `{'x' * 40}…` has 201 characters; at most 200 are accepted",
     ),
-    ("agent", lambda ledger, _: ledger.session("s", agent=""), "the agent has 0 characters; 1 to 256 are taken"),
+    ("agent", lambda ledger, _: ledger.session("s", agent=""), "the agent has 0 characters; 1 to 256 are accepted"),
     ("parent", lambda ledger, _: ledger.session("s", parent=""), "the parent session id is empty"),
     (
         "dialect",
@@ -163,17 +163,17 @@ CALLS: list[tuple[str, Call, str]] = [
     (
         "answering",
         lambda ledger, _: ledger.session("s", answering="nobody"),  # type: ignore[arg-type]
-        "a setting of session `s` is not one of those there are: Invalid enum value 'nobody' - at `$.answering`",
+        "a setting of session `s` is not valid: Invalid enum value 'nobody' - at `$.answering`",
     ),
     (
         "negative time",
         lambda ledger, _: ledger.session("s", timeouts=Timeouts(attended=-1)),
-        "the attended time of -1000 ms is out of range; at least 1 ms and at most ten years are taken",
+        "the attended time of -1000 ms is out of range; at least 1 ms and at most ten years are accepted",
     ),
     (
         "no time",
         lambda ledger, _: ledger.session("s", timeouts=Timeouts(unattended=0)),
-        "the unattended time of 0 ms is out of range; at least 1 ms and at most ten years are taken",
+        "the unattended time of 0 ms is out of range; at least 1 ms and at most ten years are accepted",
     ),
     (
         "nan time",
@@ -193,7 +193,7 @@ CALLS: list[tuple[str, Call, str]] = [
     (
         "grant for too long",
         lambda _, session: session.grant("bash", expires_in_ms=DURATION_MS_MAX + 1),
-        f"the time to live of {DURATION_MS_MAX + 1} ms is out of range; at least 1 ms and at most ten years are taken",
+        f"the time to live of {DURATION_MS_MAX + 1} ms is out of range; at least 1 ms and at most ten years are accepted",
     ),
     (
         "grant for half a ms",
@@ -203,14 +203,14 @@ CALLS: list[tuple[str, Call, str]] = [
     (
         "project grant for no time",
         lambda ledger, _: ledger.grant_in_project("p", "bash", expires_in_ms=0),
-        "the time to live of 0 ms is out of range; at least 1 ms and at most ten years are taken",
+        "the time to live of 0 ms is out of range; at least 1 ms and at most ten years are accepted",
     ),
     ("grant pattern", lambda _, session: session.grant("bash", LONE), "the pattern '\\ud800' is not valid Unicode"),
     ("grant id", lambda ledger, _: ledger.revoke(""), "the grant id is empty"),
     (
         "message",
         lambda _, session: session.reply("call_1", "reject", message="x" * 16385),
-        "the message takes 16385 bytes; at most 16384 are taken",
+        "the message takes 16385 bytes; at most 16384 are accepted",
     ),
     (
         "message of another type",
@@ -225,23 +225,23 @@ CALLS: list[tuple[str, Call, str]] = [
     (
         "cause",
         lambda _, session: session.cancel("call_1", cause="bored"),  # type: ignore[arg-type]
-        "the event cannot be written: Invalid enum value 'bored' - at `$.event.cause`",
+        "the event cannot be encoded: Invalid enum value 'bored' - at `$.event.cause`",
     ),
     ("client id", lambda _, session: session.connect("", actor="ann"), "the client id is empty"),
     (
         "client name",
         lambda _, session: session.connect("phone", actor=""),
-        "the client name has 0 characters; 1 to 256 are taken",
+        "the client name has 0 characters; 1 to 256 are accepted",
     ),
     (
         "notification",
         lambda _, session: session.note_notification("call_1", "ntfy", "maybe"),
-        "the event cannot be written: Invalid enum value 'maybe' - at `$.event.result`",
+        "the event cannot be encoded: Invalid enum value 'maybe' - at `$.event.result`",
     ),
     (
         "call id",
         lambda _, session: session.note_tool_finished("call_1", call_id="x" * 201),
-        f"the call id `{'x' * 40}…` has 201 characters; at most 200 are taken",
+        f"the call id `{'x' * 40}…` has 201 characters; at most 200 are accepted",
     ),
 ]
 
@@ -276,7 +276,7 @@ async def test_a_ruleset_that_is_too_large_is_refused(ledger: Ledger) -> None:
     rules = [{"permission": "bash", "pattern": f"{number} {'x' * 6000}", "action": "ask"} for number in range(100)]
     text = await text_of_input_error(ledger.session("ses_1", rules=rules))
     assert text.startswith("the rules take ")
-    assert text.endswith("; at most 524288 are taken")
+    assert text.endswith("; at most 524288 are accepted")
 
 
 async def test_what_cannot_be_written_fails_alone_and_not_what_is_asked_beside_it(ledger: Ledger) -> None:

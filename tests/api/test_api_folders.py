@@ -31,6 +31,13 @@ async def test_an_answer_for_one_folder_is_none_for_another(ledger: Ledger) -> N
         await session.submit("bash", ["rm -rf build"], request_id="call_1", cwd=PRODUCTION)
 
 
+async def test_an_answer_for_no_folder_is_none_for_some_folder(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1")
+    await pend(session, "call_1", "rm -rf build")
+    with pytest.raises(DifferentRequestError, match=f"asked without a folder, not in `{PRODUCTION}`"):
+        await session.submit("bash", ["rm -rf build"], request_id="call_1", cwd=PRODUCTION)
+
+
 async def test_the_folder_of_a_call_is_its_own_else_the_sessions(ledger: Ledger) -> None:
     session = await ledger.session("ses_1", cwd=SCRATCH)
     for request_id, given, wanted in (("a", None, SCRATCH), ("b", PRODUCTION, PRODUCTION)):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from ledger import Ledger, Session, UnknownGrantError
 from ledger.testing import TestClock
-from tests.api.actors import ANN, OpenLedger, events_of, outcome_of, pend, raised
+from tests.api.actors import ANN, OpenLedger, before_the_next_append, events_of, outcome_of, pend, raised
 
 ALWAYS = ["git push *"]
+
+UNBOUNDED: Final = {"uses": None, "uses_left": None, "last_used_at": None}
 
 
 async def allowed(session: Session, pattern: str = "git push", permission: str = "bash") -> bool:
@@ -63,6 +67,7 @@ async def test_grants_are_listed_with_where_they_come_from(ledger: Ledger, clock
         "expires_at": None,
         "request_id": "call_1",
         "reason": None,
+        **UNBOUNDED,
     }
     assert listed == [
         {
@@ -78,6 +83,7 @@ async def test_grants_are_listed_with_where_they_come_from(ledger: Ledger, clock
             "expires_at": "2027-01-15T08:01:01.000Z",
             "request_id": None,
             "reason": "spike",
+            **UNBOUNDED,
         },
         {**project_grant, "pattern": "git push *", "grant_id": listed[1]["grant_id"]},
         {**project_grant, "pattern": "git fetch *", "grant_id": listed[2]["grant_id"]},
@@ -130,15 +136,11 @@ async def test_a_grant_that_ends_between_the_decision_and_the_append_allows_noth
         await ledger.grant_in_project("shop", "bash", "git push *", expires_in_ms=60_000)
     await session.approved()
     clock.advance(59_999)
-    store = ledger.store
-    appending = store.append
 
-    async def late(append: object, also_read: object = None) -> object:
-        store.append = appending  # type: ignore[method-assign]
+    async def late() -> None:
         clock.advance(1)
-        return await appending(append, also_read)  # type: ignore[arg-type]
 
-    store.append = late  # type: ignore[method-assign, assignment]
+    before_the_next_append(ledger, late)
     assert not await allowed(session)
 
 

@@ -385,7 +385,7 @@ async def _pieces() -> AsyncIterator[int]:
     ("decorate", "why"),
     [
         (lambda: guarded("bash")(_pieces), "`_pieces` is a generator and would run in parts; guard a function"),
-        (lambda: guarded("")(_pieces), "the tool name has 0 characters; 1 to 256 are taken"),
+        (lambda: guarded("")(_pieces), "the tool name has 0 characters; 1 to 256 are accepted"),
         (lambda: guarded("bash", names={"cmd": "command"})(len), "the function `len` has no parameter `cmd`"),
         (lambda: guarded("bash", leave_out=["cmd"])(len), "the function `len` has no parameter `cmd`"),
         (

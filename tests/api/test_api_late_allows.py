@@ -30,7 +30,7 @@ async def test_an_allow_that_is_not_yet_safe_when_time_runs_out_is_not_told(
             await asyncio.Event().wait()
         raise InDoubtError("no replica has it")
 
-    monkeypatch.setattr(Calls, "_safe", unsafe)
+    monkeypatch.setattr(Calls, "safe", unsafe)
     with pytest.raises(InDoubtError):
         await session.wait("r1", timeout=TIMEOUT_SECONDS)
     assert len(looked) == 2

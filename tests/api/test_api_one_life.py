@@ -76,7 +76,9 @@ async def test_what_waits_again_is_shown_as_it_was_asked(ledger: Ledger) -> None
     [pending] = await session.pending()
     request = pending.request
     assert (request.tool_name, request.input, request.metadata) == ("bash", INPUT, METADATA)
-    answered = await session.reply("r1", "once", actor=BOB, updated_input={"command": "git push -n"})
+    answered = await session.reply(
+        "r1", "once", actor=BOB, updated_input={"command": "git push -n"}, round=request.round
+    )
     assert (answered.outcome, answered.by.name) == ("allowed", BOB)
     assert (await session.result("r1")).updated_input == {"command": "git push -n"}
 
@@ -106,7 +108,7 @@ async def test_who_waits_for_a_call_waits_on_when_its_release_is_gone_before_it_
         if event.type == "reopened":
             break
     assert not asking.done()
-    await session.reply("r1", "reject", actor=BOB)
+    await session.reply("r1", "reject", actor=BOB, round=2)
     assert isinstance(await raised(asking), RejectedError)
 
 
@@ -175,7 +177,9 @@ async def test_an_answer_to_a_release_that_is_gone_is_the_first_answer(ledger: L
     """Otherwise the same reply as the release's would count as a repeated one."""
     session, made = await released(ledger)
     await ledger.revoke(made.grant.grant_id)
-    answered = await session.reply("r1", "always", actor=BOB)
+    blind = await raised(session.reply("r1", "always", actor=BOB))
+    assert (blind.code, blind.data["round"]) == ("DIGEST_MISMATCH", 2)
+    answered = await session.reply("r1", "always", actor=BOB, round=2)
     assert (answered.outcome, answered.by.name) == ("allowed", BOB)
     assert await outcome_of(session, "r1") == "allowed"
 

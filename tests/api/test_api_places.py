@@ -9,11 +9,11 @@ import pytest
 from ledger import Ledger, Session
 from ledger.core.policy import strictest
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
-from ledger.policy.asked import permission_of, shell_tool
-from ledger.policy.checking import Checker, with_facts
+from ledger.policy.check_questions import Checker, with_facts
+from ledger.policy.dialects import dialect_named
 from ledger.policy.disk import DiskFacts
-from ledger.policy.explaining import explain
-from ledger.policy.placing import placed
+from ledger.policy.explanation import explain
+from ledger.policy.locations import placed
 from tests.api.actors import OpenLedger
 from tests.policy.test_policy_unknown_places import CONFIGS, WORDS
 
@@ -55,14 +55,14 @@ async def test_no_folder_and_no_home_makes_everything_look_inside(ledger: Ledger
 
 @pytest.mark.parametrize("dialect", sorted(CONFIGS))
 async def test_explain_and_check_say_what_the_ledger_records(ledger: Ledger, dialect: str) -> None:
-    shell, config = shell_tool(dialect), CONFIGS[dialect]
+    shell, config = dialect_named(dialect).shell, CONFIGS[dialect]
     for number, (cwd, home) in enumerate((("/srv/shop", "/home/ann"), ("/srv/shop", None), (None, None))):
         session = await ledger.session(f"s{number}", rules=config, dialect=dialect, cwd=cwd, home=home)
         source = placed(PolicySource(dialect, (Layer("session", config=config),)), cwd=cwd, home=home)
         checker = Checker({"dialect": dialect, "config": config, **source.options}, DiskFacts())
         for index, word in enumerate(WORDS):
             given = {"command": f"cat {word}"}
-            call = Call(permission_of(dialect, shell), (), shell, given)
+            call = Call(dialect_named(dialect).shell_permission, (), shell, given)
             explained = explain(compiled(source), call, compiled).judged.verdict
             checked = checker.answer({"tool": shell, "input": given})["verdict"]
             recorded = await recorded_verdict(session, shell, given, f"r{index}")

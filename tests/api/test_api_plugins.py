@@ -13,7 +13,7 @@ import pytest
 from ledger import InputError, Ledger, Result
 from ledger.client.plugins import ENTRY_POINT_GROUP, DeciderAnswer
 from ledger.core.policy import Evaluation, Verdict
-from ledger.core.requests import Question
+from ledger.core.questions import Question
 from tests.api.actors import OpenLedger, pend, raised
 
 RULES = [

@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
 from ledger import Ledger
-from ledger.stores.port import Append
-from tests.api.actors import ANN, OpenLedger, ask_and_wait, events_of, pend, raised
-
-
-def before_the_next_append(ledger: Ledger, do: Callable[[], Awaitable[object]]) -> None:
-    """Run `do`, as another process would, between this ledger's decision and its append."""
-    store = ledger.store
-    appending = store.append
-
-    async def appended(append: Append, also_read: object = None) -> object:
-        store.append = appending  # type: ignore[method-assign]
-        await do()
-        return await appending(append, also_read)  # type: ignore[arg-type]
-
-    store.append = appended  # type: ignore[method-assign, assignment]
-    # The fast path leaves no room for an interruption.
-    store.post = lambda *_: False  # type: ignore[method-assign]
+from tests.api.actors import ANN, OpenLedger, ask_and_wait, before_the_next_append, events_of, pend, raised
 
 
 async def test_an_allow_whose_grant_was_revoked_meanwhile_is_reopened_before_anything_is_returned(
@@ -37,7 +20,7 @@ async def test_an_allow_whose_grant_was_revoked_meanwhile_is_reopened_before_any
     asked = await session.submit("bash", ["git push"], request_id="call_1")
     assert asked.outcome is None
     assert await events_of(session) == ["session_opened", "asked", "reopened"]
-    assert (await session.reply("call_1", "once", actor=ANN)).outcome == "allowed"
+    assert (await session.reply("call_1", "once", actor=ANN, round=2)).outcome == "allowed"
 
 
 async def test_a_reopened_ask_waits_for_its_answer(ledger: Ledger, open_ledger: OpenLedger) -> None:
@@ -52,7 +35,7 @@ async def test_a_reopened_ask_waits_for_its_answer(ledger: Ledger, open_ledger: 
         if event.type == "reopened":
             break
     assert seen == ["session_opened", "asked", "reopened"]
-    await elsewhere.reply("call_1", "reject")
+    await elsewhere.reply("call_1", "reject", round=2)
     assert (await raised(asking)).code == "REJECTED"
 
 

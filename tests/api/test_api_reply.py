@@ -19,7 +19,18 @@ from ledger import (
 from ledger.core.policy import ReplyKind
 from ledger.core.replies import ReplyWord
 from ledger.testing import TestClock
-from tests.api.actors import ANN, BOB, OpenLedger, ask_and_wait, events_of, outcome_of, pend, pending_ids, raised
+from tests.api.actors import (
+    ANN,
+    BOB,
+    OpenLedger,
+    ask_and_wait,
+    before_the_next_append,
+    events_of,
+    outcome_of,
+    pend,
+    pending_ids,
+    raised,
+)
 
 
 async def test_of_many_replies_at_once_one_wins_and_every_other_is_told(
@@ -117,17 +128,12 @@ async def test_a_reply_whose_writer_believes_it_is_in_time_is_refused_by_the_ser
 ) -> None:
     session = await ledger.session("ses_1", timeouts=Timeouts(unattended=10))
     await pend(session, "call_1")
+
     # Moved between the reply's decision and its append: the append's window decides.
-    store = ledger.store
-    appending = store.append
-
-    async def late(append: object, also_read: object = None) -> object:
-        store.append = appending  # type: ignore[method-assign]
+    async def late() -> None:
         clock.advance("10s")
-        return await appending(append, also_read)  # type: ignore[arg-type]
 
-    store.append = late  # type: ignore[method-assign, assignment]
-    store.post = lambda *_: False  # type: ignore[method-assign]
+    before_the_next_append(ledger, late)
     assert (await raised(session.reply("call_1", "once"))).code == "PERMISSION_STALE"
     assert await events_of(session) == ["session_opened", "asked", "expired"]
 
@@ -148,7 +154,7 @@ async def test_an_invalid_reply_value_is_refused_and_the_request_stays_pending(l
     await pend(session, "call_1")
     error = await raised(session.reply("call_1", word))  # type: ignore[arg-type]
     assert isinstance(error, InputError)
-    assert error.text == f"`{word}` is not a reply; say `once`, `session`, `always` or `reject`"
+    assert error.text == f"`{word}` is not a reply; use `once`, `session`, `always` or `reject`"
     assert await pending_ids(session) == ["call_1"]
 
 

@@ -9,8 +9,6 @@ import pytest
 from ledger import Ledger
 from ledger.client.connection import RENEW_SECONDS
 from ledger.core.limits import LEASE_MS
-from ledger.policy import dialects
-from ledger.policy.opencode import OpenCodePolicy
 from ledger.testing import TestClock
 from tests.api.actors import ANN, OpenLedger, ask_and_wait, events_of, pend, pending_ids, raised
 
@@ -88,10 +86,8 @@ async def test_the_inbox_is_shown_what_waits_in_order_of_asking_whichever_the_se
     ("dialect", "left"), [("opencode", []), ("brutus", []), ("betcode", ["call_2"]), ("codelia", ["call_2"])]
 )
 async def test_a_reject_takes_along_what_its_dialects_source_takes_along(
-    open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch, dialect: str, left: list[str]
+    open_ledger: OpenLedger, dialect: str, left: list[str]
 ) -> None:
-    # Dialects without an implementation are judged as the existing one: their cascades are decided already.
-    monkeypatch.setattr(dialects, "DIALECTS", {dialect: OpenCodePolicy})
     session = await (await open_ledger()).session("ses_1", dialect=dialect)
     for request_id in ("call_1", "call_2"):
         await pend(session, request_id, f"ls {request_id}")
@@ -99,10 +95,7 @@ async def test_a_reject_takes_along_what_its_dialects_source_takes_along(
     assert await pending_ids(session) == left
 
 
-async def test_who_attaches_in_another_dialect_changes_no_cascade_of_the_session(
-    open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(dialects, "DIALECTS", {"opencode": OpenCodePolicy, "betcode": OpenCodePolicy})
+async def test_who_attaches_in_another_dialect_changes_no_cascade_of_the_session(open_ledger: OpenLedger) -> None:
     ledger = await open_ledger()
     await ledger.session("ses_1", rules=[])
     session = await ledger.session("ses_1", dialect="betcode")

@@ -201,7 +201,7 @@ async def test_working_in_a_second_project(gateway: Served, ledger: Ledger) -> N
     assert (await agent.put("/v1/sessions/s1", {"project": "shop"})).status_code == 201
     refused(await agent.put("/v1/sessions/s2", {"project": "bank"}), "FORBIDDEN")
     assert (await agent.put("/v1/sessions/s3", {"project": "shop"})).status_code == 201
-    async with Ledger.connect(ledger._url) as elsewhere:
+    async with Ledger.connect(ledger.server_url) as elsewhere:
         (token,) = await elsewhere.tokens.all()
         assert token.claimed == "shop"
 

@@ -1,4 +1,4 @@
-"""Attacks on answer links: stolen or forgotten ones, used after their person is gone, or beyond their purpose."""
+"""Attacks on answer links: stolen or old links, links whose person lost access, and uses beyond their purpose."""
 
 from __future__ import annotations
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
-from ledger.core.events import Replied
 from tests.gateway.callers import Caller, Served
+from workers.cli.log import event_line
 from workers.presentation.answer_page import headline
-from workers.presentation.wording import event_words
+from workers.presentation.timeline import TimelineFold
 
 OUR_OWN = ("inbox", "link", "gateway", "told", "local", "cli", "api")
 
@@ -64,12 +64,10 @@ async def test_recording_an_answer_that_looks_like_a_persons_in_the_inbox(
 
 async def test_passing_for_a_person_in_the_log_of_the_command_line(taken_over: Caller, ledger: Ledger) -> None:
     await tell(taken_over, "once")
-    [event] = [
-        one.event
-        async for one in (await ledger.session("s1")).events(follow_on=False)
-        if isinstance(one.event, Replied)
-    ]
-    assert event_words(event) == "r1 once, allowed, told, not seen: answered at editor"
+    fold = TimelineFold("s1")
+    events = [one async for one in (await ledger.session("s1")).events(follow_on=False)]
+    lines = {one.type: event_line(one, fold.line(one)) for one in events}
+    assert lines["replied"].endswith("  r1  (told, not seen: answered at editor) allowed bash `git push` (once)")
 
 
 async def test_passing_for_the_reader_by_bearing_their_name(taken_over: Caller, ledger: Ledger) -> None:
@@ -83,7 +81,7 @@ async def test_making_a_grant_of_the_project_by_telling_of_an_always(
 ) -> None:
     row = await tell(taken_over, "always")
     assert (row["outcome"], row["reply"]) == ("allowed", "session")
-    assert row["message"] == "the agent's side told this answer, so it is kept for this session at most"
+    assert row["message"] == "it was answered at the agent's own prompt, so it is kept for this session at most"
     assert (await ann.get("/v1/grants?project=shop")).json() == {"grants": []}
     [grant] = (await ann.get("/v1/grants?session=s1")).json()["grants"]
     assert (grant["scope"], grant["told"]) == ("session", True)

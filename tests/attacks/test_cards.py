@@ -238,7 +238,7 @@ PASSKEY = [{"answer_by": "passkey", "permission": "bash", "pattern": "git push*"
 
 
 async def test_wearing_people_out_with_answers_that_count_for_nothing(inbox: Inbox) -> None:
-    """The card states what an answer needs before it is given, and tells whoever cannot give it."""
+    """The card states the demands on an answer in advance, and tells a person who cannot meet them."""
     session = await inbox.session(demands=[*PASSKEY, {"not_by": "asker", "permission": "bash", "pattern": "npm*"}])
     for command in ("git push origin", "npm publish", "make"):
         await session.submit("bash", [command], actor="ann")

@@ -12,13 +12,14 @@ from ledger import Ledger, Result, Session
 from ledger.core.events import Actor
 from ledger.policy import Layer, PolicySource
 from ledger.session.state import Request, input_digest
-from ledger.session.would_run.describing import describe_request
+from ledger.session.would_run.description import describe_request
 from ledger.session.would_run.model import Description, Section
 from ledger.testing import TestClock
 from workers.cli.log import event_line
 from workers.cli.output import CommandOutput
 from workers.cli.pending import COLUMNS, pending_cells
 from workers.cli.show import print_moment
+from workers.presentation.timeline import TimelineFold
 
 
 def _request(tool: str, given: Any, **others: Any) -> Request:
@@ -263,7 +264,8 @@ async def test_forging_a_line_of_show(ledger: Ledger, hiding: Result, capsys: py
 
 async def test_hiding_a_second_command_from_the_log(ledger: Ledger, hiding: Result) -> None:
     events = [event async for event in (await ledger.attach("ses_1")).events(follow_on=False)]
-    line = next(event_line(one) for one in events if one.type == "asked")
+    fold = TimelineFold("ses_1")
+    line = next(line for one in events if "  asked  " in (line := event_line(one, fold.line(one))))
     assert r"cmd: \u0441\u043e\u0440\u0443\u202e it\nrequest r2: harmless" in line
 
 

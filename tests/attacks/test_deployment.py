@@ -16,7 +16,7 @@ import yaml
 
 from ledger import Durability, Ledger
 from ledger.core.timeouts import Timeouts
-from ledger.stores.least_rights import LEAST_RIGHTS
+from ledger.stores.redis.least_rights import LEAST_RIGHTS
 from tests.house.sources import text_of
 from tests.journeys.processes import Process
 from tests.support.askers import ASK
@@ -55,7 +55,6 @@ REFUSED: Final = (
     "MODULE LIST",
     "ACL LIST",
     "ACL SETUSER ledger allkeys",
-    "CLIENT LIST",
     "CLIENT KILL TYPE normal",
     "SCRIPT FLUSH",
     "SCRIPT KILL",

@@ -13,13 +13,13 @@ import redis
 from ledger.core.errors import LedgerError
 from ledger.core.regular_files import private_file, read_regular
 from ledger.policy.codelia.loader import write_remembered
+from ledger.policy.dialects import dialect_named
 from ledger.policy.errors import PolicyError
-from ledger.policy.files import load_layer
 from ledger.stores.embedded.errors import EmbeddedServerError
 from ledger.stores.embedded.folder import open_folder
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
-from workers.bridges import install_record, installing
+from workers.bridges import install_record, settings_file
 from workers.bridges.askers import waiting_for
 from workers.bridges.hooks.brought_rules import BroughtRules
 from workers.bridges.hooks.terminal import Transcript
@@ -39,12 +39,12 @@ def ledger(shared_server: RealServer) -> CommandLine:
 
 Make = Callable[[Path], None]
 READERS: dict[str, Callable[[Path], object]] = {
-    "rules of opencode": lambda path: load_layer("opencode", path),
-    "rules of claude": lambda path: load_layer("claude", path),
-    "rules of codelia": lambda path: load_layer("codelia", path),
+    "rules of opencode": lambda path: dialect_named("opencode").load(path),
+    "rules of claude": lambda path: dialect_named("claude").load(path),
+    "rules of codelia": lambda path: dialect_named("codelia").load(path),
     "rules that are remembered": lambda path: write_remembered(path, [{"tool": "bash", "command": "ls"}]),
     "rules that a bridge brings": lambda path: read_rules(str(path), "claude"),
-    "settings of an agent": installing.read_text,
+    "settings of an agent": settings_file.read_text,
     "settings of the notifier": read_settings,
     "heads": read_heads,
 }
@@ -121,7 +121,7 @@ def test_an_export_read_by_other_users(ledger: CommandLine, tmp_path: Path) -> N
 def test_an_import_from_a_fifo_says_what_to_do(ledger: CommandLine, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.jsonl")
     ran = ledger("import", tmp_path / "a.jsonl", code=12)
-    assert "it is no regular file" in ran.err
+    assert "it is not a regular file" in ran.err
 
 
 def test_a_link_laid_where_an_export_is_written(tmp_path: Path) -> None:

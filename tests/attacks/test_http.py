@@ -16,8 +16,8 @@ from ledger import Ledger
 from tests.gateway.callers import Caller, Served, served
 from tests.gateway.test_roles import routes
 from workers.gateway.gateway import Gateway
-from workers.gateway.limiting import Limiter
-from workers.gateway.serving import ListenAddress, listen, run, url_of
+from workers.gateway.rate_limit import Limiter
+from workers.gateway.server import ListenAddress, listen, run, url_of
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
 from workers.runtime.answer_links import AnswerLinks
 

@@ -3,9 +3,37 @@
 
 from __future__ import annotations
 
+import sys
+import unicodedata
+from collections.abc import Callable
+
 import pytest
 
+from ledger.core.characters import is_visible
+from ledger.policy.codelia.confirm import visible as visible_in_codelia
+from ledger.policy.shell.text import strange_character
 from ledger.session.would_run.marks import MARKED_CHARS, MARKS_COUNT, Mark, marks_of, odd_characters
+from workers.notifier.neutral import neutral
+from workers.presentation.hidden_characters import text as html_text
+from workers.presentation.text import json_line, visible
+
+HIDING = [
+    one
+    for one in map(chr, range(sys.maxunicode + 1))
+    if not is_visible(one) and one not in "\t\n" and unicodedata.category(one) not in ("Cn", "Co", "Cs")
+]
+"""Every assigned character that nobody sees. TAB and LF move the text after them, which a command shows."""
+
+REVEALERS: dict[str, Callable[[str], object]] = {
+    "shell": lambda one: strange_character(f"ls {one}") is not None,
+    "codelia": lambda one: one not in visible_in_codelia(one),
+    "marks": lambda one: [kind for _, kind in _marked(f"ls {one}")] in (["invisible"], ["bidi"]),
+    "terminal": lambda one: one not in visible(one),
+    "json": lambda one: one not in json_line(one),
+    "message": lambda one: one not in neutral(one, 80),
+    "page": lambda one: one not in html_text(one) and html_text(one).startswith("<mark"),
+}
+"""Everything that refuses or reveals an invisible character."""
 
 
 def _marked(text: str) -> list[tuple[str, str]]:
@@ -21,6 +49,17 @@ def test_writing_a_whole_word_in_another_script(word: str) -> None:
 def test_swapping_one_letter_for_its_double(letter: str) -> None:
     assert _marked(f"a{letter}b") == [(letter, "look-alike")]
     assert _marked(f"a {letter} b") == [(letter, "look-alike")]
+
+
+@pytest.mark.parametrize("revealer", REVEALERS)
+def test_hiding_a_character_from_one_reader_but_not_another(revealer: str) -> None:
+    drawn_as_is = ["U+FE0F"] if revealer == "shell" else []  # a line with an emoji is not asked about
+    assert [f"U+{ord(one):04X}" for one in HIDING if not REVEALERS[revealer](one)] == drawn_as_is
+    assert [one for one in "a7~ Бя日é✓€→ह" if REVEALERS[revealer](one)] == []
+
+
+def test_the_blanks_that_unicode_calls_letters_or_symbols_are_invisible() -> None:
+    assert {"\u2800", "\u3164", "\ufe0f", "\U0001d159", "\U000e01ef", "\u200b", "\x1b"} <= set(HIDING)
 
 
 def test_mixing_letters_of_two_scripts_in_a_word() -> None:

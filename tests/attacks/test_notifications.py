@@ -15,7 +15,7 @@ from tests.support.waiting import wait_until_async
 from tests.workers.notifier.listening import Listening, listening, notifying, settings_for
 from workers.notifier.neutral import neutral
 from workers.notifier.settings import NotifierSettings
-from workers.notifier.wording import BODY_CHARS_MAX
+from workers.notifier.text import BODY_CHARS_MAX
 from workers.runtime.answer_links import AnswerLinks
 
 PUBLIC_URL: Final = "https://permits.example.com"
@@ -158,7 +158,10 @@ async def test_hiding_the_input_behind_a_harmless_pattern(ledger: Ledger, phone:
 async def test_letters_that_look_like_others(ledger: Ledger, phone: Listening) -> None:
     message = await told(ledger, phone, patterns=("curl p\u0430ypal",))
     assert r"> command: curl p\u0430ypal" in message["message"]
-    assert "Look closely, characters hide or look like others: U+0430 CYRILLIC SMALL LETTER A" in message["message"]
+    assert (
+        "Look closely, characters are invisible or look like others: U+0430 CYRILLIC SMALL LETTER A"
+        in message["message"]
+    )
 
 
 async def test_pushing_the_end_of_a_command_out_of_sight(ledger: Ledger, phone: Listening) -> None:

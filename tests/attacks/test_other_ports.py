@@ -17,7 +17,7 @@ from ledger.core.events import Actor
 from tests.attacks.preview import Preview, preview
 from tests.gateway.inbox.test_answer_page import link_to
 from tests.gateway.inbox.visitors import Inbox, Visitor
-from workers.gateway.authenticating import COOKIE, PROOF_HEADER
+from workers.gateway.authentication import COOKIE, PROOF_HEADER
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

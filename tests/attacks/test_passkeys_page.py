@@ -11,7 +11,7 @@ from playwright.async_api import CDPSession, Route, expect
 from ledger import Session
 from ledger.stores.port import StreamKey
 from tests.gateway.inbox.visitors import Inbox, Visitor
-from workers.upkeep.checking import check_stream, read_anchors
+from workers.upkeep.stream_checks import check_stream, read_anchors
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -134,7 +134,7 @@ async def test_making_an_always_of_a_signed_once_in_the_browser(inbox: Inbox) ->
     signed = await changed(ann, {"reply": "always"})
     await ann.go()
     await ann.press("git push origin", "Allow once")
-    await expect(ann.card("git push origin")).to_contain_text("look again and sign anew")
+    await expect(ann.card("git push origin")).to_contain_text("has changed since it was shown; sign again")
     assert len(signed) == 1
     assert (await session.result("r1")).outcome is None
 
@@ -149,7 +149,7 @@ async def test_using_a_signature_for_another_request_in_the_browser(inbox: Inbox
     await waiting(inbox, "r2", "git push --force")
     await changed(ann, {"signed": signed[0]})
     await ann.press("git push --force", "Allow once")
-    await expect(ann.card("git push --force")).to_contain_text("sign anew")
+    await expect(ann.card("git push --force")).to_contain_text("sign again")
     assert (await session.result("r2")).outcome is None
 
 

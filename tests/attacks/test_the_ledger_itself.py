@@ -14,12 +14,12 @@ import pytest
 from ledger import Ledger
 from ledger.core.errors import DeniedError
 from ledger.core.policy import Call, Evaluation, Layer, PolicySource, Verdict
-from ledger.policy.checking import with_facts
+from ledger.policy.check_questions import with_facts
 from ledger.policy.dialects import compile_policy
 from ledger.policy.disk import DiskFacts
 from tests.support.gateways import RunningGateway, gateway
 from tests.support.processes import ROOT
-from workers.bridges.naming import folder_name
+from workers.bridges.session_ids import folder_name
 
 __all__ = ["gateway"]
 

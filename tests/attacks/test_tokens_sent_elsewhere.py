@@ -57,7 +57,7 @@ def test_the_address_of_the_file_named_by_hand_still_gets_its_token(home: Path) 
 
 def test_reading_a_token_on_its_way_over_plain_http(home: Path) -> None:
     said = environ(home, PERMISSION_LEDGER_GATEWAY="http://10.0.0.5:8420", PERMISSION_LEDGER_TOKEN=OWN)
-    with pytest.raises(BridgeError, match="over plain http everybody on the way reads the token"):
+    with pytest.raises(BridgeError, match="plain http exposes the token on the network"):
         find_place(said)
     assert find_place({**said, PLAIN_HTTP: "1"}).token == OWN
     assert find_place({**said, "PERMISSION_LEDGER_GATEWAY": "https://10.0.0.5"}).token == OWN

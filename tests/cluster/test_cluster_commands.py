@@ -15,9 +15,9 @@ from ledger.core.errors import ExpiredError
 from ledger.core.timeouts import Timeouts
 from ledger.stores.clock import EstimatedClock
 from ledger.stores.durability import advice, shortcomings
-from ledger.stores.opening import open_store
-from ledger.stores.port import Due
-from ledger.stores.redis import RedisStore
+from ledger.stores.port import Due, append_to
+from ledger.stores.redis.store import RedisStore
+from ledger.stores.urls import open_store
 from tests.support.askers import ALLOW, ASK
 from tests.support.backends import SESSION, Backend, append_of, as_redis, log_of, written
 from tests.support.clusters import HOST, Cluster, Node
@@ -57,9 +57,11 @@ def half_moved(cluster: Cluster, key: str) -> Iterator[None]:
     source.run("CLUSTER", "SETSLOT", slot, "MIGRATING", cluster.id_of(target))
     while names := source.run("CLUSTER", "GETKEYSINSLOT", slot, 1):
         source.run("MIGRATE", HOST, target.port, names[0], 0, 5000)
-    yield
-    for node in (target, *(one for one in cluster.primaries() if one is not target)):
-        node.run("CLUSTER", "SETSLOT", slot, "NODE", cluster.id_of(target))
+    try:
+        yield
+    finally:
+        for node in (target, *(one for one in cluster.primaries() if one is not target)):
+            node.run("CLUSTER", "SETSLOT", slot, "NODE", cluster.id_of(target))
 
 
 async def test_a_key_that_is_on_its_way_to_another_node_is_read_and_written_there(
@@ -78,7 +80,7 @@ async def test_an_append_that_needs_a_key_which_nobody_has_waits_until_its_slot_
 ) -> None:
     head = await written(on_cluster, b"a")
     with half_moved(cluster, key_of(on_cluster)):
-        append = asyncio.create_task(on_cluster.append(append_of(b"b", after=head)))
+        append = asyncio.create_task(append_to(on_cluster, append_of(b"b", after=head)))
         await asyncio.wait([append], timeout=0.3)
         assert not append.done()
     await append
@@ -128,14 +130,14 @@ async def test_a_url_that_names_the_wrong_kind_of_server_is_refused_with_the_rig
         await one.start()
     await one.close()
     many = open_store(f"redis+cluster://{pair[0].address}")
-    with pytest.raises(SetupError, match="no node of a cluster; write redis://"):
+    with pytest.raises(SetupError, match="is not a cluster node; write redis://"):
         await many.start()
     await many.close()
 
 
 async def test_a_disk_that_is_to_be_waited_for_must_be_written_to(server: RealServer) -> None:
     store = open_store(f"{server.url}?wait_aof=1")
-    with pytest.raises(SetupError, match="wait_aof is demanded, and the server keeps no append-only file"):
+    with pytest.raises(SetupError, match="wait_aof needs an append-only file"):
         await store.start()
     await store.close()
 

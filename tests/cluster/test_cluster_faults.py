@@ -11,7 +11,7 @@ import pytest
 
 from ledger import Durability, InDoubtError, Ledger
 from ledger.core.events import LogRegressed
-from ledger.log.history import read_events
+from ledger.log.tail import read_events
 from ledger.stores.port import StreamKey
 from tests.cluster.conftest import OpenLedger
 from tests.support.askers import ALLOW, ASK, Asker, check_log, replies_in

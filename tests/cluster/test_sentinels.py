@@ -8,10 +8,10 @@ import pytest
 from redis.asyncio.connection import AbstractConnection, Connection
 
 from ledger import StoreError
-from ledger.stores import starting
-from ledger.stores.one_server import OneServer
-from ledger.stores.redis import RedisStore
-from ledger.stores.sentinel import PrimaryLink
+from ledger.stores.redis import startup
+from ledger.stores.redis.one_server import OneServer
+from ledger.stores.redis.sentinel import PrimaryLink
+from ledger.stores.redis.store import RedisStore
 from tests.cluster.conftest import OpenLedger
 from tests.support.askers import ASK, replies_in
 from tests.support.backends import log_of, written
@@ -51,7 +51,7 @@ async def test_a_service_that_sentinels_do_not_know_is_named(
     sentinels: Sentinels, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # During an election they give the same answer.
-    monkeypatch.setattr(starting, "GIVE_UP_SECONDS", 0.1)
+    monkeypatch.setattr(startup, "GIVE_UP_SECONDS", 0.1)
     with pytest.raises(StoreError, match="No master found for 'other'"):
         await open_ledger(sentinels.url.replace("/ledger", "/other"))
 

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from ledger import StoreError
-from ledger.stores import starting
+from ledger.stores.redis import startup
 from tests.cluster.conftest import OpenLedger
 from tests.cluster.test_passwords import is_asked_and_answered
 from tests.support.clusters import Cluster, Node
@@ -77,7 +77,7 @@ async def test_a_cluster_is_asked_and_answered_on_over_tls(ports: list[int], ope
 async def test_nodes_that_cannot_prove_who_they_are_or_speak_another_protocol_are_unreachable(
     ports: list[int], open_ledger: OpenLedger, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(starting, "GIVE_UP_SECONDS", 0.5)
+    monkeypatch.setattr(startup, "GIVE_UP_SECONDS", 0.5)
     with pytest.raises(StoreError) as caught:
         await open_ledger(url.format(port=ports[0], certificate=CERTIFICATE))
     assert caught.value.code == "UNREACHABLE"

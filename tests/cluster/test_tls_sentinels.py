@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from ledger import StoreError
-from ledger.stores import starting
+from ledger.stores.redis import startup
 from tests.cluster.conftest import OpenLedger
 from tests.cluster.test_passwords import is_asked_and_answered
 from tests.support.clusters import HOST, SERVICE, Sentinels
@@ -126,7 +126,7 @@ async def test_an_agent_asks_and_is_answered_over_tls_also_after_a_failover(
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting, "GIVE_UP_SECONDS", 0.5)
+    monkeypatch.setattr(startup, "GIVE_UP_SECONDS", 0.5)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -36,7 +36,7 @@ def test_the_map_has_every_folder() -> None:
         f"{path.relative_to(ROOT)}/"
         for package in ("ledger", "workers")
         for path in Path(ROOT / package).iterdir()
-        if path.is_dir() and any(path.rglob("*.*")) and path.name != "__pycache__"
+        if path.is_dir() and any(one.suffix not in ("", ".pyc") for one in path.rglob("*"))
     }
     assert folders - set(re.findall(r"`([\w/]+/)`", chart)) == set()
     assert all(package in chart for package in PACKAGES)

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from ledger import Ledger
 from workers.gateway.access import ACCESS, ANYBODY, EVERYBODY
 from workers.gateway.app import make_app
-from workers.gateway.authenticating import operation_of
+from workers.gateway.authentication import operation_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.inboxes import PendingFilter, find_pending
 from workers.gateway.principals import Principal
@@ -59,7 +59,8 @@ async def test_every_member_of_a_pending_row_stands_there() -> None:
         await session.submit_tool("bash", {"command": "sudo ls > out"}, always=["sudo *"])
         [row] = (await find_pending(Gateway(ledger, GatewaySettings()), root, PendingFilter(), 10))["pending"]
     # These are left out when empty, as here.
-    assert {*row, "still_asked", "offers", "demands", "demanded"} == written
+    left_out = {"still_asked", "offers", "operands", "demands", "demanded", "round", "reopened"}
+    assert {*row, *left_out} == written
 
 
 def test_every_code_stands_there_with_its_status() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import pytest
@@ -22,7 +22,7 @@ ELSEWHERE: Final[dict[str, Callable[..., Any]]] = {
     "guarded": guarded,
     "pending": Ledger.pending,
 }
-OF_THE_LEDGER: Final = ("Ledger.connect", "session", "attach", "sessions", "state_at")
+OF_THE_LEDGER: Final = ("Ledger.connect", "session", "attach", "sessions", "state_at", "uses_of")
 
 
 def written(parameters: str) -> set[str]:
@@ -37,9 +37,19 @@ def function_of(name: str) -> Callable[..., Any]:
     return found
 
 
+def parameters_of(function: Callable[..., Any]) -> Iterator[str]:
+    """Yield the names of parameters; keyword arguments of a typed dictionary by their members."""
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            hint = inspect.get_annotations(inspect.unwrap(function), eval_str=True)[name]
+            yield from hint.__args__[0].__annotations__
+        else:
+            yield name
+
+
 @pytest.mark.parametrize(("name", "parameters"), [one for one in WRITTEN if "…" not in one[1]])
 def test_the_page_has_the_parameters_of_the_function(name: str, parameters: str) -> None:
-    real = set(inspect.signature(function_of(name)).parameters) - {"self"}
+    real = set(parameters_of(function_of(name))) - {"self"}
     named = {"id": "session_id"} if name in ("session", "attach") else {}
     assert {named.get(word, word) for word in written(parameters)} == real
 

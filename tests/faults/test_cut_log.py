@@ -1,4 +1,4 @@
-"""A power cut in the middle of a write: at whatever byte the file ends, an append is whole or absent."""
+"""A power cut in the middle of a write: an append is complete or absent, for every byte at which the file may end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import redis
 
 from ledger import Ledger, Result, Session
 from ledger.stores.port import StreamKey
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from tests.support.servers import RealServer
 
 if TYPE_CHECKING:

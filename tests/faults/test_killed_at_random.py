@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from ledger import Ledger
-from ledger.log.history import read_events
+from ledger.log.tail import read_events
 from ledger.stores.embedded import stop
 from ledger.stores.port import StreamKey
 from tests.journeys.processes import ANSWER_S, PlayerProcess, Process, Stage

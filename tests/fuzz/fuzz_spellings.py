@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.policy.checking import Checker
+from ledger.policy.check_questions import Checker
 from ledger.policy.shell.forms import Effect, Option, ProgramNode, known_programs, program_table
 from ledger.policy.shell.forms.nodes import Arity
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from ledger.policy.checking import Checker
+from ledger.policy.check_questions import Checker
 from tests.fuzz.fuzz_spellings import check, meaning, spelling
 
 SEEDS_COUNT = 400

@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 
 from ledger import Ledger
-from ledger.core.events import Role
-from workers.gateway.authenticating import PROOF_HEADER
+from ledger.core.access_events import Role
+from workers.gateway.authentication import PROOF_HEADER
 from workers.gateway.gateway import Gateway
-from workers.gateway.serving import ListenAddress, listen, run
+from workers.gateway.server import ListenAddress, listen, run
 from workers.gateway.settings import GatewaySettings
 
 ROLES: tuple[Role, ...] = ("agent", "approver", "auditor", "admin")

@@ -1,4 +1,4 @@
-"""Inputs of tool calls in shapes that no tool has: whoever shows them must show these too."""
+"""Inputs of tool calls in shapes that no tool has: every view must show these too."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ import pytest
 from tests.journeys.processes import Process, Stage
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until
-from workers.gateway.announcing import local_url
-from workers.gateway.serving import ListenAddress, listen
+from workers.gateway.announcement import local_url
+from workers.gateway.server import ListenAddress, listen
 
 
 def serve(stage: Stage, *words: str) -> tuple[Process, str]:

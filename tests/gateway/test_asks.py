@@ -57,7 +57,7 @@ async def test_an_answer_said_twice_in_one_body_decides_nothing(opened: Caller, 
     answer = await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once", "ok": False})
     assert (answer.status_code, answer.json()["detail"]) == (
         422,
-        "say `reply`, or Codelia's `ok`, `remember` and `reason`, not both",
+        "give `reply`, or Codelia's `ok`, `remember` and `reason`, not both",
     )
     assert (await opened.get("/v1/sessions/ses_1/asks/r1")).json()["outcome"] is None
 
@@ -275,5 +275,6 @@ async def test_a_release_by_a_grant_that_was_revoked_is_told_to_no_bridge(
         case _:
             told = await opened.ask("ses_1", request_id="r1")
     assert (told.status_code, told.json()["outcome"]) == (202, None)
-    await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once"})
+    row = (await ann.get("/v1/pending")).json()["pending"][0]
+    await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once", "digest": row["digest"]})
     assert (await opened.get("/v1/sessions/ses_1/asks/r1")).json()["by"] == "ann"

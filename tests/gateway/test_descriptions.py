@@ -6,7 +6,7 @@ import msgspec
 
 from ledger.core.events import Actor
 from ledger.session.state import Request
-from ledger.session.would_run.describing import description_json
+from ledger.session.would_run.description import description_json
 from workers.gateway.descriptions import Descriptions
 
 

@@ -51,7 +51,7 @@ async def cause_of(ledger: Ledger) -> str | None:
 
 def is_refused(answer: httpx.Response) -> None:
     assert (answer.status_code, answer.json()["code"]) == (401, "UNAUTHORIZED")
-    assert "the token was revoked or has expired while request `r1` waited" in answer.json()["detail"]
+    assert "the token was revoked or has expired while request `r1` was pending" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("how", ["ask", "read"])

@@ -46,7 +46,7 @@ class Line:
         return int(head.split()[1]), json.loads(body)
 
     async def has_no_reader(self) -> bool:
-        """Return whether what is sent now is refused, since the other side is gone."""
+        """Return whether sending fails because the other side has closed the connection."""
         try:
             await self.send(b"y")
         except ConnectionError:

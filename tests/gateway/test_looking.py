@@ -1,4 +1,4 @@
-"""Looking around and back over HTTP: what is pending, which sessions there were, what stood when, and grants."""
+"""Looking around and back over HTTP: pending requests, past sessions, states at a version or time, and grants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Over HTTP the damage of one stream is its own, too: it is named beside the rows of all others."""
+"""Damage of one stream over HTTP: it is named, and the rows of all other streams are still served."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.gateway.callers import Served, served
 from tests.support.backends import as_redis
 from tests.support.forging import forge, with_an_edit, with_endless_durations
 from tests.support.servers import RealServer
-from workers.expiry.settling import Settler
+from workers.expiry.settlement import Settler
 
 BAD: Final = ["session:ses_edited", "session:ses_endless"]
 

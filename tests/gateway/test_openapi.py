@@ -1,4 +1,4 @@
-"""Whatever is sent to a route of the OpenAPI document, no answer is a fault of ours, and errors have one shape."""
+"""Generated requests to every route of the OpenAPI document: no answer is a server error, and errors have one shape."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support import profile
 from tests.support.servers import NOT_DURABLE, RealServer
 from tests.support.waiting import TIMEOUT_S
 from workers.gateway.access import ACCESS
-from workers.gateway.serving import ListenAddress, listen
+from workers.gateway.server import ListenAddress, listen
 from workers.gateway.settings import GatewaySettings
 
 KEPT_HEADERS = ("content-type", "idempotency-key", "last-event-id")
@@ -80,7 +80,7 @@ class Background:
 
 
 async def seed(caller: Caller) -> None:
-    """So that some of what is guessed exists."""
+    """Create objects, so that some generated ids exist."""
     await caller.put("/v1/sessions/0", {"project": "0"})
     await caller.ask("0", request_id="0")
 
@@ -150,7 +150,7 @@ def _failures_of(operation: Any, http: httpx.Client) -> list[str]:
 
 
 def _sent(case: Any) -> dict[str, Any]:
-    """The request as httpx wants it, by the token of the test whatever the document lets guess."""
+    """The request for httpx, always with the test's token."""
     sent = case.as_transport_kwargs(base_url="http://gateway", headers={})
     headers = {name: value for name, value in dict(sent["headers"]).items() if name.lower() in KEPT_HEADERS}
     body = {"content": sent["data"]} if sent.get("data") is not None else {"json": sent.get("json")}

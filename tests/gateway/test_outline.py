@@ -1,4 +1,4 @@
-"""A session drawn small: what waited from where to where, what was taken along, and how much happened where."""
+"""The outline of a session: the span of each request, its cascades, and the density of events."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from litestar import Litestar
 from litestar.handlers import HTTPRouteHandler
 
 from ledger import Ledger
-from ledger.core.events import Role
+from ledger.core.access_events import Role
 from tests.gateway.callers import ROLES, Served
 from workers.gateway.access import ACCESS, ADMIN, AGENT, ANYBODY, APPROVER, AUDITOR
 from workers.gateway.app import make_app, require_roles
-from workers.gateway.authenticating import operation_of
+from workers.gateway.authentication import operation_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.settings import GatewaySettings
 

@@ -1,4 +1,4 @@
-"""`serve` as a process: how it is reached, what it refuses to do, and what happens when something dies."""
+"""`serve` as a process: its addresses, its refusals, and its behaviour when a process or server ends."""
 
 from __future__ import annotations
 
@@ -90,11 +90,11 @@ def test_without_tokens_everybody_here_may_do_everything_and_it_is_said_loudly(s
     ("words", "code", "told"),
     [
         (["--no-tokens", "--listen", "0.0.0.0:0"], 12, "error: without tokens a gateway listens on this machine only"),
-        (["--listen", "nonsense"], 12, "error: `nonsense` is no address"),
-        (["--listen", "127.0.0.1:99999"], 12, "error: `127.0.0.1:99999` is no address"),
-        (["--host", "ledger.example:80"], 12, "error: the --host `ledger.example:80` is no name of a machine"),
-        (["--trusted-proxy", "caddy"], 12, "error: the --trusted-proxy `caddy` is no address"),
-        (["--rules", "esperanto=x.json"], 12, "error: `esperanto` is no dialect"),
+        (["--listen", "nonsense"], 12, "error: `nonsense` is not an address"),
+        (["--listen", "127.0.0.1:99999"], 12, "error: `127.0.0.1:99999` is not an address"),
+        (["--host", "ledger.example:80"], 12, "error: the --host `ledger.example:80` is not a host name"),
+        (["--trusted-proxy", "caddy"], 12, "error: the --trusted-proxy `caddy` is not an address"),
+        (["--rules", "esperanto=x.json"], 12, "error: `esperanto` is not a dialect"),
         (["--rules", "/nowhere/opencode.json"], 12, "error: "),
     ],
 )

@@ -1,4 +1,4 @@
-"""Tokens over HTTP: made, listed, revoked; browsers that sign in and out; what a page of another origin cannot do."""
+"""Tokens over HTTP: create, list, revoke; sign-in and sign-out of browsers; limits for a page of another origin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from ledger import Ledger
 from ledger.stores.port import START
 from tests.gateway.callers import Caller, Served
-from workers.gateway.authenticating import PROOF_HEADER
+from workers.gateway.authentication import PROOF_HEADER
 from workers.gateway.signing_in import sign_in_link
 
 ORIGIN = "http://gateway"

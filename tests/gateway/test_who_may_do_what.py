@@ -1,4 +1,4 @@
-"""docs/reference/who-may-do-what.md says what a running gateway does: every route, role, reach and content type."""
+"""docs/reference/who-may-do-what.md against a running gateway: every route, role, reach and content type."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from litestar.handlers import HTTPRouteHandler
 from ledger import Ledger
 from tests.gateway.callers import Caller, Served, served
 from workers.gateway.app import make_app
-from workers.gateway.authenticating import operation_of
+from workers.gateway.authentication import operation_of
 from workers.gateway.own_rules import rule_file
 from workers.gateway.settings import GatewaySettings
 from workers.runtime.answer_links import AnswerLink, AnswerLinks
@@ -55,9 +55,14 @@ BODIES: Final[dict[str, Any]] = {
     "record_answer": {"reply": "once", "via": "editor"},
     "cancel_ask": {},
     "note_tool_finished": {"request_id": "r1"},
+    "claim_ask": {"runner": "job-7"},
+    "finish_ask": {"runner": "job-7"},
+    "release_claim": {},
+    "end_claims": {"runner": "job-7"},
     "opencode_reply": {"reply": "once"},
     "opencode_respond": {"response": "once"},
     "create_grant": {"project": PROJECT, "permission": "bash", "pattern": "git status"},
+    "freeze": {"reason": "a drill", "project": PROJECT},
     "take_lock": {"client_id": "desk"},
     "pass_lock": {"client_id": "desk", "to": "desk"},
     "check_policy": {"dialect": "opencode", "tool": "bash", "input": {"command": "ls"}},
@@ -100,7 +105,7 @@ class World:
         self._count = 0
 
     async def make(self) -> None:
-        """Make the callers, and what they would like to reach."""
+        """Make the callers and the objects that they try to reach."""
         gateway, tokens = self.gateway, self.gateway.ledger.tokens
         self.root = await gateway.caller("admin", "root")
         for role, reach in COLUMNS:
@@ -169,7 +174,10 @@ async def _cell(world: World, route: Route, column: tuple[str, str]) -> str:
         path = path.replace("/r1/", f"/{await world.ask(session)}/")
     if body is not None:
         await _refuses_other_types(caller, route, path)
-    return await _word(caller, route, path, body)
+    word = await _word(caller, route, path, body)
+    if route.operation == "freeze":
+        await world.root.delete(f"{path}?project={PROJECT}")
+    return word
 
 
 async def _path(world: World, route: Route, session: str, client: str) -> str:
@@ -178,7 +186,7 @@ async def _path(world: World, route: Route, session: str, client: str) -> str:
     path = route.path
     for name, value in known.items():
         path = path.replace(f"{{{name}}}", value).replace(f"{{{name}:path}}", value)
-    return path
+    return f"{path}?project={PROJECT}" if route.operation == "unfreeze" else path
 
 
 async def _refuses_other_types(caller: Caller, route: Route, path: str) -> None:

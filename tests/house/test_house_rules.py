@@ -89,19 +89,19 @@ BANS: Final = [
 # Signals between parts of one package: caught before they reach a caller, so they are not in the public tree.
 SIGNALS: Final = {
     "workers.bridges.stdio.LongLineError": "the reading of that pipe ends, with a word on stderr",
-    "workers.bridges.hooks.asking.SettledHereError": "the hook ends: the user has answered at the agent's own prompt",
+    "workers.bridges.hooks.question.SettledHereError": "the hook ends: the user has answered at the agent's own prompt",
     "workers.bridges.hooks.exchange.ReaderGoneError": "the hook ends: nobody reads its answer",
     "workers.transport.errors.BridgeError": "a bridge never imports the ledger; its command line tells it as it tells others",
     "workers.transport.errors.GatewayRefusalError": "as BridgeError",
     "workers.transport.errors.UnreachableError": "as BridgeError",
     "workers.bridges.opencode.effects.NoVerdictError": "the request is refused at opencode, with the reason",
     "workers.bridges.opencode.shapes.ShapeError": "the request is refused where it can be named, and told of",
-    "workers.gateway.opencode.answering.OpenCodeError": "answered as OpenCode's own server refuses",
+    "workers.gateway.opencode.replies.OpenCodeError": "answered as OpenCode's own server refuses",
     "ledger.policy.jsonc.JsonSyntaxError": "becomes a PolicyError with file and line",
     "ledger.policy.shell.lexer.NotPlain": "the line is not plain, with the reason; a way out of nested functions",
     "ledger.stores.embedded.binary.UnfitError": "the next place for a server binary is tried",
     "ledger.stores.embedded.errors.AbandonedError": "the server that was waited for is given up; another is started",
-    "ledger.stores.link.LinkError": "the store says what it means for the command: unreachable or in doubt",
+    "ledger.stores.redis.link.LinkError": "the store says what it means for the command: unreachable or in doubt",
     "ledger.stores.port.Foreign": "the fold reports it as damage",
 }
 

@@ -9,6 +9,8 @@ import pytest
 
 from ledger.stores.embedded import stop
 from tests.journeys.processes import Stage
+from tests.support.gateways import RunningGateway
+from tests.support.servers import RealServer
 
 
 @pytest.fixture
@@ -17,3 +19,14 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     yield stage
     stage.close()
     stop(stage.folder.path)
+
+
+@pytest.fixture
+def gateway(server: RealServer) -> Iterator[RunningGateway]:
+    """A gateway that serves pages and logs all that it does."""
+    running = RunningGateway(server, "--log-level", "debug", with_pages=True)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.close()

@@ -1,4 +1,4 @@
-"""A person's client that disconnects and reconnects, in a process that may be killed meanwhile."""
+"""A client that disconnects and reconnects, in a process that may be killed in between."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from hashlib import sha256
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -11,11 +12,21 @@ from hypothesis import strategies as st
 
 from ledger.core import codec
 from ledger.core.errors import DamageError, InputError
-from ledger.core.events import Actor, Event, LogRegressed, ReasonDetail, SessionClosed, event_type
+from ledger.core.events import (
+    Actor,
+    Event,
+    LogRegressed,
+    ReasonDetail,
+    SessionClosed,
+    ToolFinished,
+    ToolFinishedDetail,
+    event_type,
+)
 from ledger.core.grants import Recorded
 from ledger.core.limits import EVENT_BYTES
 from ledger.session import SessionState, evolve
 from tests.support.events import EVENT_TYPES, any_actor, any_event, events_of
+from tests.support.salts import SALT, salted, unsalted
 
 ACTOR = Actor("agent", "claude")
 PREV = "0" * 64
@@ -26,8 +37,8 @@ def framed(event: str, schema: object = 1) -> bytes:
     return (FRAME % (schema, PREV, event)).encode()
 
 
-def encoded(event: Event, actor: Actor = ACTOR) -> bytes:
-    return codec.encode(event, event_id="evt_1", prev=PREV, actor=actor)
+def encoded(event: Event, actor: Actor = ACTOR) -> codec.EntryFields:
+    return codec.encode(event, event_id="evt_1", prev=PREV, actor=actor, salt=SALT)
 
 
 @pytest.mark.parametrize("cls", EVENT_TYPES.values(), ids=list(EVENT_TYPES))
@@ -35,9 +46,11 @@ def encoded(event: Event, actor: Actor = ACTOR) -> bytes:
 @for_all(data=st.data())
 def test_every_type_of_event_comes_back_as_it_was_written(cls: type[msgspec.Struct], data: st.DataObject) -> None:
     event, actor = data.draw(events_of(cls)), data.draw(any_actor)
-    payload = encoded(event, actor)
-    assert codec.decode(payload) == codec.Envelope(codec.schema_of(event), "evt_1", PREV, actor, event)
-    assert encoded(event, actor) == payload, "the same event is the same bytes"
+    payload, content = encoded(event, actor)
+    read = codec.decode(payload, content)
+    assert (read.v, read.id, read.prev, read.actor) == (codec.schema_of(event), "evt_1", PREV, actor)
+    assert unsalted(read.event) == unsalted(event)
+    assert encoded(event, actor) == (payload, content), "the same event is the same bytes"
 
 
 @settings(max_examples=100)
@@ -45,35 +58,118 @@ def test_every_type_of_event_comes_back_as_it_was_written(cls: type[msgspec.Stru
 def test_any_events_fold_and_to_the_same_state_before_and_after_the_log(events: list[Event]) -> None:
     written, read = SessionState(session_id="ses_1"), SessionState(session_id="ses_1")
     for version, event in enumerate(events, 1):
-        envelope = codec.decode(encoded(event))
-        written = evolve(written, Recorded(event, ACTOR, 1000, version, "evt_1"))
+        envelope = codec.decode(*encoded(event))
+        written = evolve(written, Recorded(salted(event), ACTOR, 1000, version, "evt_1"))
         read = evolve(read, Recorded(envelope.event, envelope.actor, 1000, version, envelope.id))
     assert read == written
     assert read.version == len(events)
 
 
-def test_a_payload_is_one_readable_json_object() -> None:
-    payload = encoded(SessionClosed(detail=ReasonDetail("fertig, tschüß")))
-    assert json.loads(payload) == {
-        "v": 1,
-        "id": "evt_1",
-        "prev": PREV,
-        "actor": {"kind": "agent", "name": "claude"},
-        "event": {"type": "session_closed", "detail": {"reason": "fertig, tschüß"}},
-    }
-    assert "tschüß".encode() in payload
+def test_payload_and_content_are_readable_json_objects() -> None:
+    payload, content = encoded(SessionClosed(detail=ReasonDetail("fertig, tschüß")))
+    assert content == f'{{"salt":"{SALT}","reason":"fertig, tschüß"}}'.encode()
+    assert payload.decode() == (
+        f'{{"v":2,"id":"evt_1","prev":"{PREV}","actor":{{"kind":"agent","name":"claude"}},'
+        f'"x":"{sha256(content).hexdigest()}","event":{{"type":"session_closed"}}}}'
+    )
 
 
 def test_a_default_takes_no_room() -> None:
-    assert encoded(SessionClosed()) == framed('{"type":"session_closed"}')
+    assert encoded(SessionClosed()) == (framed('{"type":"session_closed"}', 2), None)
+    content = encoded(SessionClosed(detail=ReasonDetail()))[1]
+    assert content == f'{{"salt":"{SALT}"}}'.encode()
 
 
 def test_the_type_of_an_event_is_its_tag() -> None:
     assert event_type(LogRegressed(seen_id="5-2", found_id="5-1")) == "log_regressed"
 
 
+OWN: Final = "0123456789abcdef" * 2
+
+
+@pytest.mark.parametrize(
+    ("event", "content"),
+    [
+        (SessionClosed(detail=ReasonDetail(salt=OWN)), "{}"),
+        (SessionClosed(detail=ReasonDetail('a "salt":"', salt=OWN)), '{"reason":"a \\"salt\\":\\""}'),
+        (ToolFinished(detail=ToolFinishedDetail({"salt": "x"}, salt=OWN)), '{"input":{"salt":"x"}}'),
+    ],
+    ids=["alone", "in a text", "in an input"],
+)
+def test_an_event_keeps_the_salt_that_it_has_and_it_comes_first(event: Event, content: str) -> None:
+    written = encoded(event)[1]
+    assert written is not None
+    assert written.startswith(f'{{"salt":"{OWN}"'.encode())
+    members = json.loads(written)
+    assert members.pop("salt") == OWN
+    assert members == json.loads(content)
+    assert codec.decode(*encoded(event)).event == event
+
+
+@pytest.mark.parametrize("salt", ["", "5A17" * 8, "5a17" * 7, "5a17" * 8 + "00", "zz" * 16])
+def test_a_salt_that_is_none_is_never_written(salt: str) -> None:
+    with pytest.raises(InputError, match="the salt of an event must be 32"):
+        codec.encode(CLOSED, event_id="evt_1", prev=PREV, actor=ACTOR, salt=salt)
+
+
+CLOSED: Final = SessionClosed(detail=ReasonDetail("done"))
+FIELDS: Final = encoded(CLOSED)
+
+
+def test_content_that_is_gone_leaves_the_event_without_its_detail() -> None:
+    payload, content = FIELDS
+    read = codec.decode(payload)
+    assert read.event == SessionClosed()
+    assert codec.is_redacted(read, None)
+    assert not codec.is_redacted(codec.decode(payload, content), content)
+    assert not codec.is_redacted(codec.decode(*encoded(SessionClosed())), None)
+
+
+@pytest.mark.parametrize(
+    ("payload", "content"),
+    [
+        (FIELDS[0], (FIELDS[1] or b"").replace(b"done", b"gone")),
+        (FIELDS[0], b""),
+        (encoded(SessionClosed())[0], FIELDS[1]),
+        (framed('{"type":"session_closed","detail":{"reason":"done"}}', 2), FIELDS[1]),
+        (framed('{"type":"session_closed"}', 1), FIELDS[1]),
+        (FIELDS[0].replace(b'"session_closed"', b'"session_closed","detail":{"reason":"done"}'), FIELDS[1]),
+        (FIELDS[0].replace(b'"type":"session_closed"', b'"type":"lock_taken","client_id":"c"'), FIELDS[1]),
+    ],
+    ids=["changed", "emptied", "not committed to", "inline too", "schema 1", "twice", "of a type without"],
+)
+def test_content_to_which_the_payload_does_not_commit_is_damage(payload: bytes, content: bytes) -> None:
+    with pytest.raises(DamageError):
+        codec.decode(payload, content)
+
+
+NO_DETAILS: Final = (
+    b"null",
+    b"[]",
+    b"{}",
+    b'{"salt":"5a17"}',
+    b'{"salt":7}',
+    b'{"salt":"%b","reason":7}' % SALT.encode(),
+)
+
+
+@pytest.mark.parametrize("content", NO_DETAILS)
+def test_content_that_is_no_detail_of_its_event_is_damage(content: bytes) -> None:
+    payload, written = FIELDS
+    own = sha256(written or b"").hexdigest().encode()
+    with pytest.raises(DamageError):
+        codec.decode(payload.replace(own, sha256(content).hexdigest().encode()), content)
+
+
+def test_a_guess_cannot_be_confirmed_without_the_content() -> None:
+    """The same event twice, under two salts, has no digest in common."""
+    once = encoded(CLOSED)[0]
+    again = codec.encode(CLOSED, event_id="evt_1", prev=PREV, actor=ACTOR, salt=OWN)[0]
+    assert json.loads(once)["x"] != json.loads(again)["x"]
+
+
 def test_an_event_that_is_too_large_is_refused() -> None:
-    with pytest.raises(InputError, match=f"at most {EVENT_BYTES} are taken"):
+    with pytest.raises(InputError, match=f"at most {EVENT_BYTES} are accepted"):
         encoded(SessionClosed(detail=ReasonDetail("x" * EVENT_BYTES)))
 
 
@@ -100,13 +196,13 @@ def test_a_version_that_knows_more_types_writes_only_those_as_its_newer_schema(
     monkeypatch.setattr(codec, "SCHEMA_VERSION", 3)
     monkeypatch.setattr(codec, "SCHEMA_OF", {SessionClosed: 3})
     regressed = LogRegressed(seen_id="5-2", found_id="5-1")
-    assert [json.loads(encoded(event))["v"] for event in (regressed, SessionClosed())] == [1, 3]
+    assert [json.loads(encoded(event)[0])["v"] for event in (regressed, SessionClosed())] == [2, 3]
     for event in (regressed, SessionClosed()):
-        assert codec.decode(encoded(event)).event == event
-    # The newer version may write a type of the first schema as its own; the first one never had what came later.
-    assert codec.decode(encoded(regressed).replace(b'"v":1', b'"v":3')).event == regressed
-    with pytest.raises(DamageError, match="claims schema 1 but is not an event of it"):
-        codec.decode(framed('{"type":"session_closed"}', 1))
+        assert codec.decode(*encoded(event)).event == event
+    # The newer version may write a type of the second schema as its own; the second one never had what came later.
+    assert codec.decode(encoded(regressed)[0].replace(b'"v":2', b'"v":3')).event == regressed
+    with pytest.raises(DamageError, match="of schema 2 is not a valid event"):
+        codec.decode(framed('{"type":"session_closed"}', 2))
     assert isinstance(codec.decode(framed('{"type":"session_closed"}', 4)), codec.Decoded)
 
 

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ledger import Ledger
-from ledger.core.errors import InputError, UnknownSessionError
+from ledger.core.errors import InputError, LedgerError, UnknownSessionError
+from ledger.core.times import format_time
 from ledger.log.history_cache import CACHED_STREAMS_COUNT, FOLD_EVERY_VERSIONS, HistoryCache
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
@@ -27,7 +28,7 @@ async def fill(ledger: Ledger, clock: TestClock) -> HistoryCache:
     for index in range(ASKS):
         clock.advance("1s")
         await session.submit("bash", [f"ls {index}"])
-    return HistoryCache(ledger.store, ledger.streams.session_fold)
+    return HistoryCache(ledger.store)
 
 
 async def test_the_state_at_any_version_is_that_of_a_fold_from_the_beginning(ledger: Ledger, clock: TestClock) -> None:
@@ -45,6 +46,23 @@ async def test_the_state_at_a_time_is_after_the_last_event_until_then(ledger: Le
     assert await cache.state_at(KEY, ms=wanted.ms + 999) == wanted
     with pytest.raises(UnknownSessionError):
         await cache.state_at(KEY, ms=1)
+
+
+async def test_a_moment_without_a_state_is_refused_in_the_words_of_a_fold_from_the_beginning(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    cache = await fill(ledger, clock)
+    early = format_time(1)
+    for warm in (False, True):
+        for at, bound in ((early, {"ms": 1}), (0, {"version": 0}), (ASKS + 2, {"version": ASKS + 2})):
+            with pytest.raises(LedgerError) as wanted:
+                await ledger.state_at("ses_1", at)
+            with pytest.raises(LedgerError) as refused:
+                await cache.state_at(KEY, **bound)
+            assert refused.value.as_json() == wanted.value.as_json(), warm
+        await cache.state_at(KEY)
+    with pytest.raises(UnknownSessionError, match=r"^there is no session `other`$"):
+        await cache.state_at(StreamKey("session", "other"))
 
 
 async def test_a_version_that_is_not_there_is_refused(ledger: Ledger, clock: TestClock) -> None:

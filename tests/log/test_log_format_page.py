@@ -37,8 +37,16 @@ def table(heading: str) -> list[list[str]]:
     return rows
 
 
-def examples() -> list[tuple[str, str]]:
-    return [(entry_id, payload) for entry_id, _, payload in (line.partition(" ") for line in block("entries"))]
+def examples() -> list[tuple[str, str, bytes | None]]:
+    """Return id, payload and content of each entry, which stand in lines of their own."""
+    found: list[tuple[str, str, bytes | None]] = []
+    for line in block("entries"):
+        entry_id, name, value = line.split(" ", 2)
+        if name == "d":
+            found.append((entry_id, value, None))
+        else:
+            found[-1] = (entry_id, found[-1][1], value.encode())
+    return found
 
 
 def hashes() -> list[str]:
@@ -50,7 +58,7 @@ def sha(text: str) -> str:
 
 
 def test_the_hashes_of_the_three_entries_are_as_written() -> None:
-    (first, one), (_, two), (third, three) = examples()
+    (first, one, _), (_, two, _), (third, three, _) = examples()
     assert hashes() == [
         sha("permission-ledger\nsession:ses_1"),
         sha(f"{first}\n{one}"),
@@ -60,30 +68,31 @@ def test_the_hashes_of_the_three_entries_are_as_written() -> None:
 
 
 def test_each_of_the_three_entries_bears_its_hash() -> None:
-    assert [json.loads(payload)["prev"] for _, payload in examples()] == hashes()[:3]
+    assert [json.loads(payload)["prev"] for _, payload, _ in examples()] == hashes()[:3]
 
 
 def test_the_last_two_are_of_one_append() -> None:
-    times = [entry_id.split("-") for entry_id, _ in examples()]
+    times = [entry_id.split("-") for entry_id, *_ in examples()]
     assert [version for _, version in times] == ["1", "2", "3"]
     assert times[0][0] < times[1][0] == times[2][0]
 
 
 def test_the_three_entries_are_what_the_ledger_writes_and_verifies() -> None:
-    entries = [Entry(*Position.parse(entry_id), payload.encode()) for entry_id, payload in examples()]
+    entries = [Entry(*Position.parse(entry_id), payload.encode(), content) for entry_id, payload, content in examples()]
     head = Head(entries[-1].position, hashes()[-1])
     assert verify_entries(StreamKey("session", "ses_1"), entries, head=head) == []
     for entry in entries:
-        read = codec.decode(entry.payload)
+        read = codec.decode(entry.payload, entry.content)
         assert isinstance(read, codec.Envelope)
-        assert codec.encode(read.event, event_id=read.id, prev=read.prev, actor=read.actor) == entry.payload
+        again = codec.encode(read.event, event_id=read.id, prev=read.prev, actor=read.actor, salt="")
+        assert again == (entry.payload, entry.content)
 
 
 def test_the_members_of_a_payload_are_all_described() -> None:
     assert [row[0] for row in table("| member | what it is |")] == [
         f"`{name}`" for name in codec.Envelope.__struct_fields__
     ]
-    assert f"that the event needs, from {codec.FIRST_SCHEMA} to {codec.SCHEMA_VERSION} |" in PAGE
+    assert f"of the event, from {codec.FIRST_SCHEMA} to {codec.SCHEMA_VERSION} |" in PAGE
 
 
 def test_partitions_and_keys_are_as_written() -> None:
@@ -127,7 +136,7 @@ def test_every_link_within_the_page_leads_somewhere() -> None:
 
 
 def members_of(cls: type[msgspec.Struct] | None) -> str:
-    fields = [] if cls is None else [field for field in _fields(cls) if field.encode_name != "detail"]
+    fields = [] if cls is None else [field for field in _fields(cls) if field.encode_name not in ("detail", "salt")]
     return " ".join(f"`{field.encode_name}{'' if field.required else '?'}`" for field in fields) or "none"
 
 

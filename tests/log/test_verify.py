@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from ledger.core import chain, codec
 from ledger.core.errors import DamageError
-from ledger.core.events import Actor
-from ledger.log.reading import read_entry
-from ledger.log.verify import KINDS, Head, Problem, ProblemKind, head_of, verify_entries
+from ledger.core.events import Actor, ReasonDetail, Redacted
+from ledger.log.entries import read_entry
+from ledger.log.verify import KINDS, Head, Problem, ProblemKind, head_of, read_entries, verify_entries
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 from tests.support.commands import asks, closes, connects, opens, replies
+from tests.support.salts import SALT
 from tests.support.scenario import T0, Scenario, after, given, later
 
 KEY = StreamKey("session", "ses_1")
@@ -90,6 +91,11 @@ def edited(version: int) -> Entry:
     return at(version)._replace(payload=json.dumps(envelope, separators=(",", ":"), ensure_ascii=False).encode())
 
 
+def raw_of(entry: Entry) -> RawEntry:
+    fields = ((b"d", entry.payload), (b"x", entry.content))
+    return RawEntry(str(entry.position), tuple((name, value) for name, value in fields if value is not None))
+
+
 def test_the_history_is_the_one_that_these_tests_speak_of() -> None:
     assert tuple(json.loads(entry.payload)["event"]["type"] for entry in ENTRIES) == ENTRIES_OF
     together = [(a.version, b.version) for a, b in pairwise(ENTRIES) if a.ms == b.ms]
@@ -102,7 +108,7 @@ def test_an_untouched_stream_has_no_problems() -> None:
 
 
 def test_entries_are_taken_as_they_lie_on_the_server_too() -> None:
-    raw = [RawEntry(f"{entry.ms}-{entry.version}", ((b"d", entry.payload),)) for entry in ENTRIES]
+    raw = [raw_of(entry) for entry in ENTRIES]
     assert verify_entries(KEY, raw, info(), HEAD) == []
 
 
@@ -119,11 +125,12 @@ class TestEdits:
     def test_history_rewritten_with_a_chain_of_its_own_is_found_with_a_head_alone(self) -> None:
         forged = list(history().entries[:4])
         for entry in ENTRIES[4:]:
-            envelope = codec.decode(entry.payload)
+            envelope = codec.decode(entry.payload, entry.content)
             assert isinstance(envelope, codec.Envelope)
             actor = Actor("person", "mallory")
-            payload = codec.encode(envelope.event, event_id=envelope.id, prev=after(forged[-1]), actor=actor)
-            forged.append(entry._replace(payload=payload))
+            prev = after(forged[-1])
+            fields = codec.encode(envelope.event, event_id=envelope.id, prev=prev, actor=actor, salt=SALT)
+            forged.append(Entry(*entry.position, *fields))
         assert kinds(forged) == []
         assert kinds(forged, head=HEAD) == [(len(ENTRIES), "rewritten")]
         assert kinds(forged, head=head_of(ENTRIES[6])) == [(7, "rewritten")]
@@ -219,10 +226,11 @@ class TestDeletions:
 class TestInsertionsAndSwaps:
     def forged(self, follows: Entry, version: int, ms: int) -> Entry:
         """Return an entry as an attacker writes it who knows how the chain is made."""
-        envelope = codec.decode(at(5).payload)
+        envelope = codec.decode(at(5).payload, at(5).content)
         assert isinstance(envelope, codec.Envelope)
-        payload = codec.encode(envelope.event, event_id="evt_x", prev=after(follows), actor=envelope.actor)
-        return Entry(ms, version, payload)
+        prev = after(follows)
+        fields = codec.encode(envelope.event, event_id="evt_x", prev=prev, actor=envelope.actor, salt=SALT)
+        return Entry(ms, version, *fields)
 
     @pytest.mark.parametrize("place", range(1, len(ENTRIES)))
     def test_an_entry_put_in_between_is_found(self, place: int) -> None:
@@ -256,7 +264,7 @@ class TestInsertionsAndSwaps:
 
 class TestForeignEntries:
     def raw(self) -> list[RawEntry]:
-        return [RawEntry(f"{entry.ms}-{entry.version}", ((b"d", entry.payload),)) for entry in ENTRIES]
+        return [raw_of(entry) for entry in ENTRIES]
 
     def test_an_entry_with_other_fields_is_none_of_the_ledgers(self) -> None:
         entries = self.raw()
@@ -286,6 +294,45 @@ class TestForeignEntries:
         assert kinds([*ENTRIES, newer], head=head_of(newer)) == [(12, "newer")]
 
 
+class TestContent:
+    """The field `x`, which the chain covers by the commitment in the payload alone."""
+
+    def test_content_that_was_changed_is_found_at_once(self) -> None:
+        content = (at(5).content or b"").replace(b"git pull", b"git push")
+        assert kinds(changed(5, at(5)._replace(content=content))) == [(5, "altered")]
+
+    def test_the_content_of_another_entry_is_not_this_ones(self) -> None:
+        assert kinds(changed(5, at(5)._replace(content=at(2).content))) == [(5, "altered")]
+
+    def test_content_that_is_gone_without_a_word_is_found(self) -> None:
+        assert kinds(changed(5, at(5)._replace(content=None))) == [(5, "missing")]
+
+    def test_content_where_none_was_written_is_found(self) -> None:
+        assert at(3).content is None
+        assert kinds(changed(3, at(3)._replace(content=at(2).content))) == [(3, "undecodable")]
+
+    def test_what_a_recorded_event_says_is_gone_is_counted_and_no_problem(self) -> None:
+        entries = redacted(2, 5)
+        reading = read_entries(KEY, entries, head=head_of(entries[-1]))
+        assert (reading.problems, reading.redacted_count) == ([], 2)
+
+    def test_what_was_redacted_and_is_there_again_is_found(self) -> None:
+        entries = redacted(2, 5)
+        entries[4] = at(5)
+        assert kinds(entries) == [(5, "restored")]
+
+    def test_more_than_was_recorded_as_redacted_is_found(self) -> None:
+        entries = redacted(2)
+        entries[4] = at(5)._replace(content=None)
+        assert kinds(entries) == [(5, "missing")]
+
+
+def redacted(*versions: int) -> list[Entry]:
+    """Return the history without the content of these versions, and the event that says so."""
+    scenario = history().given(Redacted(versions=versions, detail=ReasonDetail("a password")))
+    return [one._replace(content=None) if one.version in versions else one for one in scenario.entries]
+
+
 Damage = Callable[[list[Entry], int, int], list[Entry]]
 
 
@@ -293,6 +340,13 @@ def _flip(entries: list[Entry], index: int, amount: int) -> list[Entry]:
     payload = bytearray(entries[index].payload)
     payload[amount % len(payload)] ^= 1 + amount % 255
     entries[index] = entries[index]._replace(payload=bytes(payload))
+    return entries
+
+
+def _flip_content(entries: list[Entry], index: int, amount: int) -> list[Entry]:
+    content = bytearray(entries[index].content or b"{}")
+    content[amount % len(content)] ^= 1 + amount % 255
+    entries[index] = entries[index]._replace(content=bytes(content))
     return entries
 
 
@@ -323,7 +377,7 @@ def _swap(entries: list[Entry], index: int, amount: int) -> list[Entry]:
     return entries
 
 
-damages = st.sampled_from([_flip, _delete, _redate, _insert, _insert_and_renumber, _swap])
+damages = st.sampled_from([_flip, _flip_content, _delete, _redate, _insert, _insert_and_renumber, _swap])
 
 
 @settings(max_examples=400)

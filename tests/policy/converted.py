@@ -6,9 +6,10 @@ import posixpath
 from typing import Any, Final
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
-from ledger.policy.asked import call_of, shell_tool
-from ledger.policy.checking import JudgedCall
-from ledger.policy.converting import convert
+from ledger.policy.asked import call_of
+from ledger.policy.check_questions import JudgedCall
+from ledger.policy.conversion.convert import convert
+from ledger.policy.dialects import dialect_named
 
 DIALECTS: Final = ("betcode", "brutus", "claude", "codelia", "opencode")
 PROFILES: Final = ("faithful", "hardened")
@@ -51,7 +52,7 @@ def column(dialect: str) -> int:
 
 def calls(dialect: str) -> dict[str, Call]:
     """Every call by a name that all dialects share; a tool that a dialect does not have is left out."""
-    shell = shell_tool(dialect)
+    shell = dialect_named(dialect).shell
     found = {f"$ {line}": _call(dialect, shell, {"command": line}) for line in COMMANDS}
     for kind, names in _FILE_TOOLS.items():
         for path in PATHS:
@@ -109,7 +110,7 @@ class Compared:
 
     def __init__(self, origin: str, target: str, config: Any, profile: str) -> None:
         before = policy_of(origin, config, profile)
-        found = convert(before, target)
+        found = convert(before, dialect_named(target))
         self.config, self.changes = found.config, found.changes
         after = policy_of(target, found.config, profile)
         self.looser: list[tuple[str, str, str]] = []

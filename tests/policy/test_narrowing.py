@@ -1,4 +1,4 @@
-"""Only what provably allows no more than the offer stays in it."""
+"""Narrowing of an offer: only patterns that provably allow no more stay in it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.policy.narrowing import within
-from ledger.policy.wildcard import compile_normalised
+from ledger.policy.dialects import dialect_named
+from ledger.policy.matching.wildcard import compile_normalised
+from ledger.policy.offer_limits import within
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ from ledger.policy.wildcard import compile_normalised
     ],
 )
 def test_what_is_offered_or_narrower_stays(dialect: str, offered: str, entry: str) -> None:
-    assert within(dialect, (offered,), (entry,)) == (entry,)
+    assert within(dialect_named(dialect), (offered,), (entry,)) == (entry,)
 
 
 @pytest.mark.parametrize(
@@ -42,11 +43,11 @@ def test_what_is_offered_or_narrower_stays(dialect: str, offered: str, entry: st
     ],
 )
 def test_what_is_wider_or_cannot_be_told_is_left_out(dialect: str, offered: str, entry: str) -> None:
-    assert within(dialect, (offered,), (entry,)) == ()
+    assert within(dialect_named(dialect), (offered,), (entry,)) == ()
 
 
 def test_nothing_is_within_no_offer() -> None:
-    assert within("opencode", (), ("ls",)) == ()
+    assert within(dialect_named("opencode"), (), ("ls",)) == ()
 
 
 TEXTS = st.text("ab *?", max_size=6)
@@ -54,6 +55,6 @@ TEXTS = st.text("ab *?", max_size=6)
 
 @given(offered=TEXTS, entry=TEXTS, texts=st.lists(st.text("ab ", max_size=6), max_size=20))
 def test_whatever_a_narrower_entry_matches_the_offer_matches(offered: str, entry: str, texts: list[str]) -> None:
-    if within("opencode", (offered,), (entry,)):
+    if within(dialect_named("opencode"), (offered,), (entry,)):
         narrow, wide = compile_normalised(entry), compile_normalised(offered)
         assert [text for text in texts if narrow(text) and not wide(text)] == []

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy, strictest
-from ledger.policy.asked import call_of, shell_tool
-from ledger.policy.checking import JudgedCall
-from ledger.policy.explaining import Explanation, explain
+from ledger.policy.asked import call_of
+from ledger.policy.check_questions import JudgedCall
+from ledger.policy.dialects import dialect_named
+from ledger.policy.explanation import Explanation, explain
 
 FLAT = ("opencode", "brutus")
 PATTERNS = (
@@ -63,7 +64,7 @@ def policy_of(dialect: str, *configs: Any, profile: str = "hardened", **options:
 
 
 def call_for(dialect: str, command: str) -> Call:
-    return call_of({"dialect": dialect, "tool": shell_tool(dialect), "input": {"command": command}})
+    return call_of({"dialect": dialect, "tool": dialect_named(dialect).shell, "input": {"command": command}})
 
 
 def explained(policy: Policy, call: Call) -> Explanation:
@@ -114,7 +115,7 @@ def test_what_is_said_about_other_rules_is_so(dialect: str, profile: str, rules:
         alone = config_of(dialect, [(near.rule.pattern, action)])
         speaks = {name for name in ("hardened", "faithful") if _speaks(policy_of(dialect, alone, profile=name), call)}
         if not near.matches:
-            assert near.why == "it is about the same program and does not match"
+            assert near.why == "it is for the same program and does not match"
             assert profile not in speaks
             assert near.rule.pattern.split(" ")[0] in re.findall(r"[a-z]+", command)
         elif near.why.endswith(" decides"):
@@ -188,11 +189,11 @@ def test_a_part_that_is_denied_behind_one_that_is_asked_is_not_lifted() -> None:
 @pytest.mark.parametrize(
     ("dialect", "tool", "value", "because"),
     [
-        ("opencode", "bash", {"command": "rm *.log"}, "`*` in a rule stands for any text, so none names `rm *.log` alone"),
-        ("claude", "WebFetch", {"url": "https://e.com/x"}, "the narrowest rule, `WebFetch(domain:e.com)`, is about every page there"),
-        ("opencode", "webfetch", {"url": "https://e.com/x"}, "the narrowest rule is about every call of `webfetch`"),
-        ("codelia", "edit", {"path": "a"}, "the narrowest rule is about every call of `edit`"),
-        ("claude", "mcp__a__b", {}, "the narrowest rule is about every call of `mcp__a__b`"),
+        ("opencode", "bash", {"command": "rm *.log"}, "`*` in a rule matches any text, so no rule names `rm *.log` alone"),
+        ("claude", "WebFetch", {"url": "https://e.com/x"}, "the narrowest rule, `WebFetch(domain:e.com)`, covers every page there"),
+        ("opencode", "webfetch", {"url": "https://e.com/x"}, "the narrowest rule covers every call of `webfetch`"),
+        ("codelia", "edit", {"path": "a"}, "the narrowest rule covers every call of `edit`"),
+        ("claude", "mcp__a__b", {}, "the narrowest rule covers every call of `mcp__a__b`"),
         (
             "opencode", "bash", {"command": "sudo rm x"},
             "`sudo` runs other commands: a rule for it does not cover what it runs",

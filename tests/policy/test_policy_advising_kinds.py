@@ -1,4 +1,4 @@
-"""Advice wider than one call: what it lets through is said and was tried, and it lifts no deny."""
+"""Suggestions wider than one call: they list what else they allow, each was tried, and none lifts a deny."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
-from ledger.policy.asked import call_of, shell_tool
-from ledger.policy.checking import JudgedCall
-from ledger.policy.covering import may_meet
-from ledger.policy.explaining import Explanation, explain
-from ledger.policy.wildcard import match
+from ledger.policy.asked import call_of
+from ledger.policy.check_questions import JudgedCall
+from ledger.policy.dialects import dialect_named
+from ledger.policy.explanation import Explanation, explain
+from ledger.policy.matching.overlap import wildcards_meet
+from ledger.policy.matching.wildcard import match
 
 DENIED = (
     "git push --force", "git push -f origin main", "git push origin +main", "git push --mirror", "git tag -d v1", "git tag v1 --force",
@@ -49,7 +50,7 @@ def policy_of(dialect: str, *configs: Any, profile: str = "hardened") -> Policy:
 
 
 def call_for(dialect: str, command: str) -> Call:
-    return call_of({"dialect": dialect, "tool": shell_tool(dialect), "input": {"command": command}})
+    return call_of({"dialect": dialect, "tool": dialect_named(dialect).shell, "input": {"command": command}})
 
 
 def verdict(policy: Policy, command: str) -> Verdict:
@@ -105,10 +106,10 @@ def test_a_rule_for_the_command_alone_lets_nothing_else_through() -> None:
     ("command", "found"),
     [
         ('cat "$HOME/x"', [('"$HOME/x"', "$HOME", "the value of a variable is known only when the line runs")]),
-        ("echo a$(date)b", [("a$(date)b", "$(date)", "it stands for what a command prints")]),
-        ("ls src/*.py", [("src/*.py", "*", "it stands for the files that are there when the line runs")]),
-        ("ls {a,b}", [("{a,b}", "{a,b}", "braces make several words")]),
-        ("cat ~/x", [("~/x", "~", "it stands for a home directory")]),
+        ("echo a$(date)b", [("a$(date)b", "$(date)", "it is the output of a command")]),
+        ("ls src/*.py", [("src/*.py", "*", "it matches the files that exist when the line runs")]),
+        ("ls {a,b}", [("{a,b}", "{a,b}", "braces expand to several words")]),
+        ("cat ~/x", [("~/x", "~", "it is a home directory")]),
         ("git log --oneline", []),
         ("echo '$HOME *'", []),
     ],
@@ -131,9 +132,9 @@ wildcards = st.text("ab*? ", max_size=5)
 
 
 @given(one=wildcards, other=wildcards, text=st.text("ab ", max_size=6))
-def test_two_wildcards_that_match_one_text_may_meet(one: str, other: str, text: str) -> None:
+def test_two_wildcards_that_match_one_text_wildcards_meet(one: str, other: str, text: str) -> None:
     if match(text, one) and match(text, other):
-        assert may_meet(one, other)
+        assert wildcards_meet(one, other)
 
 
 @pytest.mark.parametrize(
@@ -141,4 +142,4 @@ def test_two_wildcards_that_match_one_text_may_meet(one: str, other: str, text: 
     [("git push *", "*--force*", True), ("git push *", "rm *", False), ("ls *", "ls", True), ("a?c", "ac", False), ("ab", "a*c", False)],
 )  # fmt: skip
 def test_wildcards_meet_where_a_text_satisfies_both(one: str, other: str, meet: bool) -> None:
-    assert may_meet(one, other) is meet
+    assert wildcards_meet(one, other) is meet

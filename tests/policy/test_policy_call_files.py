@@ -1,4 +1,4 @@
-"""Files of tool calls in every spelling: a denied file is denied, or asked about where nobody can say what it is."""
+"""Files of tool calls in every spelling: a denied file is denied, or asked about where the file is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One question, one answer: what `policy check` says of a line."""
+"""One question, one answer: the output of `policy check` for a line."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ledger.policy import PolicyError, checking, compile_policy
+from ledger.policy import PolicyError, check_questions, compile_policy
 from ledger.policy.asked import source_of
-from ledger.policy.checking import COMPILED_COUNT, Checker
+from ledger.policy.check_questions import COMPILED_COUNT, Checker
 from ledger.policy.disk import DiskFacts
 
 OPENCODE = {"permission": {"bash": {"git *": "allow", "git push *": "deny"}}}
@@ -179,7 +179,7 @@ def test_each_distinct_configuration_is_compiled_once(monkeypatch: pytest.Monkey
         made.append(source.dialect)
         return real(source)
 
-    monkeypatch.setattr(checking, "compile_policy", counted)
+    monkeypatch.setattr(check_questions, "compile_policy", counted)
     checker = Checker()
     bad = {**ASK, "config": {"permission": 3}, "permission": "x", "patterns": ["a"]}
     good = {**ASK, "permission": "bash", "patterns": ["git log"]}

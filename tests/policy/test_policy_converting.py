@@ -1,4 +1,4 @@
-"""Rules carried from one dialect to another: never looser, and every tightening told."""
+"""Rules converted from one dialect to another: never looser, and every change to stricter is reported."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.policy import Layer, PolicySource, compile_policy
-from ledger.policy.converting import convert
-from ledger.policy.neutral import NAMES
+from ledger.policy.conversion.convert import convert
+from ledger.policy.dialects import dialect_named
+from ledger.policy.neutral import SUBJECTS
 from tests.policy.converted import DIALECTS, PROFILES, Compared
 from tests.policy.rule_shapes import config_of, rules
 
@@ -120,8 +121,13 @@ def test_an_ask_that_grows_lifts_no_deny(origin: str, config: Any) -> None:
 
 @pytest.mark.parametrize("origin", ["brutus", "opencode"])
 @pytest.mark.parametrize("action", ["ask", "deny"])
-def test_a_restriction_that_grows_to_its_tool_does_not_yield_to_a_narrow_allow(origin: str, action: str) -> None:
-    config = config_of(origin, [("edit", "src/*", "allow"), ("edit", "*/a.ts", action)])
+@pytest.mark.parametrize(
+    ("narrow", "wide"), [(("edit", "src/*"), ("edit", "*/a.ts")), (("bash", "git *"), ("bash", "*\\n*"))]
+)
+def test_a_restriction_that_grows_to_its_tool_does_not_yield_to_a_narrow_allow(
+    origin: str, action: str, narrow: tuple[str, str], wide: tuple[str, str]
+) -> None:
+    config = config_of(origin, [(*narrow, "allow"), (*wide, action)])
     for target in DIALECTS:
         assert target == origin or Compared(origin, target, config, "hardened").looser == []
 
@@ -158,7 +164,7 @@ def test_an_allow_that_the_source_guards_by_folders_is_left_out_with_the_reason(
 
 
 def test_claude_s_rules_become_opencode_s_with_a_default_that_asks() -> None:
-    found = convert(compile_policy(source("claude", CLAUDE)), "opencode")
+    found = convert(compile_policy(source("claude", CLAUDE)), dialect_named("opencode"))
     assert found.config == {
         "permission": {
             "*": "ask",
@@ -183,14 +189,14 @@ def test_claude_s_rules_become_opencode_s_with_a_default_that_asks() -> None:
         }
     }
     assert [(one.rule.ref.text, one.text) for one in found.changes] == [
-        ("WebFetch(domain:example.com)", "opencode cannot say it; the allow is left out, so it asks"),
-        ("WebFetch(domain:evil.com)", "opencode cannot say it; it is about the whole tool now"),
+        ("WebFetch(domain:example.com)", "opencode has no such rule; the allow is left out, so it asks"),
+        ("WebFetch(domain:evil.com)", "opencode has no such rule; it now covers the whole tool"),
         ("Read(./.env)", "commands that name `.env` are denied whatever they do with it"),
     ]
 
 
 def test_opencode_s_rules_become_claude_s_and_what_would_be_lost_is_told() -> None:
-    found = convert(compile_policy(source("opencode", OPENCODE)), "claude")
+    found = convert(compile_policy(source("opencode", OPENCODE)), dialect_named("claude"))
     assert found.config == {
         "permissions": {
             "allow": ["Bash(git:*)", "Bash(npm test)", "Read(/**)"],
@@ -204,23 +210,24 @@ def test_opencode_s_rules_become_claude_s_and_what_would_be_lost_is_told() -> No
     assert [(one.rule.ref.text, one.text) for one in found.changes] == [
         ("* * ask", "claude asks by itself, but not about commands that only look"),
         ("edit * deny", "it now comes before `edit src/* allow` too"),
-        ("edit src/* allow", "the allow is left out: `edit * deny` would come before it, or cannot be said"),
-        ("read *.env deny", "it is about commands that name the file too"),
+        ("edit src/* allow", "the allow is left out: `edit * deny` would come before it, or cannot be expressed"),
+        ("read *.env deny", "it now covers commands that name the file too"),
     ]
 
 
 def test_a_program_without_ask_rules_gets_no_allow_that_an_ask_limits() -> None:
-    found = convert(compile_policy(source("claude", CLAUDE)), "codelia")
+    found = convert(compile_policy(source("claude", CLAUDE)), dialect_named("codelia"))
     assert {"tool": "bash", "command": "git"} not in found.config["permissions"]["allow"]
     assert "Bash(git:*)" in [one.rule.ref.text for one in found.changes]
 
 
 def test_there_and_back_again_says_the_same() -> None:
     plain = {"permissions": {"allow": ["Bash(git status:*)", "Read"], "deny": ["Bash(rm:*)"]}}
-    there = convert(compile_policy(source("claude", plain)), "opencode").config
-    back = convert(compile_policy(source("opencode", there)), "claude").config["permissions"]
+    there = convert(compile_policy(source("claude", plain)), dialect_named("opencode")).config
+    back = convert(compile_policy(source("opencode", there)), dialect_named("claude")).config["permissions"]
     assert (back["allow"], back["deny"]) == (["Bash(git status:*)", "Read(/**)"], ["Bash(rm:*)"])
 
 
-def test_every_subject_has_a_name_in_opencode_and_in_claude() -> None:
-    assert [subject for subject, names in NAMES.items() if not names[0] or not names[1]] == []
+@pytest.mark.parametrize("dialect", ["opencode", "claude"])
+def test_every_subject_has_a_name_in_opencode_and_in_claude(dialect: str) -> None:
+    assert tuple(dialect_named(dialect).tool_names.names) == SUBJECTS

@@ -1,4 +1,4 @@
-"""The seam: dialects by name, and the digest that says which policy judged a call."""
+"""Dialects by name, and the digest of the policy that judged a call."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ledger.policy import Call, Layer, PolicySource, compile_policy
-from ledger.policy.asked import permission_of, shell_tool
-from ledger.policy.explaining import Explanation, explain, verdict_of
+from ledger.policy.dialects import dialect_named
+from ledger.policy.explanation import Explanation, explain, verdict_of
 
 TOOL_RULES = {"permissions": {"allow": ["Bash(git:*)"], "deny": ["Bash(git push --force:*)"]}}
 CODELIA = {"permissions": {"allow": [{"tool": "bash", "command": "git"}], "deny": [{"tool": "bash", "command": "rm"}]}}
@@ -20,8 +20,8 @@ CONFIGS: dict[str, Any] = {
 
 def explained(dialect: str, command: str) -> tuple[PolicySource, Call, Explanation]:
     source = PolicySource(dialect, (Layer("project", config=CONFIGS[dialect]),), {"cwd": "/repo", "home": "/h"})
-    shell = shell_tool(dialect)
-    call = Call(permission_of(dialect, shell), (), shell, {"command": command})
+    shell = dialect_named(dialect).shell
+    call = Call(dialect_named(dialect).shell_permission, (), shell, {"command": command})
     return source, call, explain(compile_policy(source), call, compile_policy)
 
 

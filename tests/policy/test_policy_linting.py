@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from ledger.policy import Layer, PolicySource, compile_policy
+from ledger.policy.dialects import dialect_named
 from ledger.policy.jsonc import parse
-from ledger.policy.linting import LintFinding, lint_rules, lint_text
+from ledger.policy.lint import LintFinding, lint_rules, lint_text
 
 
 def linted(dialect: str, config: Any) -> list[LintFinding]:
@@ -175,4 +176,4 @@ def test_a_finding_says_file_line_severity_and_what_to_do() -> None:
     ],
 )
 def test_a_file_that_programs_would_drop_or_not_read_is_found(text: str, file: str, found: list[Any]) -> None:
-    assert [(one.line, one.code) for one in lint_text("claude", text, file)] == found
+    assert [(one.line, one.code) for one in lint_text(dialect_named("claude"), text, file)] == found

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
-from ledger.policy.linting import LintFinding, lint_rules
+from ledger.policy.lint import LintFinding, lint_rules
 
 OPTIONS = {"cwd": "/repo", "home": "/h"}
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
-from ledger.policy.linting import lint_rules
+from ledger.policy.lint import lint_rules
 
 FILES = json.loads(Path("tests/data/rules/public.json").read_text(encoding="utf-8"))
 NAMED_LEAK = frozenset({"exact-deny", "leaky-deny", "never-asked"})

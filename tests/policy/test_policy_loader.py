@@ -1,4 +1,4 @@
-"""Rules from files: what is read, and what is refused with its file and line."""
+"""Rules from files: the accepted forms, and refusals with file and line."""
 
 from __future__ import annotations
 

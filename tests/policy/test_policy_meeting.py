@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.policy.meeting import UNKNOWN, is_glob, wildcard_meets
-from ledger.policy.toolrules.globs import ignore_glob
-from ledger.policy.toolrules.ignoring import ignore_meets, ignore_reaches
-from ledger.policy.wildcard import compile_normalised
+from ledger.policy.matching.overlap import UNKNOWN, is_glob, wildcard_meets
+from ledger.policy.matching.paths import ignore_glob, ignore_meets, ignore_reaches
+from ledger.policy.matching.wildcard import compile_normalised
 
 NAMES: Final = tuple("".join(one) for length in range(1, 5) for one in product("ae./", repeat=length))
 pieces = st.lists(st.sampled_from(["a", "e", ".", "/", "*", "?", "[ae]"]), min_size=1, max_size=5).map("".join)

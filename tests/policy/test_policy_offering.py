@@ -1,4 +1,4 @@
-"""Choices of what to remember: narrow first, tried, and never the family of what deletes."""
+"""Offered grants: the narrowest first, each tried, and no kind of command that deletes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ledger.core.policy import Offer
 from ledger.policy import Call, Grant, Layer, Policy, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import call_of
-from ledger.policy.offering import narrowed, offers
+from ledger.policy.offers import narrowed, offers
 
 DIALECTS = ("opencode", "brutus", "claude", "betcode", "codelia")
 PROFILES = ("hardened", "faithful")
@@ -85,7 +85,7 @@ def test_a_family_that_lets_through_much_more_is_marked_wide(line: str, wide: bo
 def test_what_stays_out_of_a_choice_is_said() -> None:
     [exact, kind] = of_line("opencode", "git tag v1 && ls *.py")
     assert exact.entries == ("git tag v1",)
-    assert exact.still_asked == ("`ls *.py`, which nothing that is offered covers",)
+    assert exact.still_asked == ("`ls *.py`, which no offered pattern covers",)
     assert kind.still_asked == ()
 
 

@@ -287,7 +287,7 @@ def test_an_option_that_is_not_known_is_refused(options: dict[str, Any], text: s
     [
         (Layer("p", config="allow"), "layer `p`: a configuration is an object with `permission`, not `allow`"),
         (Layer("p", config={"permissions": []}),
-         "layer `p`: `permissions` is a list of OpenCode 2, which is not read; write the rules under `permission`"),
+         "layer `p`: `permissions` is a list of OpenCode 2, which is not supported; write the rules under `permission`"),
         (Layer("p", config={"tools": []}), "layer `p`: `tools` must be an object, not `[]`"),
         (Layer("p", config={"tools": {"bash": "no"}}), "layer `p`: `tools` must say true or false for `bash`"),
         (Layer("p", config={"agent": []}), "layer `p`: `agent` must be an object"),
@@ -305,10 +305,10 @@ def test_a_layer_that_is_misshapen_is_refused_with_its_place(layer: Layer, text:
 
 
 def test_a_policy_is_bounded_in_layers_and_rules() -> None:
-    with pytest.raises(PolicyError, match="the policy has 65 layers; at most 64 are taken"):
+    with pytest.raises(PolicyError, match="the policy has 65 layers; at most 64 are accepted"):
         policy(*[Layer("x")] * (LAYER_COUNT + 1))
     half = Layer("x", rules=(Rule("a", "b", ASK),) * (RULE_COUNT // 2 + 1))
-    with pytest.raises(PolicyError, match="the policy has 10002 rules; at most 10000 are taken"):
+    with pytest.raises(PolicyError, match="the policy has 10002 rules; at most 10000 are accepted"):
         policy(half, half)
 
 

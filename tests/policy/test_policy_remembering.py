@@ -1,4 +1,4 @@
-"""A policy that remembers says what judging anew would say, also when files have changed since."""
+"""A policy with a cache returns the same evaluations as one without, also after files have changed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from ledger.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict, compile_policy
 from ledger.policy.disk import DiskFacts
+from ledger.policy.evaluation_cache import EVALUATIONS_COUNT, FACTS_COUNT, KEY_BYTES, RememberingPolicy
 from ledger.policy.facts import FileKind
-from ledger.policy.remembering import EVALUATIONS_COUNT, FACTS_COUNT, KEY_BYTES, RememberingPolicy
 
 RULES = (Rule("*", "*", Verdict.ASK), Rule("bash", "git *", Verdict.ALLOW), Rule("bash", "cat *", Verdict.ALLOW))
 
@@ -106,7 +106,7 @@ def test_it_says_what_grants_may_lift(compat: str) -> None:
 
 
 class Judged:
-    """Allows everything and keeps what it was asked."""
+    """Allows everything and records the questions."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []

@@ -1,4 +1,4 @@
-"""Rules as programs hand them in and as configurations spell them; what is misshapen is refused by name."""
+"""Rules as programs hand them in and as configurations spell them; malformed rules are refused by name."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_configuration_that_is_misshapen_is_refused_with_its_key(config: Any, 
             "the action of rule 2 must be `allow`, `ask` or `deny`, not `no`",
         ),
         ([Rule("a", 3, ALLOW)], "a pattern must be a string, not `3`"),  # type: ignore[arg-type]
-        ([Rule("a", "*", ALLOW)] * (RULE_COUNT + 1), "the ruleset has 10001 rules; at most 10000 are taken"),
+        ([Rule("a", "*", ALLOW)] * (RULE_COUNT + 1), "the ruleset has 10001 rules; at most 10000 are accepted"),
     ],
 )
 def test_a_ruleset_that_is_misshapen_is_refused_with_the_number_of_the_rule(ruleset: Any, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Tables of rules and answers, each carried over from the specifications and from what the program itself does."""
+"""Tables of rules and answers, taken from the specifications and from observations of the program itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ledger.policy import (
     from_config,
     merge,
 )
-from ledger.policy.wildcard import match
+from ledger.policy.matching.wildcard import match
 
 DATA = Path(__file__).parents[1] / "data" / "policy"
 HOME = "/home/ann"

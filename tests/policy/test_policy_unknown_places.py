@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from ledger.core.policy import strictest
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
-from ledger.policy.asked import permission_of, shell_tool
-from ledger.policy.checking import JudgedCall
+from ledger.policy.check_questions import JudgedCall
+from ledger.policy.dialects import dialect_named
 
 PATHS: Final = {"bash": {"cat *": "allow", "rm *": "allow", "cd *": "allow"}, "read": "allow", "edit": "allow"}
 TOOL_RULES: Final = {
@@ -38,8 +38,8 @@ LINES: Final = ("cat {}", "rm {}", "cat < {}", "cd {}", "cd {} && cat x", "cat x
 
 def verdict(dialect: str, profile: str, command: str, *, runs_in: str | None = None, **place: str) -> Verdict:
     source = PolicySource(dialect, (Layer("project", config=CONFIGS[dialect]),), {"profile": profile, **place})
-    shell = shell_tool(dialect)
-    call = Call(permission_of(dialect, shell), (), shell, {"command": command}, runs_in)
+    shell = dialect_named(dialect).shell
+    call = Call(dialect_named(dialect).shell_permission, (), shell, {"command": command}, runs_in)
     return JudgedCall(compile_policy(source), call).verdict
 
 

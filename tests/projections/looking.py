@@ -9,7 +9,7 @@ import msgspec
 
 from ledger import Approved, Ledger, Pending
 from ledger.stores.port import Store, StreamKey
-from projections.comparing import Compared, compare_partition
+from projections.comparison import Compared, compare_partition
 from projections.engine import Engine, project_anew
 from projections.views import SNAPSHOTS
 

@@ -15,7 +15,7 @@ from ledger import Ledger, LedgerError
 from ledger.core.policy import ReplyKind
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
-from projections import reading, snapshots
+from projections import queries, snapshots
 from projections.engine import Engine
 from tests.projections.looking import RULES, as_rows, data_of, differences, project_all, rebuild_all, streams
 from tests.support.servers import RealServer
@@ -25,6 +25,7 @@ SESSIONS = st.sampled_from(["ses_1", "ses_2", "ses_3"])
 REQUESTS = st.sampled_from([f"r{number}" for number in range(5)])
 CLIENTS = st.sampled_from(["phone", "laptop"])
 COMMANDS = st.sampled_from(["git push", "git pull", "rm -rf /", "ls"])
+USES = st.sampled_from([None, None, 1, 2])
 
 Action = Callable[[Ledger, TestClock, Engine], Awaitable[object]]
 
@@ -37,10 +38,11 @@ def asks(session: str, request: str, command: str, permission: str) -> Action:
     return act
 
 
-def replies(session: str, request: str, reply: ReplyKind) -> Action:
+def replies(session: str, request: str, reply: ReplyKind, uses: int | None) -> Action:
     async def act(ledger: Ledger, _clock: TestClock, _engine: Engine) -> object:
         message = "not so" if len(request) % 2 and reply == "reject" else None
-        return await (await ledger.attach(session)).reply(request, reply, actor="ann", message=message)
+        bound = uses if reply in ("session", "always") else None
+        return await (await ledger.attach(session)).reply(request, reply, actor="ann", message=message, uses=bound)
 
     return act
 
@@ -61,11 +63,14 @@ def leaves(session: str, client: str) -> Action:
     return act
 
 
-def grants(session: str, to_project: bool, expires_in_ms: int | None) -> Action:
+def grants(session: str, to_project: bool, expires_in_ms: int | None, uses: int | None) -> Action:
     async def act(ledger: Ledger, _clock: TestClock, _engine: Engine) -> object:
         if to_project:
-            return await ledger.grant_in_project("shop", "bash", "git *", actor="bob", expires_in_ms=expires_in_ms)
-        return await (await ledger.attach(session)).grant("edit", "*", actor="bob", expires_in_ms=expires_in_ms)
+            return await ledger.grant_in_project(
+                "shop", "bash", "git *", actor="bob", expires_in_ms=expires_in_ms, uses=uses
+            )
+        handle = await ledger.attach(session)
+        return await handle.grant("edit", "*", actor="bob", expires_in_ms=expires_in_ms, uses=uses)
 
     return act
 
@@ -108,10 +113,10 @@ ACTIONS = st.lists(
     st.one_of(
         st.builds(asks, SESSIONS, REQUESTS, COMMANDS, st.sampled_from(["bash", "edit", "read"])),
         st.builds(asks, SESSIONS, REQUESTS, COMMANDS, st.just("bash")),
-        st.builds(replies, SESSIONS, REQUESTS, st.sampled_from(["once", "session", "always", "reject"])),
+        st.builds(replies, SESSIONS, REQUESTS, st.sampled_from(["once", "session", "always", "reject"]), USES),
         st.builds(comes, SESSIONS, CLIENTS, st.booleans()),
         st.builds(leaves, SESSIONS, CLIENTS),
-        st.builds(grants, SESSIONS, st.booleans(), st.sampled_from([None, 5000])),
+        st.builds(grants, SESSIONS, st.booleans(), st.sampled_from([None, 5000]), USES),
         st.builds(revokes, SESSIONS),
         st.builds(cancels, SESSIONS, REQUESTS),
         st.builds(closes, st.just("ses_3")),
@@ -153,14 +158,14 @@ async def views_say_what_the_ledger_says(ledger: Ledger) -> None:
             versions[key.name] = state.version
             keys = [key] if state.project is None else [key, StreamKey("project", state.project)]
             now_ms = ledger.store.clock.now_ms()
-            grants = [await reading.approved_of(ledger.store, one, now_ms) for one in keys]
+            grants = [await queries.approved_of(ledger.store, one, now_ms) for one in keys]
             approved = [one.grant.grant_id for one in await handle.approved()]
             assert sorted(row["grant_id"] for one in grants for row in one.rows) == sorted(approved)
-    shown = await reading.pending(ledger.store)
+    shown = await queries.pending(ledger.store)
     waiting = sorted(await ledger.pending(), key=lambda one: (one.session, one.request.version))
     assert sorted(shown.rows, key=lambda row: (row["session"], row["version"])) == as_rows(waiting)
-    assert sum((await reading.decisions(ledger.store)).values()) == settled
-    told = await reading.versions(ledger.store)
+    assert sum((await queries.decisions(ledger.store)).values()) == settled
+    told = await queries.versions(ledger.store)
     assert {name: told[name] for name in versions} == versions
 
 

@@ -11,11 +11,12 @@ import pytest
 from ledger import DamageError, Ledger, NewerSchemaError
 from ledger.core import chain
 from ledger.core.errors import StoreError
+from ledger.log.tail import LostHistoryError
 from ledger.stores.port import Store, StreamKey, ViewWrite
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from projections import engine as engine_module
-from projections import reading
-from projections.engine import CaughtUp, Engine, LostHistoryError, Seen, project_anew
+from projections import queries
+from projections.engine import CaughtUp, Engine, Seen, project_anew
 from projections.lag import events_behind, streams_behind
 from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all, streams
 from tests.support.backends import append_of, as_redis, written
@@ -80,8 +81,8 @@ async def test_a_crash_between_two_steps_leaves_the_views_as_of_the_step_before(
 
     with pytest.raises(StoreError):
         await Engine(ledger.store, before_step=crash_before_the_third).catch_up(SES_1)
-    assert (await reading.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 6}
-    assert len((await reading.pending_of(ledger.store, "ses_1")).rows) == 5
+    assert (await queries.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 6}
+    assert len((await queries.pending_of(ledger.store, "ses_1")).rows) == 5
     assert await differences(ledger.store) == []
     assert await events_behind(ledger.store, [SES_1]) == {SES_1: 10}
     assert await Engine(ledger.store).catch_up(SES_1) == CaughtUp(SES_1, 16, 10)
@@ -95,7 +96,7 @@ async def test_many_projectors_at_once_count_every_event_once(ledger: Ledger) ->
     caught = await asyncio.gather(*(engine.catch_up(SES_1) for engine in engines))
     assert [one.version for one in caught] == [16] * 6
     assert sum(one.events for one in caught) == 16
-    assert (await reading.decisions(ledger.store))["user_deny"] == 5
+    assert (await queries.decisions(ledger.store))["user_deny"] == 5
     assert await differences(ledger.store) == []
 
 
@@ -159,7 +160,7 @@ async def test_events_before_a_damaged_one_are_shown_and_the_damage_is_told(ledg
     for _ in range(2):
         with pytest.raises(DamageError, match="version 17"):
             await engine.catch_up(SES_1)
-    assert (await reading.versions(ledger.store)) == {"session:ses_1": 16}
+    assert (await queries.versions(ledger.store)) == {"session:ses_1": 16}
     assert await differences(ledger.store) == []
 
 
@@ -168,7 +169,7 @@ async def test_views_wait_before_an_event_of_a_newer_version(ledger: Ledger) -> 
     await add(ledger.store, await newer_event(ledger.store))
     with pytest.raises(NewerSchemaError, match="upgrade this worker"):
         await Engine(ledger.store).catch_up(SES_1)
-    assert (await reading.versions(ledger.store)) == {"session:ses_1": 16}
+    assert (await queries.versions(ledger.store)) == {"session:ses_1": 16}
 
 
 async def test_an_entry_of_others_is_damage(server_store: RedisStore) -> None:
@@ -207,8 +208,8 @@ async def built_anew(ledger: Ledger, engine: Engine) -> None:
     partition = ledger.store.partition_of(SES_1)
     keys = [key for key in await streams(ledger.store) if ledger.store.partition_of(key) == partition]
     assert await project_anew(ledger.store, engine, partition, keys) == []
-    assert (await reading.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 4}
-    assert (await reading.decisions(ledger.store))["user_deny"] == 0
+    assert (await queries.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 4}
+    assert (await queries.decisions(ledger.store))["user_deny"] == 0
     assert await differences(ledger.store) == []
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ledger import Ledger
 from ledger.testing import TestClock
-from projections import reading
+from projections import queries
 from projections.durations import DURATION_BUCKETS_MS, LATENESS_BUCKETS_MS, bucket_of
 from tests.projections.looking import RULES, differences, project_all
 
 
-def filled(histogram: reading.Histogram) -> tuple[dict[float | None, int], float]:
+def filled(histogram: queries.Histogram) -> tuple[dict[float | None, int], float]:
     """The buckets that are not empty, and the sum."""
     return {bound: count for bound, count in histogram.buckets if count}, histogram.sum_seconds
 
@@ -34,7 +34,7 @@ async def test_each_request_counts_once_under_its_decision(ledger: Ledger, clock
     clock.advance("20s")
     await two.reply("r2", "reject", actor="ann")
     await project_all(ledger)
-    found = {name: filled(one) for name, one in (await reading.histograms(ledger.store)).items()}
+    found = {name: filled(one) for name, one in (await queries.histograms(ledger.store)).items()}
     assert found == {
         "auto_allow": ({0.01: 1}, 0.0),
         "auto_deny": ({}, 0.0),
@@ -54,7 +54,7 @@ async def test_lateness_is_counted_from_the_deadline(ledger: Ledger, clock: Test
     clock.advance("2s")
     await session.close()
     await project_all(ledger)
-    histograms = await reading.histograms(ledger.store)
+    histograms = await queries.histograms(ledger.store)
     assert filled(histograms["lateness"]) == ({2.5: 1}, 2.0)
     assert filled(histograms["timeout"]) == ({None: 1}, 604_802.0)
 
@@ -66,8 +66,8 @@ async def test_notifications_count_by_service_and_result(ledger: Ledger) -> None
         await session.note_notification("r1", "ntfy", "sent", person=person, step=0, message_id=f"msg_{person}")
     await session.note_notification("r1", "slack", "failed", target="bob")
     await project_all(ledger)
-    assert await reading.notifications(ledger.store) == {("ntfy", "sent"): 2, ("slack", "failed"): 1}
-    assert await reading.pending_count(ledger.store) == 1
+    assert await queries.notifications(ledger.store) == {("ntfy", "sent"): 2, ("slack", "failed"): 1}
+    assert await queries.pending_count(ledger.store) == 1
 
 
 async def test_a_message_counts_once_however_many_requests_it_tells_of(ledger: Ledger, clock: TestClock) -> None:
@@ -82,12 +82,12 @@ async def test_a_message_counts_once_however_many_requests_it_tells_of(ledger: L
     await session.note_notification("r1", "ntfy", "failed", person="ann", step=1, message_id="msg_3")
     await project_all(ledger)
     now_ms = clock.now_ms()
-    first, second = reading.SentMessage("ntfy", first_ms), reading.SentMessage("ntfy", now_ms)
-    assert await reading.messages_to(ledger.store, "ann", ["ntfy", "slack"], now_ms) == {
+    first, second = queries.SentMessage("ntfy", first_ms), queries.SentMessage("ntfy", now_ms)
+    assert await queries.messages_to(ledger.store, "ann", ["ntfy", "slack"], now_ms) == {
         "msg_1": first,
         "msg_2": second,
     }
-    assert await reading.messages_to(ledger.store, "ann", ["slack"], now_ms) == {}
+    assert await queries.messages_to(ledger.store, "ann", ["slack"], now_ms) == {}
     clock.advance("1d")
-    assert await reading.messages_to(ledger.store, "ann", ["ntfy"], clock.now_ms()) == {"msg_2": second}
+    assert await queries.messages_to(ledger.store, "ann", ["ntfy"], clock.now_ms()) == {"msg_2": second}
     assert await differences(ledger.store) == []

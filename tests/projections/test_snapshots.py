@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from ledger import Ledger
+from ledger.log.tail import Folded, fold_entries, nothing_folded
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, Position, Store, StreamKey, ViewWrite
@@ -17,7 +18,6 @@ from ledger.testing import TestClock
 from projections import engine as engine_module
 from projections import snapshots
 from projections.engine import Engine, checkpoint_of
-from projections.folding import Folded, nothing
 from projections.snapshots import load_snapshot, snapshot_of
 from projections.views import HEADS, SNAPSHOTS
 from tests.projections.looking import RULES, data_of, differences, rebuild_all
@@ -55,11 +55,8 @@ async def fill(ledger: Ledger) -> None:
         await session.submit("read", [f"file {number}"])
 
 
-async def fold_of(store: Store) -> Folded:
-    folded = nothing(SES_1)
-    for entry in (await store.open(SES_1)).entries:
-        _, folded = folded.next(SES_1, entry)
-    return folded
+async def fold_of(store: Store) -> Folded[SessionState]:
+    return fold_entries(SES_1, nothing_folded(SES_1), (await store.open(SES_1)).entries)
 
 
 async def plant(store: Store, value: bytes | None) -> None:
@@ -166,6 +163,7 @@ def test_every_member_of_a_fold_is_known_to_be_kept_whole() -> None:
     plain = {
         "session_id",
         "project_id",
+        "judged_version",
         "version",
         "last_ms",
         "opened_ms",
@@ -180,6 +178,12 @@ def test_every_member_of_a_fold_is_known_to_be_kept_whole() -> None:
         "home",
         "policy_digest",
         "policy_source",
+        "rules_version",
+        "redacted_version",
+        "rules_redacted",
+        "claims_count",
+        "first_claim",
+        "first_claim_ms",
         "lock",
     }
     members = {*SessionState.__struct_fields__, *ProjectState.__struct_fields__}
@@ -188,4 +192,4 @@ def test_every_member_of_a_fold_is_known_to_be_kept_whole() -> None:
 
 def test_without_the_text_of_the_code_none_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "_code_digest", lambda: None)
-    assert snapshot_of(SES_1, nothing(SES_1)) is None
+    assert snapshot_of(SES_1, nothing_folded(SES_1)) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ledger import Ledger
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
-from projections import reading
+from projections import queries
 from tests.projections.looking import RULES, as_rows, project_all
 
 SES_1 = StreamKey("session", "ses_1")
@@ -14,11 +14,11 @@ SHOP = StreamKey("project", "shop")
 
 async def test_nothing_is_shown_of_what_was_not_projected(ledger: Ledger) -> None:
     await (await ledger.session("ses_1")).submit("bash", ["ls"], request_id="r1")
-    assert await reading.pending(ledger.store) == reading.ViewResult([], {})
-    assert await reading.pending_of(ledger.store, "ses_1") == reading.ViewResult([], {"session:ses_1": 0})
-    assert await reading.session_summary(ledger.store, "ses_1") == reading.ViewResult([], {"session:ses_1": 0})
-    assert await reading.timeline(ledger.store, "ses_1") == reading.ViewResult([], {"session:ses_1": 0})
-    assert await reading.sessions_of_request(ledger.store, "r1") == []
+    assert await queries.pending(ledger.store) == queries.ViewResult([], {})
+    assert await queries.pending_of(ledger.store, "ses_1") == queries.ViewResult([], {"session:ses_1": 0})
+    assert await queries.session_summary(ledger.store, "ses_1") == queries.ViewResult([], {"session:ses_1": 0})
+    assert await queries.timeline(ledger.store, "ses_1") == queries.ViewResult([], {"session:ses_1": 0})
+    assert await queries.sessions_of_request(ledger.store, "r1") == []
 
 
 async def test_pending_shows_what_the_ledger_shows_with_the_version_it_is_as_of(ledger: Ledger) -> None:
@@ -26,7 +26,7 @@ async def test_pending_shows_what_the_ledger_shows_with_the_version_it_is_as_of(
     await session.submit("bash", ["git push"], always=["git *"], metadata={"why": "ü"}, request_id="r2")
     await session.submit("edit", ["a.py"], request_id="r1")
     await project_all(ledger)
-    shown = await reading.pending_of(ledger.store, "ses_1")
+    shown = await queries.pending_of(ledger.store, "ses_1")
     assert shown.rows == as_rows(await session.pending())
     assert shown.as_of == {"session:ses_1": 3}
 
@@ -38,7 +38,7 @@ async def test_what_was_answered_is_pending_no_more(ledger: Ledger) -> None:
     await project_all(ledger)
     await session.reply("r2", "reject", actor="ann")
     await project_all(ledger)
-    shown = await reading.pending_of(ledger.store, "ses_1")
+    shown = await queries.pending_of(ledger.store, "ses_1")
     assert [row["request_id"] for row in shown.rows] == ["r1", "r3"]
     assert shown.as_of == {"session:ses_1": 5}
 
@@ -51,7 +51,7 @@ async def test_a_client_that_connects_moves_the_deadline_of_all_that_wait(ledger
     clock.advance("1d")
     await session.connect("phone", actor="ann")
     await project_all(ledger)
-    shown = await reading.pending_of(ledger.store, "ses_1")
+    shown = await queries.pending_of(ledger.store, "ses_1")
     assert [row["deadline"] for row in shown.rows] == [one.as_json()["deadline"] for one in await session.pending()]
 
 
@@ -61,7 +61,7 @@ async def test_across_sessions_the_nearest_deadline_comes_first(ledger: Ledger, 
         await session.submit("bash", ["x"], request_id=f"r{number}")
         clock.advance("1s")
     await project_all(ledger)
-    shown = await reading.pending(ledger.store)
+    shown = await queries.pending(ledger.store)
     assert shown.rows == as_rows(await ledger.pending())
     assert shown.as_of == {f"session:ses_{number}": 2 for number in range(12)}
 
@@ -76,14 +76,14 @@ async def test_approved_shows_grants_in_force_of_session_and_project(ledger: Led
     await project_all(ledger)
 
     own, project = StreamKey("session", "ses_1"), StreamKey("project", "shop")
-    assert await reading.approved_of(ledger.store, own, clock.now_ms()) == reading.ViewResult(
+    assert await queries.approved_of(ledger.store, own, clock.now_ms()) == queries.ViewResult(
         as_rows([kept, brief]), {own.name: 5}
     )
-    assert await reading.approved_of(ledger.store, project, clock.now_ms()) == reading.ViewResult(
+    assert await queries.approved_of(ledger.store, project, clock.now_ms()) == queries.ViewResult(
         as_rows([shared]), {project.name: 1}
     )
     clock.advance("1s")
-    assert (await reading.approved_of(ledger.store, own, clock.now_ms())).rows == as_rows([kept])
+    assert (await queries.approved_of(ledger.store, own, clock.now_ms())).rows == as_rows([kept])
     assert as_rows(await session.approved()) == as_rows([kept, shared])
 
 
@@ -99,7 +99,7 @@ async def test_recent_sessions_come_newest_first_with_how_their_requests_ended(
     clock.advance("1s")
     await (await ledger.session("ses_new")).submit("bash", ["y"])
     await project_all(ledger)
-    shown = await reading.recent_sessions(ledger.store)
+    shown = await queries.recent_sessions(ledger.store)
     assert [row["session"] for row in shown.rows] == ["ses_new", "ses_old"]
     assert shown.rows[1] == {
         "session": "ses_old",
@@ -117,7 +117,13 @@ async def test_recent_sessions_come_newest_first_with_how_their_requests_ended(
     }
     assert (shown.rows[0]["pending"], shown.rows[0]["outcomes"]) == (1, {})
     assert shown.as_of == {"session:ses_new": 2, "session:ses_old": 6}
-    assert [row["session"] for row in (await reading.recent_sessions(ledger.store, 1)).rows] == ["ses_new"]
+    assert [row["session"] for row in (await queries.recent_sessions(ledger.store, 1)).rows] == ["ses_new"]
+
+
+PUSHED = (
+    "claude asked for bash `git push`: needs an answer (no rule matches, and the default is ask), "
+    "waits for 7d (unattended)"
+)
 
 
 async def test_the_timeline_tells_each_event_in_a_sentence(ledger: Ledger) -> None:
@@ -126,10 +132,10 @@ async def test_the_timeline_tells_each_event_in_a_sentence(ledger: Ledger) -> No
     await session.reply("r1", "always", actor="ann")
     await session.close(reason="done", actor="claude")
     await project_all(ledger)
-    shown = await reading.timeline(ledger.store, "ses_1")
+    shown = await queries.timeline(ledger.store, "ses_1")
     assert [(row["version"], row["type"], row["request_id"], row["text"]) for row in shown.rows] == [
         (1, "session_opened", None, "claude opened the session in project shop for build"),
-        (2, "asked", "r1", "claude asked for bash `git push`: waits for 7 days (unattended)"),
+        (2, "asked", "r1", PUSHED),
         (3, "replied", "r1", "ann allowed bash `git push` (always), remembered for the project: `git *`"),
         (4, "session_closed", None, "claude closed the session: done"),
     ]
@@ -142,7 +148,7 @@ async def test_the_timeline_is_read_page_by_page(ledger: Ledger) -> None:
     for _ in range(9):
         await session.submit("read", ["a"])
     await project_all(ledger)
-    pages = [await reading.timeline(ledger.store, "ses_1", after, 4) for after in (0, 4, 8, 12)]
+    pages = [await queries.timeline(ledger.store, "ses_1", after, 4) for after in (0, 4, 8, 12)]
     assert [[row["version"] for row in page.rows] for page in pages] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10], []]
 
 
@@ -151,9 +157,9 @@ async def test_a_request_id_leads_to_all_the_sessions_that_know_it(ledger: Ledge
         await (await ledger.session(name)).submit("bash", ["x"], request_id="r1")
     await (await ledger.session("ses_3")).submit("bash", ["x"], request_id="r11")
     await project_all(ledger)
-    assert await reading.sessions_of_request(ledger.store, "r1") == ["ses_1", "ses_2"]
-    assert await reading.sessions_of_request(ledger.store, "r11") == ["ses_3"]
-    assert await reading.sessions_of_request(ledger.store, "r") == []
+    assert await queries.sessions_of_request(ledger.store, "r1") == ["ses_1", "ses_2"]
+    assert await queries.sessions_of_request(ledger.store, "r11") == ["ses_3"]
+    assert await queries.sessions_of_request(ledger.store, "r") == []
 
 
 async def test_a_grant_leads_to_its_stream_also_after_it_was_revoked(ledger: Ledger) -> None:
@@ -162,9 +168,9 @@ async def test_a_grant_leads_to_its_stream_also_after_it_was_revoked(ledger: Led
     shared = await ledger.grant_in_project("shop", "bash", "ls", actor="ann")
     await session.revoke(own.grant.grant_id)
     await project_all(ledger)
-    assert await reading.stream_of_grant(ledger.store, own.grant.grant_id) == SES_1
-    assert await reading.stream_of_grant(ledger.store, shared.grant.grant_id) == SHOP
-    assert await reading.stream_of_grant(ledger.store, "grn_none") is None
+    assert await queries.stream_of_grant(ledger.store, own.grant.grant_id) == SES_1
+    assert await queries.stream_of_grant(ledger.store, shared.grant.grant_id) == SHOP
+    assert await queries.stream_of_grant(ledger.store, "grn_none") is None
 
 
 async def test_each_ask_counts_once_by_whose_decision_it_was(ledger: Ledger, clock: TestClock) -> None:
@@ -184,7 +190,7 @@ async def test_each_ask_counts_once_by_whose_decision_it_was(ledger: Ledger, clo
     await other.close()
     await session.submit("read", ["b"])
     await project_all(ledger)
-    assert await reading.decisions(ledger.store) == {
+    assert await queries.decisions(ledger.store) == {
         "auto_allow": 2,
         "auto_deny": 1,
         "user_allow": 1,
@@ -197,6 +203,6 @@ async def test_each_ask_counts_once_by_whose_decision_it_was(ledger: Ledger, clo
 async def test_what_a_view_is_as_of_is_told_for_every_stream(ledger: Ledger) -> None:
     await ledger.session("ses_1")
     await ledger.grant_in_project("shop", "bash", "*", actor="ann")
-    assert await reading.versions(ledger.store) == {}
+    assert await queries.versions(ledger.store) == {}
     await project_all(ledger)
-    assert await reading.versions(ledger.store) == {"session:ses_1": 1, "project:shop": 1}
+    assert await queries.versions(ledger.store) == {"session:ses_1": 1, "project:shop": 1}

@@ -14,9 +14,9 @@ import pytest
 from ledger import Ledger, Timeouts
 from ledger.core.events import Asked, Replied
 from ledger.core.grants import Recorded
-from ledger.log.reading import read_entry
-from ledger.stores.opening import open_store
+from ledger.log.entries import read_entry
 from ledger.stores.port import START, Entry, Position, StreamKey
+from ledger.stores.urls import open_store
 from tests.support.auditor import Auditor
 from tests.support.backends import log_of
 from tests.support.processes import next_line, python

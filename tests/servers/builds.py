@@ -38,12 +38,11 @@ LATER: Final = (
     Change("ledger/core/codec.py", "SCHEMA_VERSION: Final = 2", "SCHEMA_VERSION: Final = 3"),
     Change(
         "ledger/core/codec.py",
-        "SCHEMA_OF: Final[Mapping[type, int]] = {PasskeyRegistered: 2,",
-        "from ledger.core.events import Cancelled\n"
-        "SCHEMA_OF: Final[Mapping[type, int]] = {Cancelled: 3, PasskeyRegistered: 2,",
+        "SCHEMA_OF: Final[Mapping[type, int]] = {}",
+        "SCHEMA_OF: Final[Mapping[type, int]] = {Cancelled: 3}",
     ),
-    Change("ledger/stores/append.lua", "-- Compare-and-append:", "-- Of the later version. Compare-and-append:"),
-    Change("ledger/stores/project.lua", "#!lua\n", "#!lua\n-- Of the later version.\n"),
+    Change("ledger/stores/redis/append.lua", "-- Compare-and-append:", "-- Of the later version. Compare-and-append:"),
+    Change("ledger/stores/redis/project.lua", "#!lua\n", "#!lua\n-- Of the later version.\n"),
 )
 
 
@@ -59,7 +58,7 @@ class Build:
         return {"PYTHONPATH": os.pathsep.join((str(self.folder), str(ROOT))), "PYTHONSAFEPATH": "1"}
 
     def script(self, name: str) -> str:
-        return (self.folder / "ledger" / "stores" / name).read_text()
+        return (self.folder / "ledger" / "stores" / "redis" / name).read_text()
 
 
 def build(folder: Path, changes: tuple[Change, ...] = ()) -> Build:

@@ -15,13 +15,13 @@ from ledger.core.errors import StoreError
 from ledger.stores.embedded.binary import BINARY_VARIABLE
 from ledger.stores.embedded.folder import DataFolder
 from ledger.stores.port import FeedItem, StreamKey
-from projections.comparing import compare_partition
+from projections.comparison import compare_partition
 from projections.engine import Engine
 from tests.support.backends import PARTITION_COUNT, as_redis
 from tests.support.programs import EMBEDDED, binary_named, others_to_test
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
-from workers.upkeep.checking import check_stream
+from workers.upkeep.stream_checks import check_stream
 
 SERVERS: Final = (*others_to_test(), EMBEDDED)
 """Available servers, from the oldest to the newest: Redis 7.0, Redis 8, Valkey 9."""

@@ -169,7 +169,7 @@ def test_workers_of_the_older_version_pass_such_a_session_over_and_newer_ones_do
     new.do("cancel", "withdrawn", on="changed")
 
     old.wait_event("plain", "expired")
-    expiry.wait_for_word("passing over session `changed`")
+    expiry.wait_for_word("skipping session `changed`")
     projector.wait_for_word("holds events of a newer version")
     assert new.types("changed").count("expired") == 0
 

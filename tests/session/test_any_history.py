@@ -15,18 +15,21 @@ from hypothesis import strategies as st
 from ledger.core import codec
 from ledger.core.events import Settings
 from ledger.core.policy import ReplyKind
-from ledger.log.reading import read_entry
+from ledger.core.runners import Runner, claim_id_of
+from ledger.log.entries import read_entry
 from ledger.log.verify import head_of, verify_entries
 from ledger.session import SessionState, evolve, next_due_ms, settle
 from ledger.session.commands import Ask, Command, NoteNotification, NoteToolFinished
-from ledger.stores.port import START
+from ledger.stores.port import START, Entry
 from tests.support.auditor import Auditor
 from tests.support.commands import (
     asks,
     cancels,
+    claims,
     closes,
     connects,
     disconnects,
+    ends_claims,
     finishes_tool,
     grants,
     grants_in_project,
@@ -36,6 +39,7 @@ from tests.support.commands import (
     passes_lock,
     rechecks,
     releases,
+    releases_claim,
     replies,
     revokes,
     revokes_in_project,
@@ -50,6 +54,7 @@ ALWAYS_NEW = (NoteToolFinished, NoteNotification)
 request_ids = st.sampled_from([f"per_{number}" for number in range(9)])
 reply_kinds = st.sampled_from(["once", "session", "always", "reject"])
 clients = st.sampled_from(["phone", "desk", "tablet"])
+runners = st.sampled_from([Runner("claude", "call"), Runner("worker-2", "call"), Runner("worker-3", "call")])
 patterns = st.lists(st.sampled_from(["ls -l", "rm x", "git push", "git pull", "npm test"]), min_size=1, max_size=2)
 grant_ids = st.sampled_from(["grn_1", "grn_2"])
 grant_patterns = st.sampled_from(["git *", "npm *"])
@@ -64,6 +69,8 @@ session_settings = st.builds(
     cascade_reject=st.sampled_from(["session", "siblings", "none"]),
     answering=st.sampled_from(["anyone", "lock-holder"]),
     when_abandoned=st.sampled_from(["move", "expire"]),
+    approval_lifetime_ms=st.sampled_from([None, ms("30s")]),
+    claim_timeout_ms=st.sampled_from([ms("60s"), ms("1h")]),
 )
 
 
@@ -74,6 +81,8 @@ class World:
         self.project = Project("shop")
         self.scenario = Scenario(project=self.project)
         self.asked: dict[str, Ask] = {}
+        self.runs: dict[str, set[str]] = {}
+        """The runners that were told so, by request."""
 
     def do(self, command: Command) -> None:
         scenario = self.scenario
@@ -116,10 +125,38 @@ class World:
         self.do(asks(request_id, "date"))
 
     def reply(self, number: int, kind: ReplyKind, message: str | None, client: str | None) -> None:
-        """Mostly to what is pending, else to any request."""
+        """Mostly to a pending request as it is shown, else to any request."""
         waiting = self.scenario.waiting()
         request_id = waiting[number % len(waiting)] if number and waiting else f"per_{number}"
-        self.do(replies(request_id, kind, message=message, client=client))
+        request = self.scenario.state.pending.get(request_id) if number > 1 else None
+        round_ = None if request is None else request.round
+        self.do(replies(request_id, kind, message=message, client=client, round_=round_))
+
+    # --- what runs --------------------------------------------------------------------------------------------------
+
+    def claim(self, request_id: str, runner: Runner) -> None:
+        if request_id not in self.asked:
+            return
+        command = claims(self.asked[request_id], runner)
+        self.do(command)
+        # Idempotent, so this tells what the runner was told.
+        happened = self.scenario.when(command)
+        settled = self.scenario.state.settled.get(request_id)
+        if happened.refusal is None and settled is not None and settled.outcome == "allowed":
+            told = self.runs.setdefault(request_id, set())
+            told.add(claim_id_of(runner))
+            assert len(told) == 1, "one runner is told that it may run"
+
+    def end(self, request_id: str, runner: Runner) -> None:
+        self.do(finishes_tool(request_id, claim_id=claim_id_of(runner)))
+
+    def release_claim(self, request_id: str) -> None:
+        before = self.scenario.state.settled.get(request_id)
+        self.do(releases_claim(request_id))
+        after = self.scenario.state.settled.get(request_id)
+        if before is not None and after is not None and before.claim != after.claim:
+            # A person has looked: the next runner may be told.
+            self.runs.pop(request_id, None)
 
     def grant(self, grant_id: str, pattern: str, expires_in_ms: int | None) -> None:
         self.do(grants(grant_id, "bash", pattern, expires_in_ms=expires_in_ms))
@@ -155,7 +192,7 @@ class World:
             recorded = read_entry(self.scenario.key, entry, position, payload)
             state, position, payload = evolve(state, recorded), entry.position, entry.payload
             assert state == step
-            assert_same_bytes(entry.payload)
+            assert_same_bytes(entry)
         assert state == self.scenario.state
 
     def assert_the_auditor_agrees(self) -> None:
@@ -172,10 +209,11 @@ class World:
         assert verify_entries(self.scenario.key, entries, head=head_of(entries[-1])) == []
 
 
-def assert_same_bytes(payload: bytes) -> None:
-    read = codec.decode(payload)
+def assert_same_bytes(entry: Entry) -> None:
+    read = codec.decode(entry.payload, entry.content)
     assert isinstance(read, codec.Envelope)
-    assert codec.encode(read.event, event_id=read.id, prev=read.prev, actor=read.actor) == payload
+    fields = codec.encode(read.event, event_id=read.id, prev=read.prev, actor=read.actor, salt="")
+    assert fields == (entry.payload, entry.content)
 
 
 Step = Callable[[World], None]
@@ -215,6 +253,13 @@ class Steps:
         command(takes_lock, clients),
         command(passes_lock, clients, clients),
     )
+    running = st.one_of(
+        deed("claim", request_ids, runners),
+        deed("claim", request_ids, runners),
+        deed("end", request_ids, runners),
+        deed("release_claim", request_ids),
+        command(ends_claims, st.sampled_from([None, "claude"])),
+    )
     seldom = st.one_of(
         deed("ask_something_else", request_ids),
         command(cancels, request_ids),
@@ -230,6 +275,7 @@ any_step = st.sampled_from(
     + [Steps.answering] * 4
     + [Steps.waiting] * 4
     + [Steps.granting] * 4
+    + [Steps.running] * 4
     + [Steps.coming_and_going] * 4
     + [Steps.seldom]
 ).flatmap(lambda strategy: strategy)

@@ -5,6 +5,7 @@ from ledger.core.events import Asked, AskedDetail, Presence, Settings, ToolRef
 from ledger.core.policy import Offer
 from ledger.policy import Evaluation, Part, RuleRef, Verdict, digest
 from tests.support.commands import ANN, asks, closes, connects, grants, opens, source
+from tests.support.salts import SALT, recorded_digest
 from tests.support.scenario import T0, Happened, Scenario, given, later, ms
 
 RULES = {"bash": {"git *": "allow", "rm *": "deny"}}
@@ -28,9 +29,9 @@ def test_what_a_rule_allows_is_allowed_at_once_and_recorded_with_the_rule() -> N
                 request_id="per_1",
                 permission="bash",
                 verdict=Verdict.ALLOW,
-                digest=ask.digest,
+                digest=recorded_digest(ask),
                 policy_digest=POLICY_DIGEST,
-                detail=AskedDetail(patterns=("git status",), evaluation=evaluation),
+                detail=AskedDetail(salt=SALT, patterns=("git status",), evaluation=evaluation),
             )
         )
     )
@@ -82,7 +83,7 @@ def test_what_no_rule_decides_waits_for_a_person_with_all_it_was_asked_with() ->
                 request_id="per_1",
                 permission="bash",
                 verdict=Verdict.ASK,
-                digest=ask.digest,
+                digest=recorded_digest(ask),
                 policy_digest=POLICY_DIGEST,
                 tier="unattended",
                 duration_ms=ms("7d"),
@@ -93,6 +94,7 @@ def test_what_no_rule_decides_waits_for_a_person_with_all_it_was_asked_with() ->
                 agent="build",
                 parent="ses_0",
                 detail=AskedDetail(
+                    salt=SALT,
                     patterns=("npm test",),
                     always=("npm test", "npm *"),
                     metadata={"cwd": "/src"},

@@ -1,4 +1,4 @@
-"""A sub-agent's session is judged by its own rules and by what its parent hands on, and its log says so."""
+"""A sub-agent's session is judged by its own rules and its parent's, and its log records both."""
 
 from __future__ import annotations
 

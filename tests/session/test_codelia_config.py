@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from ledger import Ledger, Result, Session
+from ledger.client.answers import SessionAnswers
 from ledger.core.errors import StoreError
 from ledger.core.policy import ReplyKind
 from ledger.policy import PolicySource
-from ledger.policy.files import load_layer
+from ledger.policy.dialects import dialect_named
 from ledger.session.state import Settled
 from tests.support.waiting import wait_until_async
 
@@ -112,10 +113,10 @@ async def test_an_asker_that_died_before_it_wrote_writes_when_it_asks_again(ledg
 async def test_a_rule_is_written_though_the_project_does_not_know_its_grant_yet(
     ledger: Ledger, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def died(_self: Session, _settled: Settled) -> None:
+    async def died(_self: SessionAnswers, _settled: Settled) -> None:
         """Whoever answered is gone before the project's stream has the grant; the projector writes it later."""
 
-    monkeypatch.setattr(Session, "write_project_grants", died)
+    monkeypatch.setattr(SessionAnswers, "write_project_grants", died)
     await answered(await opened(ledger, project), "git push")
     assert allowed(project) == [PUSH]
     assert await ledger.approved_in_project("shop") == []
@@ -128,14 +129,14 @@ async def test_a_server_that_is_gone_by_then_does_not_take_the_answer_back(
     await answered(session, "git push", "always")
     result = await session.result("r1")
 
-    async def gone(_self: Session) -> None:
+    async def gone() -> None:
         raise StoreError("the server does not answer")
 
-    monkeypatch.setattr(Session, "state", gone)
+    monkeypatch.setattr(session.stream, "refresh", gone)
     told = await session.remember(result)
     assert (told.allowed, told.message) == (
         True,
-        "the answer and its grant stand, but no file remembers them: the server does not answer",
+        "the answer and its grant were recorded, but not written to a file: the server does not answer",
     )
 
 
@@ -144,11 +145,11 @@ async def test_a_file_that_cannot_be_written_loses_neither_the_answer_nor_the_gr
 ) -> None:
     config_of(project).parent.mkdir()
     config_of(project).write_text("{ not json")
-    with caplog.at_level(logging.WARNING, "ledger.client.codelia_config"):
+    with caplog.at_level(logging.WARNING, "ledger.client.rule_memory"):
         result = await answered(await opened(ledger, project), "git push")
     assert result.allowed
     assert result.message is not None
-    assert result.message.startswith("the answer and its grant stand, but no file remembers them: ")
+    assert result.message.startswith("the answer and its grant were recorded, but not written to a file: ")
     assert "expected a name in double quotes" in caplog.text
     assert config_of(project).read_text() == "{ not json"
     assert len(await ledger.approved_in_project("shop")) == 1
@@ -170,7 +171,7 @@ async def test_the_file_that_the_rules_came_from_is_the_one_that_remembers(ledge
     config_of(project).write_text('{"version": 1}')
     inner = project / "src"
     inner.mkdir()
-    source = PolicySource("codelia", (load_layer("codelia", config_of(project)),))
+    source = PolicySource("codelia", (dialect_named("codelia").load(config_of(project)),))
     await answered(await opened(ledger, inner, rules=None, policy=source), "git push")
     assert allowed(project) == [PUSH]
     assert not config_of(inner).exists()

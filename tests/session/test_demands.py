@@ -146,7 +146,7 @@ def test_a_child_is_answered_under_its_parent_s_demands(dialect: str) -> None:
     [
         ({}, "must be a list of demands"),
         (["x"], "a demand is an object"),
-        ([{"pattern": "*"}], "demands nothing"),
+        ([{"pattern": "*"}], "the demand is empty"),
         ([{"not_by": "me"}], "cannot be read"),
         ([{"not_by": "asker", "patern": "*"}], "no member `patern`"),
         ([{"not_by": "asker", "pattern": 1}], "a pattern must be a string"),

@@ -117,7 +117,7 @@ def test_the_same_overruled_answer_again_says_nothing_new_and_another_is_told_wh
     scenario.when(replies("per_1", "reject", by=BOB)).then_refused(
         AlreadyAnsweredError,
         "ALREADY_ANSWERED",
-        contains="denied by the rules, when ann answered once",
+        contains="denied by the current rules, although ann answered once",
         outcome="denied",
     )
 

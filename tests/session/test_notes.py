@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from ledger.core.commitments import keyed
 from ledger.core.errors import UnknownSessionError
 from ledger.core.events import LogRegressed, Notification, NotificationDetail, ToolFinished, ToolFinishedDetail
 from ledger.session.commands import NoteRegression
 from tests.support.commands import AGENT, asks, closes, finishes_tool, notifies, opens, replies
+from tests.support.salts import SALT, recorded_digest
 from tests.support.scenario import Scenario, given
 
 ASKED = asks("per_1", "ls")
 
 
 def finished(*, as_asked: bool | None, digest: str | None) -> ToolFinished:
-    return ToolFinished(request_id="per_1", as_asked=as_asked, digest=digest, detail=ToolFinishedDetail(output="done"))
+    return ToolFinished(
+        request_id="per_1", as_asked=as_asked, digest=digest, detail=ToolFinishedDetail(output="done", salt=SALT)
+    )
 
 
 def test_a_tool_that_ran_as_it_was_asked_for_says_so() -> None:
-    given(opens(), ASKED, replies("per_1", "once")).when(finishes_tool("per_1", digest=ASKED.digest)).then(
-        finished(as_asked=True, digest=ASKED.digest)
+    given(opens(), ASKED, replies("per_1", "once")).when(finishes_tool("per_1", digest=ASKED.question.digest)).then(
+        finished(as_asked=True, digest=recorded_digest(ASKED))
     )
 
 
 def test_a_tool_that_ran_with_something_else_says_so_too() -> None:
     other = "0" * 64
     given(opens(), ASKED, replies("per_1", "once")).when(finishes_tool("per_1", digest=other)).then(
-        finished(as_asked=False, digest=other)
+        finished(as_asked=False, digest=keyed(other, SALT))
     )
 
 
@@ -34,7 +38,7 @@ def test_whether_it_ran_as_asked_is_open_when_the_caller_cannot_tell() -> None:
 
 def test_a_tool_that_nobody_asked_for_is_noted_as_well() -> None:
     given(opens()).when(finishes_tool(None, ok=False)).then(
-        ToolFinished(ok=False, detail=ToolFinishedDetail(output="done"))
+        ToolFinished(ok=False, detail=ToolFinishedDetail(output="done", salt=SALT))
     )
 
 

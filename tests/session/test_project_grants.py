@@ -31,11 +31,14 @@ from tests.support.commands import (
     replies,
     revokes_in_project,
 )
+from tests.support.salts import recorded_digest
 from tests.support.scenario import T0, Project, Scenario, given, later, ms
 
 GRANT = derived_grant_id("ses_1", "per_1", 0)
 ASKED = asks("per_1", "git push")
 NO_RULE = Evaluation(Verdict.ASK, (Part("git push", Verdict.ASK),), reason="no rule matches, and the default is ask")
+
+CHANGED = "the grants of the project changed, and no longer allow it"
 
 
 @pytest.fixture
@@ -158,19 +161,21 @@ def test_what_was_allowed_by_a_grant_revoked_meanwhile_waits_for_a_person_after_
             unattended_ms=ms("7d"),
             cap_ms=ms("30d"),
             project_version=2,
-            detail=ReopenedDetail(NO_RULE),
+            round=2,
+            cause="grants",
+            detail=ReopenedDetail(NO_RULE, reason=CHANGED),
         )
     )
     request = scenario.state.pending["per_1"]
     assert (request.deadline_ms, request.cap_at_ms) == (T0 + ms("1s") + ms("7d"), T0 + ms("1s") + ms("30d"))
     assert (request.evaluation, request.grants, request.rests_on_project) == (NO_RULE, (), False)
-    assert (request.asked_ms, request.digest) == (T0, ASKED.digest)
+    assert (request.asked_ms, request.digest) == (T0, recorded_digest(ASKED))
 
 
 def test_a_reopened_request_takes_an_answer_like_any_other(scenario: Scenario) -> None:
     scenario.given(grants_in_project("grn_1", "bash", "*"), ASKED, revokes_in_project("grn_1"), rechecks(ASKED))
     scenario.when(rechecks(ASKED)).then_nothing_happens()
-    scenario.given(replies("per_1", "once"))
+    scenario.given(replies("per_1", "once", round_=2))
     assert scenario.result("per_1").outcome == "allowed"
     scenario.when(rechecks(ASKED)).then_nothing_happens()
 
@@ -195,7 +200,13 @@ def test_a_recheck_judges_by_the_rules_of_now_and_may_deny(project: Project) -> 
         'relevant rules [{"permission":"bash","pattern":"*","action":"deny"}]',
     )
     scenario.when(rechecks(ASKED)).then(
-        Reopened(request_id="per_1", verdict=Verdict.DENY, project_version=2, detail=ReopenedDetail(evaluation))
+        Reopened(
+            request_id="per_1",
+            verdict=Verdict.DENY,
+            project_version=2,
+            cause="grants",
+            detail=ReopenedDetail(evaluation, reason=CHANGED),
+        )
     )
     assert (scenario.result("per_1").outcome, scenario.result("per_1").message) == ("denied", evaluation.message)
 
@@ -295,7 +306,7 @@ class TestTheProjectsOwnStream:
         project.record(NewerEvent(schema=2, event_type="suspended"), ANN, T0)
         assert (project.state.newer, project.state.version) == (True, 1)
         with pytest.raises(NewerSchemaError, match="upgrade this worker"):
-            decide_project(project.state, grants_in_project("grn_1", "bash", "*"))
+            decide_project(project.state, grants_in_project("grn_1", "bash", "*"), T0)
 
     def test_events_that_do_not_concern_a_project_only_move_the_version(self, project: Project) -> None:
         project.record(Revoked(grant_id="grn_9"), ANN, T0)

@@ -9,6 +9,7 @@ from ledger.core.events import Granted, GrantedDetail, Replied, RepliedDetail
 from ledger.core.grants import derived_grant_id
 from ledger.core.policy import ReplyKind
 from tests.support.commands import ANN, BOB, asks, cancels, closes, connects, opens, replies
+from tests.support.salts import recorded_digest
 from tests.support.scenario import T0, Project, Scenario, given, later, ms
 
 FIRST, SECOND = (derived_grant_id("ses_1", "per_1", index) for index in range(2))
@@ -217,7 +218,7 @@ def test_an_unknown_id_is_an_error_never_a_silent_yes() -> None:
 
 
 def test_a_reply_that_carries_the_digest_of_what_was_shown_counts_for_that() -> None:
-    shown = asks("per_1", "git push").digest
+    shown = recorded_digest(asks("per_1", "git push"))
     asked().when(replies("per_1", "once", shown=shown)).then(
         Replied(request_id="per_1", reply="once", outcome="allowed")
     )

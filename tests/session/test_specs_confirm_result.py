@@ -1,4 +1,4 @@
-"""codelia.md, section 8: what a person says to a confirm request, as a reply of the ledger."""
+"""codelia.md, section 8: the result of a confirm request as a reply of the ledger."""
 
 from __future__ import annotations
 

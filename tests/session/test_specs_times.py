@@ -1,4 +1,4 @@
-"""betcode.md, Permission Timeout Handling: the numbers that hold where nobody says otherwise."""
+"""betcode.md, Permission Timeout Handling: the default numbers."""
 
 from __future__ import annotations
 

@@ -112,9 +112,24 @@ def test_durations_below_a_day_are_spelt_in_seconds(duration_ms: int, spelt: str
 
 
 def test_who_comes_too_late_is_told_how_it_ended_by_whom_and_how() -> None:
-    scenario = given(opens({"edit": "deny"}), asks("per_1", "ls"), asks("per_2", "a.py", permission="edit"))
-    scenario.given(replies("per_1", "always"))
-    assert [describe_settled(scenario.state.settled[one]) for one in ("per_1", "per_2")] == [
-        "allowed by ann (always)",
-        "denied by claude",
-    ]
+    scenario = given(
+        opens({"edit": "deny", "read": "allow", "bash": "ask"}),
+        connects("phone"),
+        asks("per_1", "ls", always=("ls",)),
+        asks("per_2", "a.py", permission="edit"),
+        asks("per_3", "a.py", permission="read"),
+        asks("per_4", "make"),
+        replies("per_1", "always"),
+        asks("per_5", "ls"),
+        later("61s"),
+        closes(),
+    )
+    told = {one: describe_settled(settled) for one, settled in scenario.state.settled.items()}
+    grant = scenario.state.settled["per_5"].request.grants[0]
+    assert told == {
+        "per_1": "allowed by ann (always)",
+        "per_2": "denied by rule",
+        "per_3": "allowed by rule",
+        "per_4": "expired",
+        "per_5": f"allowed by grant {grant}",
+    }

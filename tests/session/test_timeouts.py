@@ -1,4 +1,4 @@
-"""betcode.md, Permission Timeout Handling: the two tiers, and who settles what when."""
+"""betcode.md, Permission Timeout Handling: the two tiers, and the settlement of due requests."""
 
 from __future__ import annotations
 

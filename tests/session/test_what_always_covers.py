@@ -1,4 +1,4 @@
-"""An `always` covers the call that it was given for, or the request says before what will still be asked."""
+"""An `always` covers the call that it was given for, or the request names in advance what will still be asked."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger import Ledger
-from ledger.client.asking_tools import tool_requests
 from ledger.client.session import Session
+from ledger.client.tool_requests import tool_requests
 from ledger.core.policy import Verdict
 from ledger.policy import Call, Grant, PolicySource
 from ledger.policy.acceptance import still_asked
@@ -18,7 +18,7 @@ from ledger.policy.dialects import compile_policy
 from tests.support.calls import CALLS
 
 TABLE = [(dialect, *call) for dialect, calls in CALLS.items() for call in calls]
-STANDS = "a grant of `live*` stands already"
+STANDS = "a grant of `live*` exists already"
 PROFILES = ("hardened", "faithful")
 
 
@@ -28,7 +28,7 @@ async def _session(ledger: Ledger, dialect: str, profile: str) -> Session:
 
 
 async def _asked(session: Session, tool: str, given: dict[str, Any], request_id: str) -> Any:
-    """The result of the call itself; what must be allowed first is allowed for good."""
+    """The result of the call itself; prerequisites are allowed with a lasting grant."""
     for _ in range(4):
         result = await session.submit_tool(tool, given, request_id=request_id, cwd="/srv/shop")
         if result.request_id == request_id:
@@ -106,7 +106,7 @@ async def test_what_will_be_asked_all_the_same_is_said_before_the_answer() -> No
         session = await _session(ledger, "brutus", "hardened")
         asked = await session.submit_tool("bash", {"command": "echo a > f"}, request_id="r1")
         assert asked.request.still_asked == ("writes `f`",)
-        assert asked.message == "the next such call is asked about all the same: writes `f`"
+        assert asked.message == "the next such call will still ask: writes `f`"
         (pending,) = await session.pending()
         assert pending.as_json()["still_asked"] == ["writes `f`"]
 

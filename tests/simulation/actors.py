@@ -8,15 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
 from ledger import (
     AlreadyAnsweredError,
+    AlreadyClaimedError,
+    DigestMismatchError,
+    FrozenError,
     Ledger,
     RefusalError,
     Result,
+    Runner,
     Session,
     SessionClosedError,
     StaleReplyError,
@@ -24,12 +29,13 @@ from ledger import (
     Timeouts,
     UnknownGrantError,
     UnknownRequestError,
+    claim_id_of,
 )
 from ledger.core.errors import InDoubtError
 from ledger.core.policy import ReplyKind
 from ledger.stores.port import Position, StreamKey
 from tests.simulation.world import World
-from workers.expiry.settling import Settler
+from workers.expiry.settlement import Settler
 
 PROJECT: Final = "shop"
 PATTERNS: Final = ("git push", "npm test", "make")
@@ -71,12 +77,23 @@ class Told(msgspec.Struct, frozen=True):
     refused: bool = False
 
 
+class ToldClaim(msgspec.Struct, frozen=True):
+    """What a claimer was told: that it may run the call (`runner` is its own), or which runner may."""
+
+    session: str
+    request_id: str
+    claim_id: str
+    runner: str | None
+    until: Position
+
+
 class Diary:
     """All outcomes that callers received, and all acknowledged facts."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.told: list[Told] = []
+        self.claims: list[ToldClaim] = []
         self.noted: list[tuple[str, str]] = []
         """(session, call id) of acknowledged notes."""
 
@@ -194,6 +211,8 @@ class Asker(Someone):
             call = self._call("ask", self._on, request_id)
             try:
                 result = await session.ask(permission, [pattern], always=[pattern], request_id=request_id)
+            except AlreadyClaimedError:
+                return False
             except RefusalError as error:
                 call.record(error.code.lower(), error.data["by"])
                 return False
@@ -214,7 +233,7 @@ class Asker(Someone):
             await session.submit(permission, [pattern], always=[pattern], request_id=request_id)
             call = self._call("wait", self._on, request_id)
             call.result(await session.wait(request_id, timeout=self._chance.random() * 4))
-        except (StoreError, SessionClosedError, UnknownRequestError):
+        except (StoreError, AlreadyClaimedError, SessionClosedError, UnknownRequestError):
             return
         if self._chance.random() < 0.4:
             await self._withdraw(session, request_id)
@@ -250,14 +269,20 @@ class Approver(Someone):
         session = await self._session(ledger, session_id)
         if int(request_id.rpartition("-")[2]) % 3:
             await self._until_its_deadline(session, request_id)
+        round_: int | None = None
         while True:
             call = self._call("reply", session_id, request_id, reply)
             try:
-                call.result(await session.reply(request_id, reply, message=message, actor=self.name))
+                call.result(await session.reply(request_id, reply, message=message, actor=self.name, round=round_))
+            except DigestMismatchError as error:
+                round_ = error.data["round"]
+                continue
             except AlreadyAnsweredError as error:
                 call.record(error.data["outcome"], error.data["by"], error.data["reply"], error.data["at_ms"])
             except StaleReplyError:
                 call.record("expired")
+            except FrozenError:
+                return
             except UnknownRequestError:
                 call.record("unknown")
             except StoreError:
@@ -276,18 +301,79 @@ class Approver(Someone):
             await self._world.reach(deadline_ms + self._chance.randint(-EARLY_MS, LATE_MS))
 
 
+class Claimer(Someone):
+    """Claims calls that others asked for, as others do at the same time; ends some of its runs, and forgets others."""
+
+    async def _act(self, ledger: Ledger) -> None:
+        if not self._world.board:
+            return
+        # By its number of turns, so that it claims the same call after a crash.
+        session_id, request_id = self._world.board[-1 - self._left % min(len(self._world.board), 4)]
+        runner = Runner(self.name, request_id)
+        session = await self._session(ledger, session_id)
+        try:
+            claim = await self._patiently(lambda: session.claim(request_id, runner=runner, actor=self.name))
+        except AlreadyClaimedError as error:
+            self._note(session_id, runner, error.data.get("runner"))
+            return
+        except (RefusalError, SessionClosedError, UnknownRequestError):
+            return
+        self._note(session_id, runner, self.name)
+        if self._left % 3:
+            # Unknown only when the server lost it.
+            with suppress(RefusalError, UnknownRequestError):
+                await self._patiently(lambda: session.finish(request_id, claim.claim_id, actor=self.name))
+
+    def _note(self, session_id: str, runner: Runner, winner: str | None) -> None:
+        until = self._world.head(StreamKey("session", session_id))
+        self._diary.claims.append(ToldClaim(session_id, runner.call, claim_id_of(runner), winner, until))
+
+
 class Granter(Someone):
     """Grants to the whole project, and revokes it."""
 
     async def _act(self, ledger: Ledger) -> None:
         try:
             grant = await ledger.grant_in_project(PROJECT, "bash", self._chance.choice(PATTERNS), actor=self.name)
-        except StoreError:
+        except (StoreError, FrozenError):
             return
         await self._world.pass_time(5)
         # Unknown only when the server lost it.
         with suppress(UnknownGrantError):
             await self._patiently(lambda: ledger.revoke(grant.grant.grant_id, actor=self.name))
+
+
+class Rationer(Someone):
+    """Grants single uses of each command to the whole project, and revokes them after a while."""
+
+    async def _act(self, ledger: Ledger) -> None:
+        made: list[str] = []
+        for pattern in PATTERNS:
+            with suppress(StoreError, FrozenError):
+                grant = await ledger.grant_in_project(PROJECT, "bash", pattern, uses=1, actor=self.name)
+                made.append(grant.grant.grant_id)
+        await self._world.pass_time(15)
+        for grant_id in made:
+            await self._patiently(partial(self._revoke, ledger, grant_id))
+
+    async def _revoke(self, ledger: Ledger, grant_id: str) -> None:
+        # Unknown only when the server lost it.
+        with suppress(UnknownGrantError):
+            await ledger.revoke(grant_id, actor=self.name)
+
+
+class Freezer(Someone):
+    """Freezes everything, or the project, for a while; records from when to when that was acknowledged."""
+
+    async def _act(self, ledger: Ledger) -> None:
+        project = PROJECT if self._left % 2 else None
+        await self._patiently(lambda: ledger.freezes.freeze(project, reason="a drill", actor=self.name))
+        frozen = self._world.frozen
+        if not frozen or frozen[-1][1] is not None:
+            frozen.append((self._world.now_ms, None))
+        await self._world.pass_time(8)
+        frozen[-1] = (frozen[-1][0], self._world.now_ms)
+        await self._patiently(lambda: ledger.freezes.unfreeze(project, actor=self.name))
 
 
 class Lawmaker(Someone):

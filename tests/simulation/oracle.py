@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from ledger.core.events import (
     Asked,
     Cancelled,
+    Claimed,
     Expired,
     Granted,
     PolicyChanged,
@@ -17,11 +18,13 @@ from ledger.core.events import (
     Revoked,
     SessionOpened,
     ToolFinished,
+    UseTaken,
 )
+from ledger.core.freezes import FREEZE
 from ledger.core.grants import Recorded
 from ledger.core.limits import SWEEP_SECONDS
 from ledger.policy import Verdict
-from tests.simulation.actors import Told
+from tests.simulation.actors import Told, ToldClaim
 from tests.support.auditor import Auditor
 
 SLACK_MS: Final = 12_000
@@ -44,26 +47,42 @@ class Status(NamedTuple):
 UNKNOWN: Final = Status(0, "unknown")
 
 
+class Standing(NamedTuple):
+    """A grant in force: the (permission, pattern) pair that it allows, and the calls that hold a use of it.
+
+    `holders` are (session, request) pairs; None for a grant without a limit of uses.
+    """
+
+    pair: tuple[str, str]
+    holders: frozenset[tuple[str, str]] | None = None
+
+
 class Allowed:
-    """The (permission, pattern) pairs that the grants of one stream allow, at each version."""
+    """The grants of one stream in force at each version. One with a limit of uses allows only calls that hold one."""
 
     def __init__(self, records: Iterable[Recorded]) -> None:
-        granted: dict[str, tuple[str, str]] = {}
-        self._at: list[frozenset[tuple[str, str]]] = [frozenset()]
+        granted: dict[str, Standing] = {}
+        self._at: list[tuple[Standing, ...]] = [()]
         for recorded in records:
             event = recorded.event
             if isinstance(event, Granted) and event.detail:
-                granted[event.grant_id] = (event.permission, event.detail.pattern)
+                holders: frozenset[tuple[str, str]] | None = None if event.uses is None else frozenset()
+                granted[event.grant_id] = Standing((event.permission, event.detail.pattern), holders)
             elif isinstance(event, Revoked):
                 granted.pop(event.grant_id, None)
-            self._at.append(frozenset(granted.values()))
+            elif isinstance(event, UseTaken) and event.grant_id in granted:
+                known = granted[event.grant_id]
+                holder = (event.session, event.request_id)
+                granted[event.grant_id] = known._replace(holders=(known.holders or frozenset()) | {holder})
+            self._at.append(tuple(granted.values()))
 
-    def at(self, version: int) -> frozenset[tuple[str, str]]:
-        return self._at[version]
+    def allows(self, version: int, call: tuple[str, str], holder: tuple[str, str]) -> bool:
+        """Return whether a grant in force at a version allows the call of this (session, request)."""
+        return any(one.pair == call and (one.holders is None or holder in one.holders) for one in self._at[version])
 
     def between(self, first: int, last: int) -> frozenset[tuple[str, str]]:
-        """Return the pairs that were allowed at any version from the first to the last."""
-        return frozenset().union(*self._at[first : last + 1])
+        """Return the pairs of the grants that were in force at any version from the first to the last."""
+        return frozenset(one.pair for standing in self._at[first : last + 1] for one in standing)
 
 
 class Denied:
@@ -87,7 +106,8 @@ class Denied:
 class Oracle:
     """Reads the log of one session, beside that of its project."""
 
-    def __init__(self, records: Sequence[Recorded], project: Sequence[Recorded]) -> None:
+    def __init__(self, session: str, records: Sequence[Recorded], project: Sequence[Recorded]) -> None:
+        self._session = session
         self._statuses: dict[str, list[Status]] = defaultdict(lambda: [UNKNOWN])
         self._asked: dict[str, Asked] = {}
         self._own = Allowed(records)
@@ -95,9 +115,13 @@ class Oracle:
         self._denied = Denied(records)
         self._auditor = Auditor()
         self._closed_at: int | None = None
+        self._answered: set[str] = set()
+        """Requests whose last outcome is a person's own answer."""
+        self._claims: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
         for recorded in records:
             self._read(recorded)
-        noted = Counter(one.event.call_id for one in records if isinstance(one.event, ToolFinished))
+        runs = [one.event for one in records if isinstance(one.event, ToolFinished)]
+        noted = Counter(one.call_id for one in runs if one.call_id is not None)
         assert {call: count for call, count in noted.items() if count > 1} == {}, "a fact is noted once"
         self.noted = frozenset(noted)
 
@@ -110,18 +134,25 @@ class Oracle:
         match event:
             case Asked():
                 self._asked[event.request_id] = event
-                assert event.verdict is self._verdict(event, version, event.project_version), "judged by what stood"
+                said = self._verdict(event, version, event.project_version)
+                held = event.detail is not None and any(one.decider == FREEZE for one in event.detail.opinions)
+                assert event.verdict is (Verdict.ASK if held else said), "judged by what stood"
+                assert not held or said is Verdict.ALLOW, "only what would be allowed is held back"
                 self._stands(
                     event.request_id, Status(version, _OUTCOMES[event.verdict], by, None, ms, event.rests_on_project)
                 )
             case Reopened():
+                self._answered.discard(event.request_id)
                 asked = self._asked[event.request_id]
                 assert event.verdict is self._verdict(asked, version, event.project_version), "judged by what stood"
                 if event.verdict is Verdict.ASK:
                     # It waits since it was asked first.
                     by, ms = self._statuses[event.request_id][1].by, self._statuses[event.request_id][1].ms
                 self._stands(event.request_id, Status(version, _OUTCOMES[event.verdict], by, None, ms))
+            case Claimed():
+                self._read_claim(event, version)
             case Replied():
+                (self._answered.discard if event.cause else self._answered.add)(event.request_id)
                 if event.reply != "reject":
                     is_denied = self._denied.at(version - 1, _call(self._asked[event.request_id]))
                     assert (event.outcome == "denied") == is_denied, "a yes counts by the rules of now"
@@ -137,6 +168,24 @@ class Oracle:
         if self._auditor.closed and self._closed_at is None:
             self._closed_at = version
 
+    def _read_claim(self, event: Claimed, version: int) -> None:
+        asked = self._asked[event.request_id]
+        if event.request_id in self._answered:
+            assert not self._denied.at(version - 1, _call(asked)), "claimed by the rules of now"
+        else:
+            verdict = self._verdict(asked, version, event.project_version)
+            assert verdict is Verdict.ALLOW, "claimed by the rules and grants of now"
+        self._claims[event.request_id].append((version, event.claim_id, event.runner))
+
+    def check_claim(self, told: ToldClaim) -> None:
+        """Fail when a claimer was told what the log does not say."""
+        known = [one for one in self._claims[told.request_id] if one[0] <= told.until.version]
+        if told.runner is not None:
+            assert told.runner in [runner for _, _, runner in known], f"{told}, but {known}"
+        ids = [claim_id for _, claim_id, _ in known]
+        if told.runner is not None and told.claim_id in ids:
+            assert ids == [told.claim_id], "one runner for each call"
+
     def _stands(self, request_id: str, status: Status) -> None:
         self._statuses[request_id].append(status)
 
@@ -147,8 +196,11 @@ class Oracle:
             return Verdict.ALLOW
         if self._denied.at(version - 1, call):
             return Verdict.DENY
-        granted = self._own.at(version - 1) | self._shared.at(project_version or 0)
-        return Verdict.ALLOW if call in granted else Verdict.ASK
+        holder = (self._session, asked.request_id)
+        is_granted = self._own.allows(version - 1, call, holder) or self._shared.allows(
+            project_version or 0, call, holder
+        )
+        return Verdict.ALLOW if is_granted else Verdict.ASK
 
     # --- what callers heard -----------------------------------------------------------------------------------------
 
@@ -156,7 +208,7 @@ class Oracle:
         return self._auditor.waiting()
 
     def check(self, told: Told) -> None:
-        """Fails when this could not have been heard between the call and its answer."""
+        """Fails when this result was impossible between the call and its answer."""
         held = self._held(told)
         assert any(_agrees(told, status) for status in held), f"{told} but it was {held}"
         if told.kind == "ask":
@@ -200,7 +252,14 @@ def _agrees(told: Told, status: Status) -> bool:
     return by_agrees and reply_agrees and told.at_ms in (None, status.ms)
 
 
-def check_all(told: Iterable[Told], noted: Iterable[tuple[str, str]], oracles: dict[str, Oracle]) -> None:
+def check_all(
+    told: Iterable[Told],
+    noted: Iterable[tuple[str, str]],
+    claims: Iterable[ToldClaim],
+    oracles: dict[str, Oracle],
+) -> None:
+    for claim in claims:
+        oracles[claim.session].check_claim(claim)
     for one in told:
         oracles[one.session].check(one)
     for session, call_id in noted:

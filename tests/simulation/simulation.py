@@ -6,9 +6,10 @@ import random
 from itertools import pairwise
 from typing import Any, Final
 
+from ledger.core.allowing import any_allowing
 from ledger.core.grants import Recorded
+from ledger.log.entries import read_entry
 from ledger.log.folds import ProjectFold, SessionFold
-from ledger.log.reading import read_entry
 from ledger.session import next_due_ms
 from ledger.stores.memory import MemoryStore
 from ledger.stores.port import START, Entry, Position, StreamKey
@@ -16,6 +17,7 @@ from tests.simulation import actors as cast_of
 from tests.simulation.oracle import Oracle, check_all
 from tests.simulation.scheduler import Scheduler, run
 from tests.simulation.store import Faults
+from tests.simulation.uses import Uses
 from tests.simulation.world import Actor, Process, World, task_factory
 
 SESSIONS: Final = ("ses_0", "ses_1")
@@ -27,6 +29,14 @@ END_SECONDS: Final = 400
 SKEW_MS: Final = 1500
 RULES_CHANGE_EVERY: Final = 4
 """One seed in this many changes rules. The choice draws no random number, so the runs of other seeds stay the same."""
+
+CLAIMS_EVERY: Final = 3
+"""One seed in this many has claimers, in the same way."""
+USES_EVERY: Final = 3
+"""One seed in this many has grants with a limit of uses, in the same way."""
+
+FREEZE_EVERY: Final = 3
+"""One seed in this many freezes; the choice draws no random number either."""
 
 
 class Simulation:
@@ -90,8 +100,14 @@ class Simulation:
         ]
         if chance.random() < 0.3:
             cast.append(cast_of.Closer(diary, "closer", 1))
+        if self.seed % FREEZE_EVERY == 1:
+            cast.append(cast_of.Freezer(diary, "freezer", 3))
+        if self.seed % USES_EVERY == 2:
+            cast.append(cast_of.Rationer(diary, "rationer", 2))
         if self.seed % RULES_CHANGE_EVERY == 0:
             cast.append(cast_of.Lawmaker(diary, "lawmaker", 4))
+        if self.seed % CLAIMS_EVERY == 1:
+            cast += [cast_of.Claimer(diary, f"claimer{number}", 8) for number in range(3)]
         return cast
 
     async def _main(self) -> None:
@@ -174,9 +190,23 @@ class Simulation:
         return state
 
     def _audit(self) -> None:
+        self._check_freezes()
         project = self.log(StreamKey("project", cast_of.PROJECT))
+        uses = Uses(project)
         if self._failovers:
             # Lost entries had been reported to callers: only the logs themselves can be checked.
             return
-        oracles = {name: Oracle(self.log(StreamKey("session", name)), project) for name in SESSIONS}
-        check_all(self._diary.told, self._diary.noted, oracles)
+        logs = {name: self.log(StreamKey("session", name)) for name in SESSIONS}
+        for name, records in logs.items():
+            uses.check_taken(name, records)
+        oracles = {name: Oracle(name, records, project) for name, records in logs.items()}
+        check_all(self._diary.told, self._diary.noted, self._diary.claims, oracles)
+
+    def _check_freezes(self) -> None:
+        """Check that nothing was allowed from the acknowledgement of a freeze to the begin of its end."""
+        keys = [StreamKey("project", cast_of.PROJECT), *(StreamKey("session", name) for name in SESSIONS)]
+        allowed = [one for key in keys for one in self.log(key) if any_allowing([one.event])]
+        for since_ms, until_ms in self.world.frozen:
+            for one in allowed:
+                is_within = since_ms < one.ms < (one.ms + 1 if until_ms is None else until_ms)
+                assert not is_within, f"{one.event} was written after an acknowledged freeze"

@@ -19,6 +19,7 @@ from ledger.stores.port import (
     AppendResult,
     Due,
     Entry,
+    FreezeFlag,
     Listener,
     Opening,
     Place,
@@ -26,15 +27,12 @@ from ledger.stores.port import (
     StreamInfo,
     StreamKey,
     WakeUp,
+    answer_with,
 )
 from tests.simulation.scheduler import Parked, Scheduler
 
 T0: Final = 1_800_000_000_000
 """The time at which a simulation begins (server ms)."""
-
-
-POST_REFUSED: Final = 0.3
-"""Probability that no connection is free for a post."""
 
 
 class Faults(msgspec.Struct, frozen=True):
@@ -92,6 +90,7 @@ class FaultyStore:
         self._listener: Listener | None = None
         self._context = contextvars.copy_context()
         self._wake_ups = 0
+        self._posts: set[asyncio.Task[None]] = set()
         self.clock = ServerClock(scheduler, skew_ms)
         self.faults = NO_FAULTS
         self.is_dead = False
@@ -109,8 +108,14 @@ class FaultyStore:
             else:
                 parked.drop()
 
-    async def append(
-        self, append: Append, also_read: tuple[StreamKey, Position] | None = None
+    def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
+        self._must_live()
+        task = asyncio.create_task(answer_with(answered, self._append(append, also_read)), name="post")
+        self._posts.add(task)
+        task.add_done_callback(self._posts.discard)
+
+    async def _append(
+        self, append: Append, also_read: tuple[StreamKey, Position] | None
     ) -> tuple[AppendResult, tuple[Entry, ...]]:
         where = f"append {append.key.name}"
         self._may_be_unreachable()
@@ -130,32 +135,6 @@ class FaultyStore:
             beside = self._inner._after(*also_read, 1000)
         await self._turn(f"{where} answered")
         return answer, beside
-
-    @property
-    def can_post(self) -> bool:
-        return True
-
-    def post(self, append: Append, answered: Answered) -> bool:
-        """Post as `append` does, without waiting for the answer."""
-        self._must_live()
-        if self._scheduler.happens(self.faults.unreachable) or self._scheduler.happens(POST_REFUSED):
-            return False
-        where = f"{self._name} post {append.key.name}"
-        lost = self._scheduler.happens(self.faults.answer_lost) or self._scheduler.happens(self.faults.in_doubt)
-
-        def answer(said: AppendResult | None) -> None:
-            if not self.is_dead:
-                answered(said, lost)
-
-        def go() -> None:
-            said = self._inner._append(append)
-            self._ring(f"post {append.key.name} answered", lambda: answer(None if lost else said))
-
-        if lost and self._scheduler.happens(0.5):
-            self._ring(f"post {append.key.name} lost", lambda: answer(None))
-        else:
-            self._scheduler.park(Parked(f"{where} on its way", self, go, lambda: None))
-        return True
 
     async def _arrive(self, where: str, append: Append) -> AppendResult:
         """Apply the command on the server, also when the process that sent it has died."""
@@ -181,6 +160,16 @@ class FaultyStore:
         page = await self._inner.read(key, after, count)
         await self._turn(f"read {key.name} answered")
         return page
+
+    async def set_flags(self, flag: FreezeFlag, server: str | None = None) -> list[Position]:
+        await self._asked("set flags")
+        held = await self._inner.set_flags(flag, server)
+        await self._turn("set flags answered")
+        return held
+
+    async def flags(self) -> list[FreezeFlag | None]:
+        await self._asked("flags")
+        return await self._inner.flags()
 
     async def info(self, key: StreamKey) -> StreamInfo | None:
         await self._asked(f"info {key.name}")

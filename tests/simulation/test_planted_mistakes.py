@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import pytest
 from msgspec.structs import replace
 
 from ledger import Timeouts
+from ledger.client import claims as client_claims
 from ledger.client.calls import Calls
 from ledger.log import stream
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
-from ledger.session import replying
+from ledger.project import state as project_state
+from ledger.project.state import ProjectState, TakeUse
+from ledger.session import asks, claim_judgement, claims, freezing, releases, replies
+from ledger.session.claim_judgement import ClaimJudgement
 from ledger.stores.memory import MemoryStore
-from ledger.stores.port import START, Append, Appended, Entry
+from ledger.stores.port import START, Append, Appended, Entry, FreezeFlag
 from tests.simulation import actors, simulation
 from tests.simulation.simulation import Simulation
 
@@ -84,17 +89,17 @@ def test_a_gap_that_is_passed_over_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_refusals_on_stale_state_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A read-only job reads the log; a command that makes no event is answered from the cache."""
-    folded, handled = Stream._ensure_folded, Stream._handle
+    folded, prepared = Stream._ensure_folded, Stream._prepare
     commanded: set[Stream[Any]] = set()
 
-    async def handle(self: Stream[Any], jobs: list[Any], after: Any = None) -> list[Any]:
-        (commanded.discard if any(job.command is None for job in jobs) else commanded.add)(self)
-        return await handled(self, jobs, after)
+    async def prepare(self: Stream[Any], turn: Any, result: Any) -> bool:
+        (commanded.discard if any(job.command is None for job in turn.jobs) else commanded.add)(self)
+        return await prepared(self, turn, result)
 
     async def ensure_folded(self: Stream[Any]) -> bool:
         return await folded(self) or self in commanded
 
-    monkeypatch.setattr(Stream, "_handle", handle)
+    monkeypatch.setattr(Stream, "_prepare", prepare)
     monkeypatch.setattr(Stream, "_ensure_folded", ensure_folded)
     assert "but it was" in first_failure()
 
@@ -110,8 +115,50 @@ def test_an_allow_by_a_grant_of_the_project_that_is_not_looked_at_again_is_caugh
 
 
 def test_a_yes_that_is_not_judged_by_the_rules_of_now_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replying, "denied_now", lambda *_: None)
+    monkeypatch.setattr(replies, "denied_now", lambda *_: None)
     assert "a yes counts by the rules of now" in first_failure()
+
+
+def test_a_claim_without_a_second_look_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_look(state: Any, settled: Any, *_: Any) -> ClaimJudgement:
+        return ClaimJudgement(evaluation=settled.request.evaluation)
+
+    monkeypatch.setattr(claims, "judge_claim", no_look)
+    assert "of now" in first_failure()
+
+
+def test_a_second_claim_of_one_call_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "is_repeated", lambda *_: False)
+    monkeypatch.setattr(client_claims, "is_repeated", lambda *_: False)
+    caught = first_failure()
+    assert "one claim at a time" in caught or "no second run" in caught
+
+
+def test_uses_that_are_counted_in_a_view_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The view has not seen the last uses yet."""
+    taken = project_state._take
+
+    def take(state: ProjectState, command: TakeUse, now_ms: int) -> Any:
+        grant = state.grants.get(command.grant_id)
+        seen = (
+            state
+            if grant is None
+            else replace(state, grants=state.grants.insert(command.grant_id, replace(grant, taken=())))
+        )
+        return taken(seen, command, now_ms)
+
+    monkeypatch.setattr(project_state, "_take", take)
+    assert "more calls than uses" in first_failure()
+
+
+def test_a_use_that_is_taken_after_the_allow_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def named(used: Any, *_: Any) -> tuple[str, ...]:
+        return tuple(grant.grant_id for grant in used if grant.uses is not None)
+
+    for module in (asks, claim_judgement, releases, freezing):
+        monkeypatch.setattr(module, "uses_of", named)
+    caught = first_failure()
+    assert "by a use that was not taken" in caught or "judged by what stood" in caught
 
 
 def _outside(field: str) -> Callable[..., Any]:
@@ -147,3 +194,40 @@ def test_an_answer_that_is_told_before_it_is_written_is_caught(monkeypatch: pyte
 
     monkeypatch.setattr(MemoryStore, "_append", append)
     assert first_failure()
+
+
+def test_a_flag_that_is_read_from_a_replica_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The replica has the flag of before; an append that allows something is checked against that."""
+    set_on_primary, checked = MemoryStore.set_flags, MemoryStore._frozen
+    replicas: WeakKeyDictionary[Any, dict[int, FreezeFlag]] = WeakKeyDictionary()
+
+    async def set_flags(self: MemoryStore, flag: FreezeFlag, server: str | None = None) -> Any:
+        replicas[self._server] = dict(self._server.freeze_flags)
+        return await set_on_primary(self, flag, server)
+
+    def frozen(self: MemoryStore, append: Append, now_ms: int) -> Any:
+        primary, self._server.freeze_flags = self._server.freeze_flags, replicas.get(self._server, {})
+        try:
+            return checked(self, append, now_ms)
+        finally:
+            self._server.freeze_flags = primary
+
+    monkeypatch.setattr(MemoryStore, "set_flags", set_flags)
+    monkeypatch.setattr(MemoryStore, "_frozen", frozen)
+    assert "was written after an acknowledged freeze" in first_failure()
+
+
+def test_a_flag_that_was_lost_in_a_failover_and_is_believed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = MemoryStore._frozen
+
+    def frozen(self: MemoryStore, append: Append, now_ms: int) -> Any:
+        self._server.verified_by[self.partition_of(append.key)] = self._server.identity
+        return checked(self, append, now_ms)
+
+    monkeypatch.setattr(MemoryStore, "_frozen", frozen)
+    assert "was written after an acknowledged freeze" in first_failure(failovers=True)
+
+
+def test_an_append_that_does_not_say_that_it_allows_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "any_allowing", lambda _: False)
+    assert "was written after an acknowledged freeze" in first_failure()

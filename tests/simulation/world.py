@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Protocol, cast
 
 from ledger import Ledger
+from ledger.client.store_connection import StoreConnection
 from ledger.log.streams import Streams
 from ledger.stores.memory import MemoryServer
 from ledger.stores.port import START, Position, Store, StreamKey
@@ -57,9 +58,10 @@ class Process:
         world.spawn(self._live(store))
 
     async def _live(self, store: FaultyStore) -> None:
-        ledger = Ledger("simulated", plugins=(), clock=None, actor=self.name, partitions=None)
-        ledger._store = cast("Store", store)
-        ledger._streams = Streams(ledger._store)
+        simulated = cast("Store", store)
+        ledger = Ledger(StoreConnection("simulated", lambda *_, **__: simulated), plugins=(), actor=self.name)
+        ledger._store = simulated
+        ledger._streams = Streams(simulated)
         await ledger._streams.start()
         self.ledger = ledger
         for actor in self.actors:
@@ -111,11 +113,14 @@ class World:
         self.processes: list[Process] = []
         self.board: list[tuple[str, str]] = []
         """Announced requests: (session, request id)."""
+        self.frozen: list[tuple[int, int | None]] = []
+        """From which acknowledgement (ms) of a freeze to which begin of its end."""
         self.rules: dict[str, list[dict[str, str]]] = {}
         """The contents of each session's rule file."""
         self.failures: list[BaseException] = []
         self.lost: Callable[[StreamKey], None] = lambda _: None
         """Called with a stream that has lost entries."""
+        self._failovers = 0
         self._spawned: set[asyncio.Task[Any]] = set()
         scheduler.between = self._between
 
@@ -156,12 +161,22 @@ class World:
 
     def _lose_entries(self) -> None:
         """Fail over to a server that has not received the last entries of a stream."""
-        streams = {key: entries for key, entries in self.server.streams.items() if len(entries) > 1}
+        # That of freezes is confirmed by replicas; the flags are not.
+        streams = {
+            key: entries for key, entries in self.server.streams.items() if len(entries) > 1 and key.kind != "access"
+        }
         if streams:
             key = self.scheduler.chance.choice(sorted(streams))
             del streams[key][-self.scheduler.chance.randint(1, min(3, len(streams[key]) - 1)) :]
             self.scheduler.now += 0.002
+            self._lose_flag(key)
             self.lost(key)
+
+    def _lose_flag(self, key: StreamKey) -> None:
+        """Lose the flag beside a stream; whoever took over has another identity."""
+        self._failovers += 1
+        self.server.identity = f"memory-{self._failovers + 1}"
+        self.server.freeze_flags.pop(self.server.keys.partition_of(key), None)
 
     async def pass_time(self, most_seconds: float) -> None:
         """Let at most `seconds` pass."""

@@ -9,8 +9,8 @@ import pytest
 from ledger.core.errors import InputError
 from ledger.stores.durability import Durability, durability_in
 from ledger.stores.memory import MemoryStore
-from ledger.stores.opening import _split_addresses, default_home, embedded_folder, open_store, redact
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
+from ledger.stores.urls import _split_addresses, default_home, embedded_folder, open_store, redact
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 
 from ledger.core.errors import DamageError, StoreError
 from ledger.core.events import Presence
-from ledger.stores.append_calls import append_script
-from ledger.stores.port import START, Appended, Behind, Due, Entry, StreamKey
-from ledger.stores.redis import RedisStore
+from ledger.stores.port import START, Appended, Behind, Due, Entry, StreamKey, append_to
+from ledger.stores.redis.append_calls import append_script
+from ledger.stores.redis.store import RedisStore
 from ledger.testing import TestClock
 from tests.support.backends import (
     PROJECT,
@@ -62,7 +62,7 @@ async def test_something_else_at_the_streams_key_is_damage_and_stays(server_stor
     key = server_store.keys.stream(SESSION)
     await admin.run("SET", key, "something else")
     for attempt in (
-        server_store.append(append_of(b"a")),
+        append_to(server_store, append_of(b"a")),
         server_store.open(SESSION),
         server_store.read(SESSION, START, 1),
         server_store.info(SESSION),
@@ -78,7 +78,7 @@ async def test_an_append_beside_a_broken_stream_is_written_but_not_acknowledged(
     """The stream that an allow rests on is unreadable, so no allow is returned; the event itself is in the log."""
     await admin.run("SET", server_store.keys.stream(PROJECT), "something else")
     with pytest.raises((DamageError, StoreError)):
-        await server_store.append(append_of(b"a"), (PROJECT, START))
+        await append_to(server_store, append_of(b"a"), (PROJECT, START))
     assert [entry.payload for entry in await log_of(server_store)] == [b"a"]
 
 
@@ -88,7 +88,8 @@ async def test_a_flushed_script_is_loaded_again_once(server_store: RedisStore, a
     await admin.run("SCRIPT", "FLUSH")
     for _ in range(5):
         head = await written(server_store, b"x", after=head)
-    assert await errors(admin, "NOSCRIPT") == before + 1
+    # The posted attempt, and the first one of the task that takes over from it and loads the script.
+    assert await errors(admin, "NOSCRIPT") == before + 2
     assert head.version == 6
 
 

@@ -7,12 +7,12 @@ import pytest
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import PartitionFacts, RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey, ViewWrite
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, as_redis, entries, log_of, written
 
 ALL = range(PARTITION_COUNT)
 MS = 1_700_000_000_000
-THREE = entries(MS, 1, [b"a", b"b", b"c"])
+THREE = (Entry(MS, 1, b"a"), Entry(MS, 2, b"b", b"content"), Entry(MS, 3, b"c"))
 LONG_MS = 3_600_000
 
 
@@ -79,9 +79,10 @@ async def test_views_that_are_expected_are_dropped_with_those_that_are_found(sto
 
 
 async def test_entries_are_read_raw(store: Store) -> None:
-    head = await written(store, b"a", b"b")
+    head = await written(store, b"a", (b"b", b"content"))
     raw = await store.admin.raw(SESSION, START, 10)
-    assert raw == (RawEntry(f"{head.ms}-1", ((b"d", b"a"),)), RawEntry(f"{head.ms}-2", ((b"d", b"b"),)))
+    second = RawEntry(f"{head.ms}-2", ((b"d", b"b"), (b"x", b"content")))
+    assert raw == (RawEntry(f"{head.ms}-1", ((b"d", b"a"),)), second)
     assert await store.admin.raw(SESSION, Position.parse(raw[0].id), 10) == raw[1:]
     assert await store.admin.raw(PROJECT, START, 10) == ()
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from ledger.core.limits import CONFLICT_TAIL_COUNT
-from ledger.stores.port import START, Appended, Behind, Conflict, Entry, OutsideWindow, Position, Store
+from ledger.stores.port import START, Appended, Behind, Conflict, Entry, OutsideWindow, Position, Store, append_to
 from ledger.testing import TestClock
 from tests.support.backends import PROJECT, SESSION, Backend, answer_to, append_of, entries, log_of, written
 
@@ -138,6 +138,16 @@ async def test_streams_of_different_kinds_and_ids_do_not_meet(store: Store, cloc
     assert await log_of(store, alike) == (Entry(clock.now_ms(), 1, b"project"),)
 
 
+async def test_content_comes_back_beside_its_payload_also_in_a_conflict(store: Store) -> None:
+    fields = ((b"a", "größer ✓".encode()), (b"b", None), (b"", b"\x00\xff"), (b"d", b"x" * 1_000_000))
+    head = await written(store, *fields)
+    expected = tuple(Entry(head.ms, version, *one) for version, one in enumerate(fields, 1))
+    assert await log_of(store) == expected
+    answer = await answer_to(store, append_of(b"late"))
+    assert isinstance(answer, Conflict)
+    assert answer.entries == expected
+
+
 async def test_payloads_come_back_byte_for_byte(store: Store) -> None:
     payloads = (b"", b"\x00\xff", bytes(range(256)), "größer ✓".encode(), b"x" * 1_000_000)
     await written(store, *payloads)
@@ -148,7 +158,7 @@ async def test_another_stream_read_along_shows_what_was_written_before(backend: 
     store, other = await backend.open(), await backend.open()
     head = await written(other, b"old", key=PROJECT)
     await written(other, b"new", key=PROJECT, after=head)
-    answer, beside = await store.append(append_of(b"a"), (PROJECT, head))
+    answer, beside = await append_to(store, append_of(b"a"), (PROJECT, head))
     assert answer == Appended(clock.now_ms(), clock.now_ms())
     assert beside == (Entry(clock.now_ms(), 2, b"new"),)
 
@@ -156,7 +166,7 @@ async def test_another_stream_read_along_shows_what_was_written_before(backend: 
 async def test_another_stream_read_along_comes_also_with_a_refused_append(store: Store) -> None:
     await written(store, b"a")
     await written(store, b"p", key=PROJECT)
-    answer, beside = await store.append(append_of(b"late"), (PROJECT, START))
+    answer, beside = await append_to(store, append_of(b"late"), (PROJECT, START))
     assert isinstance(answer, Conflict)
     assert [entry.payload for entry in beside] == [b"p"]
 

@@ -7,7 +7,7 @@ import pytest
 from ledger.core.limits import INLINE_WAKE_UP_BYTES
 from ledger.stores.port import START, Entry, Position, Store, StreamKey
 from ledger.testing import TestClock
-from tests.support.backends import PARTITION_COUNT, SESSION, Backend, answer_to, append_of, entries, written
+from tests.support.backends import PARTITION_COUNT, SESSION, Backend, answer_to, append_of, written
 from tests.support.tally import RecordingListener
 from tests.support.waiting import wait_until_async
 
@@ -28,8 +28,9 @@ async def wake_ups_of(listener: RecordingListener, count: int) -> list[tuple[Pos
 async def test_every_process_that_subscribed_is_woken_with_the_entries_themselves(backend: Backend) -> None:
     writer, reader = await backend.open(), await backend.open()
     own_listener, listener = await listening(writer), await listening(reader)
-    head = await written(writer, b"a", b"b")
-    expected = [(head, entries(head.ms, 1, (b"a", b"b")))]
+    head = await written(writer, b"a", (b"b", b"content"), b"c")
+    told = (Entry(head.ms, 1, b"a"), Entry(head.ms, 2, b"b", b"content"), Entry(head.ms, 3, b"c"))
+    expected = [(head, told)]
     assert await wake_ups_of(own_listener, 1) == expected
     assert await wake_ups_of(listener, 1) == expected
 
@@ -47,10 +48,10 @@ async def test_what_is_larger_than_the_limit_is_told_by_its_id(
     store: Store, clock: TestClock, *, too_many: int, inline: bool
 ) -> None:
     listener = await listening(store)
-    room = INLINE_WAKE_UP_BYTES - len(f"\n{clock.now_ms()}-1\n")
-    payload = b"x" * (room + too_many)
-    head = await written(store, payload)
-    assert await wake_ups_of(listener, 1) == [(head, entries(head.ms, 1, (payload,)) if inline else ())]
+    room = INLINE_WAKE_UP_BYTES - len(f"\n{clock.now_ms()}-1\n\n")
+    payload, content = b"d" * 400, b"x" * (room - 400 + too_many)
+    head = await written(store, (payload, content))
+    assert await wake_ups_of(listener, 1) == [(head, (Entry(head.ms, 1, payload, content),) if inline else ())]
 
 
 async def test_events_that_fit_each_but_not_together_are_told_by_the_last_id(store: Store) -> None:

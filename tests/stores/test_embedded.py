@@ -1,4 +1,4 @@
-"""The embedded server as one process sees it: started, shared, kept, stopped, cancelled."""
+"""The embedded server in one process: started, shared, kept, stopped, cancelled."""
 
 from __future__ import annotations
 

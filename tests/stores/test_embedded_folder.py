@@ -68,7 +68,7 @@ def test_a_file_is_no_data_folder(tmp_path: Path) -> None:
 
 
 def test_what_is_no_path_at_all_is_refused() -> None:
-    assert refusal(Path("a\0b")) == "`a\0b` is not a folder's path; name another"
+    assert refusal(Path("a\0b")) == "`a\0b` is not the path of a folder; name another"
 
 
 def test_a_path_that_the_file_system_does_not_take_is_refused(tmp_path: Path) -> None:

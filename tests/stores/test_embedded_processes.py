@@ -1,4 +1,4 @@
-"""The embedded server as several processes see it, some of which die."""
+"""The embedded server with several processes, some of which are killed."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ import pytest
 
 from ledger.core.errors import InDoubtError, StoreError
 from ledger.log.stream import Stream
-from ledger.stores import redis as redis_store
-from ledger.stores.opening import open_store
 from ledger.stores.port import START, Appended, Conflict, StreamKey, ViewWrite
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis import commands
+from ledger.stores.redis.store import RedisStore
+from ledger.stores.urls import open_store
 from tests.support.backends import PROJECT, SESSION, Backend, Operator, answer_to, append_of, as_redis, log_of, written
 from tests.support.proxy import Fault, Proxy
 from tests.support.servers import RealServer
@@ -33,8 +33,8 @@ async def proxy(server: RealServer) -> AsyncIterator[Proxy]:
 @pytest.fixture
 async def impatient(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RedisStore]:
     """A store behind the proxy with a short time-out."""
-    monkeypatch.setattr(redis_store, "GIVE_UP_SECONDS", 0.4)
-    monkeypatch.setattr(redis_store, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(commands, "GIVE_UP_SECONDS", 0.4)
+    monkeypatch.setattr(commands, "ANSWER_SECONDS", 0.1)
     store = as_redis(open_store(proxy.url))
     await store.start()
     yield store

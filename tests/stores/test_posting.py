@@ -6,18 +6,19 @@ import asyncio
 
 import pytest
 
-from ledger.core.errors import DamageError
-from ledger.stores.port import START, Append, Appended, AppendResult, Behind, Conflict, Entry, OutsideWindow, Position
-from ledger.stores.redis import RedisStore
+from ledger.core.errors import DamageError, StoreError
+from ledger.stores.port import Append, Appended, AppendResult, Behind, Conflict, Entry, OutsideWindow, Position
+from ledger.stores.redis.store import RedisStore
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Operator, append_of, log_of, written
 from tests.support.tally import Tally, add, tally
 
 
-async def posted(store: RedisStore, append: Append) -> tuple[AppendResult | None, bool]:
-    """Post an append; return its answer, and whether it was lost and so may have been written."""
-    told: asyncio.Future[tuple[AppendResult | None, bool]] = asyncio.get_running_loop().create_future()
-    assert store.post(append, lambda answer, lost: told.set_result((answer, lost)))
+async def posted(store: RedisStore, append: Append) -> AppendResult | Exception:
+    """Post an append; return what it is answered, which must not come before `post` has returned."""
+    told: asyncio.Future[AppendResult | Exception] = asyncio.get_running_loop().create_future()
+    store.post(append, lambda result, _: told.set_result(result))
+    assert not told.done()
     return await told
 
 
@@ -25,26 +26,37 @@ async def test_what_is_posted_is_answered_as_an_append_is(server_store: RedisSto
     # So that the server knows the script.
     now_ms = clock.now_ms()
     head = await written(server_store, b"a")
-    assert await posted(server_store, append_of(b"b", after=head)) == (Appended(now_ms, now_ms), False)
+    assert await posted(server_store, append_of(b"b", after=head)) == Appended(now_ms, now_ms)
     conflict = Conflict((Entry(now_ms, 2, b"b"),), Position(now_ms, 2), now_ms)
-    assert await posted(server_store, append_of(b"c", after=head)) == (conflict, False)
+    assert await posted(server_store, append_of(b"c", after=head)) == conflict
     ahead = append_of(b"c", after=Position(now_ms, 7))
-    assert await posted(server_store, ahead) == (Behind(Position(now_ms, 2), now_ms), False)
+    assert await posted(server_store, ahead) == Behind(Position(now_ms, 2), now_ms)
     late = append_of(b"c", after=Position(now_ms, 2), window=(None, now_ms - 1))
-    assert await posted(server_store, late) == (OutsideWindow(now_ms, now_ms), False)
+    assert await posted(server_store, late) == OutsideWindow(now_ms, now_ms)
     assert [entry.payload for entry in await log_of(server_store)] == [b"a", b"b"]
 
 
-async def test_an_append_on_which_somebody_acts_is_not_posted(server_store: RedisStore) -> None:
-    append = Append(key=SESSION, after=START, payloads=(b"a",), binding=True)
-    assert not server_store.post(append, lambda *_: None)
+async def test_the_callback_gets_what_the_server_refuses(server_store: RedisStore, admin: Operator) -> None:
+    await admin.run("SET", server_store.keys.stream(SESSION), "no stream")
+    error = await posted(server_store, append_of(b"a"))
+    assert isinstance(error, DamageError)
+    assert "holds something else" in error.text
 
 
-async def test_what_a_server_refuses_did_not_count(server_store: RedisStore, admin: Operator) -> None:
+async def test_the_callback_gets_an_error_after_the_store_was_closed(server_store: RedisStore) -> None:
+    await server_store.close()
+    error = await posted(server_store, append_of(b"a"))
+    assert isinstance(error, StoreError)
+    assert "this ledger is closed" in error.text
+
+
+async def test_an_append_is_written_though_the_server_has_forgotten_the_script(
+    server_store: RedisStore, admin: Operator
+) -> None:
     head = await written(server_store, b"a")
     await admin.run("SCRIPT", "FLUSH")
-    assert await posted(server_store, append_of(b"b", after=head)) == (None, False)
-    assert [entry.payload for entry in await log_of(server_store)] == [b"a"]
+    assert isinstance(await posted(server_store, append_of(b"b", after=head)), Appended)
+    assert [entry.payload for entry in await log_of(server_store)] == [b"a", b"b"]
 
 
 async def test_a_command_whose_script_the_server_has_forgotten_is_written_all_the_same(

@@ -16,12 +16,12 @@ import redis
 
 from ledger.core.errors import InDoubtError, LedgerError, SetupError, StoreError
 from ledger.core.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
-from ledger.stores import redis as redis_store
-from ledger.stores.deployment import refusals, warnings
 from ledger.stores.embedded.address import socket_url
-from ledger.stores.opening import open_store
-from ledger.stores.port import START, Append, Appended, AppendResult, Position
-from ledger.stores.redis import RedisStore
+from ledger.stores.port import START, Append, Appended, AppendResult, Position, append_to
+from ledger.stores.redis import commands
+from ledger.stores.redis.deployment import refusals, warnings
+from ledger.stores.redis.store import RedisStore
+from ledger.stores.urls import open_store
 from tests.support.backends import Operator, answer_to, append_of, as_redis, log_of, written
 from tests.support.servers import RealServer
 from tests.support.tally import Tally, add, tally
@@ -79,7 +79,7 @@ async def test_another_partition_count_is_refused_and_changes_nothing(server: Re
 
 @pytest.mark.parametrize("count", [0, -1, PARTITION_COUNT_MAX + 1])
 async def test_an_impossible_partition_count_is_refused_and_not_fixed(server: RealServer, count: int) -> None:
-    assert f"from 1 to {PARTITION_COUNT_MAX}" in (await refusal(server.url, count)).text
+    assert f"choose 1 to {PARTITION_COUNT_MAX}" in (await refusal(server.url, count)).text
     async with started(server.url, 3) as store:
         assert store.partition_count == 3
 
@@ -173,7 +173,7 @@ async def test_a_primary_that_became_a_replica_takes_no_more_appends(start_serve
         head = await written(store, b"a")
         await store.command("REPLICAOF", "127.0.0.1", 1)
         with pytest.raises(SetupError, match="read-only replica"):
-            await store.append(append_of(b"b", after=head))
+            await append_to(store, append_of(b"b", after=head))
         assert [entry.payload for entry in await log_of(store)] == [b"a"]
 
 
@@ -216,7 +216,7 @@ async def test_a_user_that_may_not_run_scripts_is_told_so(server: RealServer, ad
     try:
         async with started(with_password(server, "pass", "reader")) as store:
             with pytest.raises(SetupError, match="does not let this user run what the ledger needs"):
-                await store.append(append_of(b"a"))
+                await append_to(store, append_of(b"a"))
     finally:
         await admin.run("ACL", "DELUSER", "reader")
 
@@ -268,8 +268,8 @@ async def test_a_stream_goes_on_after_the_server_had_no_memory(start_server: Sta
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_store, "GIVE_UP_SECONDS", 0.4)
-    monkeypatch.setattr(redis_store, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(commands, "GIVE_UP_SECONDS", 0.4)
+    monkeypatch.setattr(commands, "ANSWER_SECONDS", 0.1)
 
 
 async def test_nobody_at_the_address_is_said_so(impatient: None, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 import redis
 
 from ledger import Durability, Ledger, SetupError, StoreError
-from ledger.stores import starting
-from ledger.stores.deployment import check_server
-from ledger.stores.starting import when_ready
+from ledger.stores.redis import startup
+from ledger.stores.redis.deployment import check_server
+from ledger.stores.redis.startup import when_ready
 from tests.support.clusters import Node, in_step, pair
 from tests.support.waiting import wait_until, wait_until_async
 
@@ -58,7 +58,7 @@ async def test_a_ledger_is_opened_on_a_server_that_is_still_loading(start_server
 async def test_a_server_that_is_still_loading_is_waited_for_and_not_taken_at_its_word(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(starting, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(startup, "PAUSE_SECONDS", 0.01)
     states = iter([b"loading:1\r\naof_enabled:0\r\n", b"loading:1\r\n", b"loading:0\r\naof_enabled:1\r\n"])
     said: dict[str, bytes] = {}
 
@@ -76,8 +76,8 @@ async def test_a_server_that_is_still_loading_is_waited_for_and_not_taken_at_its
 
 
 async def test_who_can_wait_does_so_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(starting, "GIVE_UP_SECONDS", 0.05)
-    monkeypatch.setattr(starting, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(startup, "GIVE_UP_SECONDS", 0.05)
+    monkeypatch.setattr(startup, "PAUSE_SECONDS", 0.01)
     tries = []
 
     async def meet() -> int:

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from ledger.core.errors import StoreError
-from ledger.stores.opening import open_store
+from ledger.stores.urls import open_store
 from tests.support.backends import SESSION, as_redis, log_of, written
 from tests.support.proxy import Proxy
 from tests.support.servers import RealServer

@@ -1,4 +1,4 @@
-"""Pub/sub loses silently, servers die: nothing acknowledged is lost, and nobody waits for ever."""
+"""Lost pub/sub messages and killed servers: no acknowledged event is lost, and no waiter hangs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.stores import subscriber
-from ledger.stores.opening import open_store
 from ledger.stores.port import START
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis import subscriber
+from ledger.stores.redis.store import RedisStore
+from ledger.stores.urls import open_store
 from tests.support.backends import SESSION, Backend, Operator, as_redis, log_of, written
 from tests.support.servers import RealServer
 from tests.support.tally import RecordingListener, add, tally
@@ -99,7 +99,7 @@ async def test_closing_leaves_no_connection_and_no_subscription(server_store: Re
     await server_store.close()
 
     async def nobody_is_left() -> bool:
-        return b"name=permission-ledger " not in await admin.run("CLIENT", "LIST")
+        return b"name=permission-ledger/2 " not in await admin.run("CLIENT", "LIST")
 
     await wait_until_async(nobody_is_left, "the end of all connections")
 

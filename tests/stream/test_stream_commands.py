@@ -286,7 +286,7 @@ async def test_payloads_of_somebody_elses_making_are_not_taken_for_own_events(st
     await ours.refresh()
 
     async def another_quotes_our_event() -> None:
-        quoted = watched.appends[-1].payloads[0].decode()
+        quoted = watched.appends[-1].payloads[0][0].decode()
         await theirs.submit(Add(("quote",), text=quoted))
 
     watched.before["append"] = another_quotes_our_event

@@ -8,7 +8,7 @@ import pytest
 
 from ledger.core.errors import DamageError
 from ledger.log.stream import Stream
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from tests.support.backends import PROJECT, SESSION, Backend, Operator, as_redis, written
 from tests.support.tally import Tally, add, tally
 

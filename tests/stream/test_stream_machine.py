@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from ledger.core.errors import InDoubtError, InputError
-from ledger.stores.port import Store, StreamKey, WakeUp
+from ledger.stores.port import Store, StreamKey, WakeUp, append_to
 from ledger.testing import TestClock
 from tests.support.backends import Backend, log_of
 from tests.support.servers import RealServer
@@ -75,7 +75,7 @@ class Processes(RuleBasedStateMachine):
         store = self.stores[process]
 
         async def sent_once_already() -> None:
-            await store._store.append(store.appends[-1])
+            await append_to(store._store, store.appends[-1])
 
         store.before["append"] = sent_once_already
         self.add_names(process, 2)

@@ -9,10 +9,10 @@ import pytest
 
 from ledger.core.errors import InDoubtError, InputError
 from ledger.core.grants import Recorded
+from ledger.log.entries import read_entry
 from ledger.log.plans import AppendPlan
-from ledger.log.reading import read_entry
 from ledger.log.stream import Stream
-from ledger.stores.port import START, Store, WakeUp
+from ledger.stores.port import START, Store, WakeUp, append_to
 from tests.support.backends import SESSION, Backend, log_of
 from tests.support.tally import Claim, RecordingListener, Tally, TallyFold, Watched, add, tally
 from tests.support.waiting import wait_until_async
@@ -118,7 +118,7 @@ async def test_the_own_event_is_found_although_a_wake_up_brought_it_first(proces
     await processes.ours.refresh()
 
     async def sent_once_already() -> None:
-        await processes.watched._store.append(processes.watched.appends[-1])
+        await append_to(processes.watched._store, processes.watched.appends[-1])
         await processes.wake()
 
     processes.watched.before["append"] = sent_once_already
@@ -131,7 +131,7 @@ async def test_the_own_event_is_found_although_others_wrote_after_it(processes: 
     await processes.ours.refresh()
 
     async def sent_once_already() -> None:
-        await processes.watched._store.append(processes.watched.appends[-1])
+        await append_to(processes.watched._store, processes.watched.appends[-1])
         for number in range(300):
             await processes.theirs.submit(add(f"{number}"))
 

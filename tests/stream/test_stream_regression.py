@@ -1,4 +1,4 @@
-"""A server that lost entries (a failover): fold again, record it, go on."""
+"""A server that lost entries (a failover): fold again, record it, continue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from ledger.core.errors import InputError
 from ledger.log.stream import Stream
 from ledger.stores.port import WakeUp
-from ledger.stores.redis import RedisStore
+from ledger.stores.redis.store import RedisStore
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Backend, Operator, as_redis, log_of
 from tests.support.tally import Claim, Tally, Watched, add, tally

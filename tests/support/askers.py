@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from ledger import Ledger, StoreError
 from ledger.core.events import Asked, Replied
-from ledger.log.history import read_events
+from ledger.log.tail import read_events
 from ledger.stores.port import StreamKey
 from tests.support.waiting import pause
-from workers.upkeep.checking import check_stream
+from workers.upkeep.stream_checks import check_stream
 
 ALLOW = [{"permission": "bash", "pattern": "*", "action": "allow"}]
 ASK = [{"permission": "bash", "pattern": "*", "action": "ask"}]

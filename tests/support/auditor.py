@@ -11,16 +11,21 @@ from typing import Literal
 from ledger.core.events import (
     Asked,
     Cancelled,
+    Claimed,
+    ClaimReleased,
     ClientConnected,
     DeadlineMoved,
+    EndUnknown,
     Expired,
     Granted,
     Reopened,
     Replied,
     SessionClosed,
     SessionOpened,
+    ToolFinished,
 )
 from ledger.core.grants import Recorded
+from ledger.core.limits import GRANT_USES_COUNT
 from ledger.policy import Verdict
 
 Status = Literal["pending", "allowed by rules", "settled"]
@@ -35,6 +40,14 @@ class Auditor:
         self.asked: dict[str, Asked | Reopened] = {}
         self.asked_ms: dict[str, int] = {}
         self.unattended: set[str] = set()
+        self.allowed: set[str] = set()
+        self.round: dict[str, int] = {}
+        self.held: dict[str, str] = {}
+        """The open claims, by request."""
+        self.ran: set[str] = set()
+        """Requests whose call has run or may have run: nothing claims them any more."""
+        self.limits: dict[str, int] = {}
+        self.takers: dict[str, set[str]] = {}
         self.closed = False
         self.version = 0
         self.ms = 0
@@ -59,11 +72,10 @@ class Auditor:
             case Asked():
                 assert not self.closed
                 assert event.request_id not in self.status, "a request is asked once"
+                self._take(event.request_id, event.uses)
                 self._judged(event, event.verdict, ms)
-            case Reopened():
-                assert self.status[event.request_id] == "allowed by rules"
-                assert event.verdict is not Verdict.ALLOW
-                self._judged(event, event.verdict, ms)
+            case Reopened() | Claimed() | ClaimReleased() | EndUnknown() | ToolFinished():
+                self._read_run(event, ms)
             case Replied():
                 self._replied(event, ms)
             case Expired():
@@ -82,16 +94,59 @@ class Auditor:
             case SessionClosed():
                 assert not self.closed, "a session closes once"
                 assert self.waiting() == [], "closing ends everything"
+                assert not self.held, "closing ends every claim"
                 self.closed = True
             case Granted():
                 assert not self.closed
+                self.limits.setdefault(event.grant_id, event.uses or GRANT_USES_COUNT**2)
             case _:
                 pass
 
+    def _read_run(self, event: Reopened | Claimed | ClaimReleased | EndUnknown | ToolFinished, ms: int) -> None:
+        if isinstance(event, Reopened):
+            self._reopened(event, ms)
+        elif isinstance(event, Claimed):
+            self._claimed(event)
+        else:
+            self._claim_ended(event)
+
+    def _reopened(self, event: Reopened, ms: int) -> None:
+        assert event.request_id in self.allowed, "only an allow is reopened"
+        assert event.request_id not in self.held, "what may be running is not reopened"
+        assert event.verdict is not Verdict.ALLOW
+        assert event.cause is not None
+        if event.verdict is Verdict.ASK:
+            assert event.round == self.round.get(event.request_id, 1) + 1, "each reopening has a round of its own"
+            self.round[event.request_id] = event.round
+        self.allowed.discard(event.request_id)
+        self._judged(event, event.verdict, ms)
+
+    def _claimed(self, event: Claimed) -> None:
+        assert not self.closed
+        assert event.request_id in self.allowed, "only an allowed call is claimed"
+        assert event.request_id not in self.held, "one claim at a time"
+        assert event.request_id not in self.ran, "no second run"
+        assert event.round == self.round.get(event.request_id, 1)
+        self.held[event.request_id] = event.claim_id
+
+    def _claim_ended(self, event: ClaimReleased | EndUnknown | ToolFinished) -> None:
+        if event.request_id is None or event.claim_id is None:
+            return
+        if isinstance(event, ToolFinished):
+            if self.held.get(event.request_id) == event.claim_id:
+                del self.held[event.request_id]
+        else:
+            assert self.held.pop(event.request_id) == event.claim_id, "only an open claim ends"
+        if not isinstance(event, ClaimReleased):
+            self.ran.add(event.request_id)
+
     def _replied(self, event: Replied, ms: int) -> None:
+        self._take(event.request_id, event.uses)
         self._ends(event.request_id)
         assert event.outcome != "allowed" or self._in_time(event.request_id, ms), "no allow after the deadline"
         assert (event.outcome in ("allowed", "denied")) == (event.reply != "reject")
+        if event.outcome == "allowed":
+            self.allowed.add(event.request_id)
         if event.outcome == "denied":
             assert event.detail is not None
             assert event.detail.evaluation is not None
@@ -100,6 +155,12 @@ class Auditor:
         if event.rests_on_project:
             assert event.cause is not None, "what a person answered rests on no grant"
             self.status[event.request_id] = "allowed by rules"
+
+    def _take(self, request_id: str, grant_ids: Iterable[str]) -> None:
+        for grant_id in grant_ids:
+            takers = self.takers.setdefault(grant_id, set())
+            takers.add(request_id)
+            assert len(takers) <= self.limits.get(grant_id, len(takers)), "no more calls than uses"
 
     def _judged(self, event: Asked | Reopened, verdict: Verdict, ms: int) -> None:
         request_id = event.request_id
@@ -110,6 +171,8 @@ class Auditor:
             self._give(request_id, event.tier, event.duration_ms, ms)
         else:
             self.status[request_id] = "allowed by rules" if verdict is Verdict.ALLOW else "settled"
+            if verdict is Verdict.ALLOW:
+                self.allowed.add(request_id)
 
     def _give(self, request_id: str, tier: str, duration_ms: int | None, ms: int) -> None:
         deadline = None if duration_ms is None else ms + duration_ms

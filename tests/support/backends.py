@@ -8,11 +8,25 @@ from typing import Any, Final
 import pytest
 from redis.asyncio import Redis
 
+from ledger.core.codec import EntryFields
 from ledger.stores.clock import Clock
 from ledger.stores.memory import MemoryServer, MemoryStore
-from ledger.stores.opening import open_store
-from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, Position, Store, StreamKey
-from ledger.stores.redis import RedisStore
+from ledger.stores.port import (
+    START,
+    Append,
+    Appended,
+    AppendResult,
+    Due,
+    Entry,
+    FreezeFlag,
+    Position,
+    Store,
+    StreamKey,
+    Unverified,
+    append_to,
+)
+from ledger.stores.redis.store import RedisStore
+from ledger.stores.urls import open_store
 from tests.support.clusters import Cluster
 from tests.support.programs import EMBEDDED, binary_named, others_to_test
 from tests.support.servers import RealServer
@@ -60,17 +74,22 @@ class Backend:
 
 
 def append_of(
-    *payloads: bytes,
+    *payloads: bytes | EntryFields,
     key: StreamKey = SESSION,
     after: Position = START,
     due: Due | str | None = None,
     window: tuple[int | None, int | None] = (None, None),
 ) -> Append:
-    return Append(key=key, after=after, payloads=payloads, due=due, not_before_ms=window[0], not_after_ms=window[1])
+    fields = tuple((one, None) if isinstance(one, bytes) else one for one in payloads)
+    return Append(key=key, after=after, payloads=fields, due=due, not_before_ms=window[0], not_after_ms=window[1])
 
 
 async def written(
-    store: Store, *payloads: bytes, key: StreamKey = SESSION, after: Position = START, due: Due | str | None = None
+    store: Store,
+    *payloads: bytes | EntryFields,
+    key: StreamKey = SESSION,
+    after: Position = START,
+    due: Due | str | None = None,
 ) -> Position:
     """Append without a conflict, and return the position of the last entry."""
     answer = await answer_to(store, append_of(*payloads, key=key, after=after, due=due))
@@ -79,9 +98,19 @@ async def written(
 
 
 async def answer_to(store: Store, append: Append) -> AppendResult:
-    answer, beside = await store.append(append)
+    answer, beside = await append_to(store, append)
     assert beside == ()
     return answer
+
+
+async def compare_flag(store: Store, key: StreamKey = SESSION) -> None:
+    """Compare the flag of a stream's partition with a stream of freezes that is empty, as its first allow does."""
+    names = (StreamKey("access", f"probe-{number}") for number in range(10_000))
+    probe = next(one for one in names if store.partition_of(one) == store.partition_of(key))
+    append = Append(key=probe, after=START, payloads=((b"probe", None),), allows=True)
+    answer = await answer_to(store, append)
+    if isinstance(answer, Unverified):
+        await store.set_flags(FreezeFlag(START, {}), answer.server)
 
 
 async def log_of(store: Store, key: StreamKey = SESSION) -> tuple[Entry, ...]:

@@ -1,4 +1,4 @@
-"""The messages of redis-py's cluster client that its tests let through, and no others do.
+"""The warnings of redis-py's cluster client that cluster tests tolerate, and other tests do not.
 
 It drops nodes whose connections are open when a failover cuts its look at the cluster short. Their sockets are closed
 when they are collected, so what a cluster test left is collected before the next test begins.

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 from ledger.core.events import (
     Actor,
     CancelCause,
+    GrantBounds,
     Opinion,
     Presence,
     Settings,
@@ -15,14 +16,18 @@ from ledger.core.events import (
 )
 from ledger.core.policy import ReplyKind
 from ledger.core.requests import in_folder, make_question
+from ledger.core.runners import Runner
 from ledger.policy import Layer, PolicySource, digest
-from ledger.project.state import GrantInProject, ProjectState, RevokeInProject
+from ledger.project.state import GrantInProject, ProjectState, RevokeInProject, TakeUse
 from ledger.session.commands import (
     Ask,
     Cancel,
+    ClaimCall,
     Close,
     Connect,
     Disconnect,
+    EndClaims,
+    GivenReply,
     MakeGrant,
     NoteNotification,
     NoteToolFinished,
@@ -30,10 +35,12 @@ from ledger.session.commands import (
     PassLock,
     Recheck,
     Release,
+    ReleaseClaim,
     Reply,
     Revoke,
     TakeLock,
 )
+from tests.support.salts import SALT
 from tests.support.scenario import AS_IT_STANDS, AS_OPENED, HasInboxOpen
 
 AGENT: Final = Actor("agent", "claude")
@@ -77,31 +84,56 @@ def asks(
     opinions: tuple[Opinion, ...] = (),
     cwd: str | None = None,
     by: Actor = AGENT,
+    claim: Runner | None = None,
 ) -> Ask:
     tool = ToolRef(message_id, f"call_{request_id}") if message_id else None
     question = make_question(
-        permission, patterns, always=always, metadata=metadata, tool=tool, tool_name=tool_name, tool_input=tool_input
+        permission,
+        patterns,
+        always=always,
+        metadata=metadata,
+        tool=tool,
+        tool_name=tool_name,
+        tool_input=tool_input,
+        parent=parent,
     )
     question = in_folder(question, cwd)
     return Ask(
         actor=by,
         request_id=request_id,
-        call=question.call,
-        digest=question.digest,
+        salt=SALT,
+        question=question,
+        claim=claim,
         policy=AS_OPENED,
-        always=question.always,
-        metadata=question.metadata,
-        tool=question.tool,
-        parent=parent,
         opinions=opinions,
         project=AS_IT_STANDS,
     )
 
 
+def claims(asked: Ask, runner: Runner, *, by: Actor | None = None) -> ClaimCall:
+    """Return the claim of a request by a runner, with the content that the log has of it."""
+    return ClaimCall(
+        actor=by or asked.actor,
+        request_id=asked.request_id,
+        runner=runner,
+        question=asked.question,
+        policy=AS_OPENED,
+        project=AS_IT_STANDS,
+    )
+
+
+def releases_claim(request_id: str, *, by: Actor = ANN, reason: str | None = None) -> ReleaseClaim:
+    return ReleaseClaim(actor=by, request_id=request_id, reason=reason)
+
+
+def ends_claims(runner: str | None = None) -> EndClaims:
+    return EndClaims(actor=AGENT, cause="agent_ended", runner=runner)
+
+
 def rechecks(asked: Ask) -> Recheck:
     """Return the recheck an asker sends when the project's stream is newer than the version it was judged by."""
     return Recheck(
-        actor=asked.actor, request_id=asked.request_id, call=asked.call, policy=AS_OPENED, project=AS_IT_STANDS
+        actor=asked.actor, request_id=asked.request_id, question=asked.question, policy=AS_OPENED, project=AS_IT_STANDS
     )
 
 
@@ -112,22 +144,32 @@ def replies(
     by: Actor = ANN,
     message: str | None = None,
     shown: str | None = None,
+    round_: int | None = None,
     client: str | None = None,
     administrator: bool = False,
     edited: Any = None,
     told: str | None = None,
+    bounds: GrantBounds | None = None,
+    patterns: tuple[str, ...] | None = None,
+    may_widen: bool = False,
 ) -> Reply:
     return Reply(
         actor=by,
         request_id=request_id,
-        reply=reply,
+        given=GivenReply(
+            reply=reply,
+            message=message,
+            digest=shown,
+            round=round_,
+            client_id=client,
+            administrator=administrator,
+            updated_input=edited,
+            told=told,
+            bounds=bounds,
+            patterns=patterns,
+            may_widen=may_widen,
+        ),
         policy=AS_OPENED,
-        message=message,
-        digest=shown,
-        client_id=client,
-        administrator=administrator,
-        updated_input=edited,
-        told=told,
         project=AS_IT_STANDS,
     )
 
@@ -136,8 +178,17 @@ def releases(request_id: str | None = None, *, project: ProjectState = AS_IT_STA
     return Release(actor=ANN, policy=AS_OPENED, project=project, request_id=request_id)
 
 
-def grants(grant_id: str, permission: str, pattern: str, *, expires_in_ms: int | None = None) -> MakeGrant:
-    return MakeGrant(actor=ANN, grant_id=grant_id, permission=permission, pattern=pattern, expires_in_ms=expires_in_ms)
+def grants(
+    grant_id: str, permission: str, pattern: str, *, expires_in_ms: int | None = None, uses: int | None = None
+) -> MakeGrant:
+    return MakeGrant(
+        actor=ANN,
+        grant_id=grant_id,
+        permission=permission,
+        pattern=pattern,
+        expires_in_ms=expires_in_ms,
+        uses=uses,
+    )
 
 
 def revokes(grant_id: str, reason: str | None = None) -> Revoke:
@@ -145,11 +196,20 @@ def revokes(grant_id: str, reason: str | None = None) -> Revoke:
 
 
 def grants_in_project(
-    grant_id: str, permission: str, pattern: str, *, expires_in_ms: int | None = None
+    grant_id: str, permission: str, pattern: str, *, expires_in_ms: int | None = None, uses: int | None = None
 ) -> GrantInProject:
     return GrantInProject(
-        actor=ANN, grant_id=grant_id, permission=permission, pattern=pattern, expires_in_ms=expires_in_ms
+        actor=ANN,
+        grant_id=grant_id,
+        permission=permission,
+        pattern=pattern,
+        expires_in_ms=expires_in_ms,
+        uses=uses,
     )
+
+
+def takes_use(grant_id: str, request_id: str, session: str = "ses_1", claim_id: str = "") -> TakeUse:
+    return TakeUse(actor=AGENT, grant_id=grant_id, session=session, request_id=request_id, claim_id=claim_id)
 
 
 def revokes_in_project(grant_id: str) -> RevokeInProject:
@@ -184,8 +244,12 @@ def closes(reason: str | None = None) -> Close:
     return Close(actor=AGENT, reason=reason)
 
 
-def finishes_tool(request_id: str | None, *, digest: str | None = None, ok: bool = True) -> NoteToolFinished:
-    return NoteToolFinished(actor=AGENT, request_id=request_id, digest=digest, ok=ok, output="done")
+def finishes_tool(
+    request_id: str | None, *, digest: str | None = None, ok: bool = True, claim_id: str | None = None
+) -> NoteToolFinished:
+    return NoteToolFinished(
+        actor=AGENT, request_id=request_id, salt=SALT, digest=digest, ok=ok, output="done", claim_id=claim_id
+    )
 
 
 def notifies(request_id: str) -> NoteNotification:

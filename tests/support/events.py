@@ -25,11 +25,14 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+salts: st.SearchStrategy[str] = st.just("") | st.binary(min_size=16, max_size=16).map(bytes.hex)
+
+
 def values_of(kind: inspect.Type) -> st.SearchStrategy[Any]:
     """Return a strategy for the values of a type that an event may hold."""
     match kind:
         case inspect.StructType():
-            fields = {field.name: values_of(field.type) for field in kind.fields}
+            fields = {field.name: salts if field.name == "salt" else values_of(field.type) for field in kind.fields}
             return st.builds(kind.cls, **fields)
         case inspect.UnionType():
             return functools.reduce(operator.or_, [values_of(one) for one in kind.types])

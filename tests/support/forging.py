@@ -29,7 +29,7 @@ def forge(url: str, key: str, change: Callable[[Payload], None], shift_ms: int =
             if before is not None:
                 payload["prev"] = chain.after_entry(*before)
             written = json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
-            client.xadd(key, {"d": written}, id=f"{ms + shift_ms}-{version}")
+            client.xadd(key, {**fields, b"d": written}, id=f"{ms + shift_ms}-{version}")
             before = (ms + shift_ms, version, written)
 
 
@@ -51,4 +51,4 @@ def with_an_edit(url: str, key: str) -> None:
         client.delete(key)
         for number, (entry_id, fields) in enumerate(found, 1):
             payload = fields[b"d"] + (b" " if number == 1 else b"")
-            client.xadd(key, {"d": payload}, id=entry_id)
+            client.xadd(key, {**fields, b"d": payload}, id=entry_id)

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import pytest
 
@@ -135,7 +136,8 @@ class Person:
         return await wait_until_async(enough, f"{count} requests to be pending in {session}", ASKED_S)
 
     async def pending(self, session: str) -> list[Row]:
-        return await self._client.pending(session)
+        rows: list[Row] = (await self._client.call("GET", f"/v1/pending?{urlencode({'session': session})}"))["pending"]
+        return rows
 
     async def all_pending(self) -> list[Row]:
         """Return the pending requests of all sessions."""

@@ -40,7 +40,12 @@ def python(
     )
     try:
         with process:
-            yield process
+            try:
+                yield process
+            except BaseException:
+                # A program that tries for ever would be waited for.
+                process.kill()
+                raise
     finally:
         process.kill()
 

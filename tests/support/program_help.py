@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from typing import Final
 
@@ -81,14 +82,18 @@ def options_in(text: str) -> set[str]:
 
 def _said(program: str, *words: str) -> str:
     environment = {**os.environ, "COLUMNS": "300", "LC_ALL": "C", "PAGER": "cat", "GIT_PAGER": "cat", "NO_COLOR": "1"}
-    run = subprocess.run(
-        [program, *words],
-        capture_output=True,
-        check=False,
-        encoding="utf-8",
-        errors="replace",
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        timeout=_SECONDS_MAX,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        if program == "git":  # `git bisect start -h` begins a bisection, so it gets a repository of its own
+            subprocess.run(["git", "init", "--quiet", folder], check=True, timeout=_SECONDS_MAX)
+        run = subprocess.run(
+            [program, *words],
+            cwd=folder,
+            capture_output=True,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            timeout=_SECONDS_MAX,
+        )
     return run.stdout + run.stderr

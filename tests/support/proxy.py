@@ -160,7 +160,7 @@ async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     while data := await reader.read(65_536):
         writer.write(data)
         await writer.drain()
-    raise ConnectionError("one side is gone")
+    raise ConnectionError("one side closed the connection")
 
 
 async def _read_command(reader: asyncio.StreamReader) -> tuple[bytes, Command]:

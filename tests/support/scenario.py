@@ -21,15 +21,16 @@ from ledger.client.results import Result, result_of
 from ledger.core import chain, codec
 from ledger.core.durations import parse_duration
 from ledger.core.errors import LedgerError
-from ledger.core.events import Actor, Event, Presence, Replied, Value
+from ledger.core.events import Actor, Event, GrantBounds, Presence, Replied, Value
 from ledger.core.grants import Recorded, derived_event_id
+from ledger.log.entries import read_entry
 from ledger.log.plans import SYSTEM
-from ledger.log.reading import read_entry
 from ledger.policy import Policy, PolicySource, compile_policy
 from ledger.project.state import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
 from ledger.session import Decision, SessionState, decide, evolve, settle
 from ledger.session.commands import AnyCommand, Command, Live
 from ledger.stores.port import START, Entry, Position, StreamKey
+from tests.support.salts import SALT, unsalted
 
 T0: Final = 1_800_000_000_000
 """When a scenario begins (server ms)."""
@@ -83,7 +84,7 @@ class Project:
         self.state = ProjectState(project_id=project_id)
 
     def decide(self, command: ProjectCommand, now_ms: int) -> tuple[Event, ...]:
-        events = decide_project(self.state, command)
+        events = decide_project(self.state, command, now_ms)
         for event in events:
             fixed = command.event_id if isinstance(command, GrantInProject) else None
             self.record(event, command.actor, now_ms, fixed)
@@ -97,6 +98,7 @@ class Project:
     def take(self, replied: Replied, asked_permission: str, actor: Actor, session: str, now_ms: int) -> None:
         """Make the grants of a winning reply, as a ledger does once the reply is in the log."""
         assert replied.detail is not None
+        bounds = replied.bounds or GrantBounds()
         for grant_id, pattern in zip(replied.grants, replied.detail.patterns, strict=True):
             command = GrantInProject(
                 actor=actor,
@@ -104,6 +106,9 @@ class Project:
                 grant_id=grant_id,
                 permission=asked_permission,
                 pattern=pattern,
+                expires_in_ms=bounds.expires_in_ms,
+                uses=bounds.uses,
+                wider=grant_id in replied.wider,
                 session=session,
                 request_id=replied.request_id,
             )
@@ -240,10 +245,10 @@ class Scenario:
         prev = after(before) if before else chain.genesis(self.key.kind, self.key.id)
         for event in events:
             version = self.head.version + 1
-            payload = codec.encode(event, event_id=f"evt_{version}", prev=prev, actor=actor)
-            self.add_entry(Entry(at_ms, version, payload))
-            prev = chain.within_append(version, payload)
-            assert self.records[-1].event == event
+            fields = codec.encode(event, event_id=f"evt_{version}", prev=prev, actor=actor, salt=SALT)
+            self.add_entry(Entry(at_ms, version, *fields))
+            prev = chain.within_append(version, fields[0])
+            assert unsalted(self.records[-1].event) == unsalted(event)
 
     def add_entry(self, entry: Entry) -> None:
         """Fold one entry as it stands in a stream. Raises DamageError when it does not follow."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -12,7 +13,19 @@ from ledger.core.events import Actor, Event, LogRegressed, ToolFinished, ToolFin
 from ledger.core.grants import Recorded
 from ledger.log.plans import SYSTEM, AppendPlan, Regression
 from ledger.log.stream import Stream
-from ledger.stores.port import Answered, Append, AppendResult, Due, Entry, Opening, Position, Store, StreamKey
+from ledger.stores.port import (
+    Answered,
+    Append,
+    AppendResult,
+    Due,
+    Entry,
+    Opening,
+    Position,
+    Store,
+    StreamKey,
+    answer_with,
+    append_to,
+)
 from tests.support.backends import SESSION
 
 TESTER = Actor("person", "tester")
@@ -82,7 +95,12 @@ class TallyFold:
     def keeps_due(self, event: Event) -> bool:
         return False
 
-    def due_hint(self, before: Tally, after: Tally, after_ms: int) -> Due | str | None:
+    def due_hint(
+        self, before: Tally, events: Sequence[Event], ahead: Callable[[], Tally], after_ms: int
+    ) -> Due | str | None:
+        return None
+
+    def project_of(self, state: Tally) -> str | None:
         return None
 
 
@@ -103,6 +121,7 @@ class Watched:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.appends: list[Append] = []
+        self._posts: list[asyncio.Task[None]] = []
         self.reads = 0
         self.before: dict[str, Step] = {}
         self.after: dict[str, Step] = {}
@@ -114,18 +133,17 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def append(
-        self, append: Append, also_read: tuple[StreamKey, Position] | None = None
-    ) -> tuple[AppendResult, tuple[Entry, ...]]:
+    def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
         self.appends.append(append)
+        self._posts.append(asyncio.create_task(answer_with(answered, self._append(append, also_read))))
+
+    async def _append(
+        self, append: Append, also_read: tuple[StreamKey, Position] | None
+    ) -> tuple[AppendResult, tuple[Entry, ...]]:
         await self._step(self.before, "append")
-        answer = await self._store.append(append, also_read)
+        answer = await append_to(self._store, append, also_read)
         await self._step(self.after, "append")
         return answer
-
-    def post(self, append: Append, answered: Answered) -> bool:
-        """Take the long way for every post, so that a test can interrupt it."""
-        return False
 
     async def open(self, key: StreamKey) -> Opening:
         self.reads += 1

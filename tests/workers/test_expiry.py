@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from ledger import Ledger, Timeouts
+from ledger import Ledger, Runner, Timeouts
 from ledger.stores.port import NOTHING_DUE, Due, StreamKey
 from ledger.testing import TestClock
 from tests.api.actors import OpenLedger, events_of, outcome_of, pend
@@ -18,7 +18,7 @@ from tests.support.backends import PARTITION_COUNT, Operator, as_redis
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 from workers.expiry import worker as expiry
-from workers.expiry.settling import Settler
+from workers.expiry.settlement import Settler
 
 SOON = Timeouts(attended=0.2, unattended=0.2)
 SES = "ses_1"
@@ -117,6 +117,27 @@ async def test_an_index_that_names_a_session_without_anything_pending_is_correct
     assert await ledger.store.due(None, 10) == []
 
 
+async def test_a_claim_without_an_end_is_ended_at_its_timeout(open_ledger: OpenLedger, clock: TestClock) -> None:
+    agent, worker = await open_ledger(), await open_ledger()
+    rules = [{"permission": "bash", "pattern": "*", "action": "allow"}]
+    session = await agent.session(SES, rules=rules, claim_timeout=600)
+    await session.ask("bash", ["make"], request_id="r", claim=Runner("claude", "r"))
+    assert await worker.store.due(None, 10) == [(SES, clock.now_ms() + 600_000)]
+    clock.advance("9m")
+    assert await Settler(worker).settle_due() == 0
+    clock.advance("1m")
+    assert await Settler(worker).settle_due() == 1
+    assert (await events_of(session))[-1] == "end_unknown"
+    assert await worker.store.due(None, 10) == []
+
+
+async def test_the_end_of_a_run_takes_its_session_out_of_the_index(ledger: Ledger) -> None:
+    session = await ledger.session(SES, rules=[{"permission": "bash", "pattern": "*", "action": "allow"}])
+    async with session.permit("bash", ["make"]):
+        assert [one for one, _ in await ledger.store.due(None, 10)] == [SES]
+    assert await ledger.store.due(None, 10) == []
+
+
 async def lose_hint(ledger: Ledger, session_id: str, at_ms: int) -> None:
     """As if the hint of an append had been lost: the index still names an old deadline."""
     store = ledger.store
@@ -135,8 +156,8 @@ async def test_a_damaged_session_is_told_once_and_keeps_nobody_else_waiting(
         Ledger.connect(server.url, clock=clock, partitions=PARTITION_COUNT) as worker,
     ):
         await settle_beside_damage(agent, worker, admin, clock)
-    told = [record.getMessage() for record in caplog.records if record.name == "workers.expiry.settling"]
-    assert [line.partition(",")[0] for line in told] == ["expiry: passing over session `ses_broken`"]
+    told = [record.getMessage() for record in caplog.records if record.name == "workers.expiry.settlement"]
+    assert [line.partition(",")[0] for line in told] == ["expiry: skipping session `ses_broken`"]
 
 
 async def settle_beside_damage(agent: Ledger, worker: Ledger, admin: Operator, clock: TestClock) -> None:

@@ -120,13 +120,13 @@ def test_a_worker_tells_once_that_its_server_is_lost_and_once_that_it_is_reached
     worker.wait_for_word("consumer group")
     own_server.kill9()
     worker.wait_for_word("lost the connection")
-    worker.wait_for_word("the views wait")
+    worker.wait_for_word("failed, trying again")
     own_server.start()
     worker.wait_for_word("reached the server again")
     assert worker.end() == 0
     rows = [json.loads(line) for line in worker.complained]
     assert {row["worker"] for row in rows} == {"projector"}
-    for text in ("lost the connection", "reached the server again"):
+    for text in ("lost the connection", "reached the server again", "failed, trying again"):
         assert len([row for row in rows if row["message"].startswith(text)]) == 1
 
 

@@ -1,4 +1,4 @@
-"""Projectors as real processes on a real server: killed, raced, left behind, and what others left undone."""
+"""Projectors as real processes on a real server: killed, racing, lagging, and taking over unfinished work."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 from ledger import DamageError, Ledger
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.port import StreamKey
-from ledger.stores.redis import RedisStore
-from projections import reading
+from ledger.stores.port import StreamKey, append_to
+from ledger.stores.redis.store import RedisStore
+from projections import queries
 from projections.engine import Engine
 from tests.projections.looking import RULES, differences
 from tests.support.backends import PARTITION_COUNT, append_of, as_redis, log_of
@@ -88,7 +88,7 @@ async def as_of(ledger: Ledger, key: StreamKey, version: int) -> None:
     """Wait until the views are as of a version."""
 
     async def reached() -> bool:
-        return (await reading.versions(ledger.store)).get(key.name) == version
+        return (await queries.versions(ledger.store)).get(key.name) == version
 
     await wait_until_async(reached, f"the views of {key.name} to be as of version {version}")
 
@@ -112,7 +112,7 @@ async def test_the_views_follow_what_happens(ledger: Ledger, projector: Projecto
     for number in range(5):
         await session.submit("read", [f"{number}"])
         await as_of(ledger, SES_1, 2 + number)
-    assert (await reading.decisions(ledger.store))["auto_allow"] == 5
+    assert (await queries.decisions(ledger.store))["auto_allow"] == 5
     assert await differences(ledger.store) == []
 
 
@@ -137,7 +137,7 @@ async def test_one_that_was_killed_goes_on_where_it_was(ledger: Ledger, projecto
     first.wait()
     for number in range(20):
         await session.submit("read", [f"{number}"])
-    assert (await reading.versions(ledger.store)) == {"session:ses_1": 1}
+    assert (await queries.versions(ledger.store)) == {"session:ses_1": 1}
     projector(feed=0.2)
     await as_of(ledger, SES_1, 21)
     assert await differences(ledger.store) == []
@@ -155,7 +155,7 @@ async def test_killed_again_and_again_under_load_every_event_counts_once(ledger:
         doomed.wait()
     await as_of(ledger, SES_1, 181)
     assert other.poll() is None
-    assert (await reading.decisions(ledger.store))["auto_allow"] == 180
+    assert (await queries.decisions(ledger.store))["auto_allow"] == 180
     assert await differences(ledger.store) == []
 
 
@@ -168,7 +168,7 @@ async def test_two_at_once_do_each_event_once(ledger: Ledger, projector: Project
             await session.submit("read", [f"{number}"])
     for session in sessions:
         await as_of(ledger, StreamKey("session", session.id), 11)
-    assert (await reading.decisions(ledger.store))["auto_allow"] == 120
+    assert (await queries.decisions(ledger.store))["auto_allow"] == 120
     assert await differences(ledger.store) == []
 
 
@@ -261,11 +261,11 @@ async def test_a_damaged_stream_is_told_of_once_and_stops_nothing(
     await ledger.session("ses_bad")
     bad = StreamKey("session", "ses_bad")
     entries = await log_of(store, bad)
-    await store.append(append_of(b"junk", key=bad, after=entries[-1].position))
+    await append_to(store, append_of(b"junk", key=bad, after=entries[-1].position))
     with pytest.raises(DamageError):
         await Engine(store).catch_up(bad)
     process = projector(feed=0.2, scan=0.3)
-    line = line_with(process, "passed over")
+    line = line_with(process, "skipped")
     assert "`session:ses_bad` version 2" in line
     session = await ledger.session("ses_1")
     await as_of(ledger, SES_1, 1)
@@ -273,7 +273,7 @@ async def test_a_damaged_stream_is_told_of_once_and_stops_nothing(
     await as_of(ledger, SES_1, 2)
     process.terminate()
     assert process.stdout
-    assert "passed over" not in process.stdout.read()
+    assert "skipped" not in process.stdout.read()
 
 
 async def test_sigterm_ends_it_cleanly_and_its_name_is_gone(ledger: Ledger, projector: Projectors) -> None:
@@ -305,8 +305,8 @@ async def test_views_of_a_history_that_the_server_lost_are_built_anew(
     await store.command("DEL", store.keys.stream(SES_1))
     assert await store.admin.restore(SES_1, append_of().after, kept, None)
     await as_of(ledger, SES_1, 3)
-    line_with(process, "are built anew")
-    assert (await reading.decisions(ledger.store))["auto_allow"] == 2
+    line_with(process, "are rebuilt")
+    assert (await queries.decisions(ledger.store))["auto_allow"] == 2
     assert await differences(ledger.store) == []
 
 

@@ -147,7 +147,7 @@ def test_rules_and_deadlines_are_the_gateways(stage: Stage, tmp_path: Path) -> N
         assert waits.json()["outcome"] is None
     log = stage.run("log", "ses_1")
     assert log.wait() == 0
-    assert log.said[-1].endswith("ask, unattended 8h\n")
+    assert log.said[-1].endswith("waits for 8h (unattended)\n")
     assert up.end() == 0
 
 

@@ -19,17 +19,18 @@ from ledger.session.state import SessionState
 from ledger.testing import TestClock
 from projections.sentences import sentence_of
 from tests.support.kinds import KINDS
-from workers.cli.describing import what_would_run
+from workers.cli.description import what_would_run
 from workers.cli.log import event_line
 from workers.cli.pending import pending_cells
-from workers.demo.story import call_of
+from workers.demo.story import Story
 from workers.gateway.events.frames import replay_row
 from workers.gateway.opencode.shapes import request_row
-from workers.notifier.planning import Correction, Reminder
-from workers.notifier.wording import correction_message, reminder_message
+from workers.notifier.plan import Correction, Reminder
+from workers.notifier.text import correction_message, reminder_message
 from workers.presentation.answer_page import question_page
 from workers.presentation.text import visible
-from workers.presentation.wording import result_lines
+from workers.presentation.timeline import TimelineFold
+from workers.presentation.words import result_lines
 
 UNTOLD_BY_PATTERNS = [kind for kind in KINDS if kind not in ("edit", "write", "pipeline")]
 """Of an edit OpenCode's clients are told the file, of a pipeline each command, as OpenCode tells them."""
@@ -80,6 +81,12 @@ def _whole(message: str) -> str:
     return re.sub(r"\[([.:@])\]", r"\1", message)
 
 
+def _told(seen: Seen) -> str:
+    line = Story("ses_1").tell(seen.logged)
+    assert line is not None
+    return line.text
+
+
 def _page(seen: Seen) -> str:
     page = question_page(seen.state, seen.result.request, "ann", seen.result.at_ms, ("once", "reject"))
     return html.unescape(re.sub(r"<[^>]+>", "", page))
@@ -87,13 +94,13 @@ def _page(seen: Seen) -> str:
 
 READERS: dict[str, Callable[[Seen], str]] = {
     "timeline": _sentence,
-    "log": lambda seen: event_line(seen.logged),
+    "log": lambda seen: event_line(seen.logged, TimelineFold("ses_1").line(seen.logged)),
     "pending": lambda seen: str(pending_cells(pending_of(seen.state)[0], seen.result.at_ms)[3]),
     "ask": lambda seen: "\n".join(result_lines(seen.result)),
     "phone": _message,
     "answer page": _page,
     "event stream": lambda seen: replay_row(seen.state, seen.result.request, ())["would_run"],
-    "demo": lambda seen: call_of(seen.result.request),
+    "demo": _told,
 }
 
 

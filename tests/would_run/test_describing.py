@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ledger.core.events import Actor
 from ledger.session.state import Request
-from ledger.session.would_run.describing import describe_request
+from ledger.session.would_run.description import describe_request
 from ledger.session.would_run.marks import marks_of
 from ledger.session.would_run.members import COMMAND_NAMES, LEAVES_COUNT, MEMBERS_COUNT
 from ledger.session.would_run.model import LONG_CHARS, LONG_LINES, Description

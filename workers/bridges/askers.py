@@ -7,14 +7,14 @@ one answer never serves two calls.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 from contextlib import suppress
 from typing import Any, Final, Self
 
-from workers.bridges.naming import folder_name
+from workers.bridges.session_ids import folder_name
+from workers.transport.file_locks import locked
 from workers.transport.place import data_folder
 from workers.transport.small_files import read_small
 
@@ -45,7 +45,7 @@ class Asker:
         path = _path(session, request_id)
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)  # noqa: PTH103,PTH120 - pathlib is slow
-            descriptor = _locked(path, os.O_RDWR | os.O_CREAT)
+            descriptor = locked(path, os.O_RDWR | os.O_CREAT)
             if descriptor is None:
                 return None
             os.ftruncate(descriptor, 0)
@@ -64,7 +64,7 @@ class Asker:
         """
         path = _path(session, request_id)
         try:
-            descriptor = _locked(path, os.O_RDWR)
+            descriptor = locked(path, os.O_RDWR)
         except OSError:
             return None
         return None if descriptor is None else cls(path, descriptor, request_id)
@@ -114,17 +114,3 @@ def _said(path: str) -> dict[str, Any]:
 def _path(session: str, request_id: str) -> str:
     name = hashlib.sha256(request_id.encode()).hexdigest()[:32]
     return os.path.join(data_folder(), FOLDER, folder_name(session), name)  # noqa: PTH118
-
-
-def _locked(path: str, flags: int) -> int | None:
-    """Return the locked file; None if another process has it."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # If its owner removed the file between open and lock, the lock is on a deleted file.
-        if os.fstat(descriptor).st_ino == os.stat(path).st_ino:  # noqa: PTH116
-            return descriptor
-    except OSError:
-        pass
-    os.close(descriptor)
-    return None

@@ -33,7 +33,7 @@ def with_entries(settings: Settings, agent: str, entries: Entries) -> Settings:
     for event, ours in entries.items():
         before = hooks.get(event, [])
         if not isinstance(before, list):
-            raise BridgeError(f"`hooks.{event}` in the settings is no list; put it right first")
+            raise BridgeError(f"`hooks.{event}` in the settings is not a list; correct it first")
         hooks[event] = [*before, *ours]
     return changed
 
@@ -44,7 +44,7 @@ def without_entries(settings: Settings, agent: str) -> Settings:
     hooks = changed.get("hooks", {})
     # Beside lists by event an agent may keep switches here: Gemini CLI has had `enabled`.
     if not isinstance(hooks, dict) or not all(isinstance(found, list | bool | str) for found in hooks.values()):
-        raise BridgeError("`hooks` in the settings is not of the form that the agent reads; put it right first")
+        raise BridgeError("`hooks` in the settings is not of the form that the agent reads; correct it first")
     for event in [event for event, found in hooks.items() if isinstance(found, list)]:
         kept = [one for entry in hooks[event] if (one := _without(entry, agent)) is not None]
         if kept:

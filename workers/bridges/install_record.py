@@ -69,7 +69,7 @@ def save(path: Path, record: InstallRecord) -> None:
         file.write_text(json.dumps(said), encoding="utf-8")
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise BridgeError(f"`{file}` cannot be written, which uninstalling would need: {why}") from error
+        raise BridgeError(f"`{file}` cannot be written, and uninstalling needs it: {why}") from error
 
 
 def forget(path: Path) -> None:

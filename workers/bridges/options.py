@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from workers.bridges.naming import home_of_agent, project_of
+from workers.bridges.session_ids import home_of_agent, project_of
 from workers.transport.errors import BridgeError
 from workers.transport.place import GRACE_SECONDS
 from workers.transport.small_files import read_small
@@ -90,7 +90,7 @@ def read_rules(path: str, dialect: str) -> list[Any] | dict[str, Any]:
     except OSError as error:
         raise BridgeError(f"the rules `{path}` cannot be read: {(error.strerror or str(error)).lower()}") from error
     except ValueError as error:
-        raise BridgeError(f"the rules `{path}` are no JSON: {error}") from error
+        raise BridgeError(f"the rules `{path}` are not JSON: {error}") from error
     if isinstance(found, list):
         return found
     if not isinstance(found, Mapping):

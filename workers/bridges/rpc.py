@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Literal, NamedTuple, Protocol
 
-from workers.bridges.judging import CallVerdict, ToolCall
 from workers.bridges.messages import Message
+from workers.bridges.tool_calls import CallVerdict, ToolCall
 
 HostReply = Literal["once", "session", "always", "reject", "cancelled"]
 
@@ -33,6 +33,14 @@ class EndedQuestions(NamedTuple):
     key: str | None = None
     answers_agent: bool = False
     """True if the agent still needs a message that they are cancelled."""
+
+
+class EndedCall(NamedTuple):
+    """A call whose end the agent reported. `ok`: it succeeded."""
+
+    session: str
+    call_id: str
+    ok: bool
 
 
 class HostAnswer(NamedTuple):
@@ -76,6 +84,10 @@ class Wire(Protocol):
     def heard_from_agent(self, message: Message) -> EndedQuestions | None: ...
 
     def heard_from_host(self, message: Message) -> EndedQuestions | None: ...
+
+    def call_ended(self, message: Message) -> EndedCall | None:
+        """Return the call whose run a message of the agent ends; None for any other message."""
+        ...
 
 
 def key_of(rpc_id: Any) -> str:

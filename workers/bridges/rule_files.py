@@ -59,7 +59,7 @@ class FollowedRules:
                 await say()
             except BridgeError as error:
                 if error.text != told:
-                    tell(f"the changed rules do not hold for what waits: {error.text}")
+                    tell(f"the changed rules do not apply to pending requests: {error.text}")
                 told = error.text
                 self.forget()
 

@@ -13,24 +13,33 @@ AGENTS = "Agents"
 
 COMMANDS = {
     "ask": ListedCommand("workers.cli.ask:ask", "Ask whether a tool call may run, and wait for the answer.", ASKING),
+    "run": ListedCommand("workers.cli.run:run", "Run a command once it is allowed, and pass its exit code on.", ASKING),
     "reply": ListedCommand("workers.cli.reply:reply", "Answer a request: once, session, always or reject.", ASKING),
     "pending": ListedCommand("workers.cli.pending:pending", "List the requests that wait for a person.", ASKING),
-    "cancel": ListedCommand("workers.cli.closing:cancel", "Withdraw a request that is pending.", ASKING),
-    "close": ListedCommand("workers.cli.closing:close", "Close a session; what is pending in it is cancelled.", ASKING),
+    "claim": ListedCommand("workers.cli.claims:claim", "Take the right to run an allowed call, once.", ASKING),
+    "finish": ListedCommand("workers.cli.claims:finish", "Record the end of a claimed call.", ASKING),
+    "release": ListedCommand("workers.cli.claims:release", "Give back the claim of a runner that died.", ASKING),
+    "cancel": ListedCommand("workers.cli.endings:cancel", "Withdraw a request that is pending.", ASKING),
+    "close": ListedCommand("workers.cli.endings:close", "Close a session; what is pending in it is cancelled.", ASKING),
     "approved": ListedCommand("workers.cli.grants:approved", "List the grants in force.", ASKING),
     "grant": ListedCommand("workers.cli.grants:grant", "Allow something from now on, without a request.", ASKING),
     "revoke": ListedCommand("workers.cli.grants:revoke", "End a grant.", ASKING),
+    "freeze": ListedCommand("workers.cli.freezes:freeze", "Stop everything, or one project.", ASKING),
+    "unfreeze": ListedCommand("workers.cli.freezes:unfreeze", "End a freeze.", ASKING),
     "sessions": ListedCommand("workers.cli.sessions:sessions", "List the sessions.", LOOKING),
     "show": ListedCommand("workers.cli.show:show", "Show a session as it is, or as it was.", LOOKING),
-    "log": ListedCommand("workers.cli.log:log", "Print a session's events, and those to come.", LOOKING),
-    "replay": ListedCommand("workers.cli.replay:replay", "Play a session's past, with the state beside it.", LOOKING),
+    "log": ListedCommand("workers.cli.log:log", "Print a session's events, and new ones as they come.", LOOKING),
+    "replay": ListedCommand("workers.cli.replay:replay", "Replay a session, with its state after each event.", LOOKING),
     "access": ListedCommand("workers.cli.access:access", "List sign-ins, and reads by people.", LOOKING),
     "export": ListedCommand(
         "workers.cli.transfer:export", "Write sessions to a file that verifies by itself.", CHECKING
     ),
     "import": ListedCommand("workers.cli.transfer:import_", "Read exported sessions into this ledger.", CHECKING),
-    "verify": ListedCommand("workers.cli.verify:verify", "Check that no event was changed, lost or put in.", CHECKING),
-    "rebuild": ListedCommand("workers.cli.rebuild:rebuild", "Build all views anew from the streams.", CHECKING),
+    "verify": ListedCommand("workers.cli.verify:verify", "Check the log for changed, lost or added events.", CHECKING),
+    "hold": ListedCommand("workers.cli.holds:hold", "Forbid redaction of a session or project.", CHECKING),
+    "unhold": ListedCommand("workers.cli.holds:unhold", "Lift a legal hold.", CHECKING),
+    "redact": ListedCommand("workers.cli.redact:redact", "Take content out of the log for good.", CHECKING),
+    "rebuild": ListedCommand("workers.cli.rebuild:rebuild", "Rebuild all views from the streams.", CHECKING),
     "streams": ListedCommand(
         "workers.cli.streams:streams", "Show what the server holds and how far workers are.", CHECKING
     ),
@@ -45,9 +54,13 @@ COMMANDS = {
     "server-user": ListedCommand("workers.cli.server_user:server_user", "Make the ledger's user on a server.", RUNNING),
     "token": ListedCommand("workers.cli.tokens:token", "Tokens for the gateway: create, list, revoke.", RUNNING),
     "passkey": ListedCommand("workers.cli.passkeys:passkey", "Passkeys that sign answers: list, remove.", RUNNING),
-    "demo": ListedCommand("workers.cli.run:demo", "Play a recorded agent's session with people answering.", RUNNING),
-    "up": ListedCommand("workers.cli.run:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
-    "worker": ListedCommand("workers.cli.run:worker", "Run one worker: expiry, projector or notifier.", RUNNING),
+    "demo": ListedCommand(
+        "workers.cli.long_running:demo", "Play a recorded agent's session with people answering.", RUNNING
+    ),
+    "up": ListedCommand("workers.cli.long_running:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
+    "worker": ListedCommand(
+        "workers.cli.long_running:worker", "Run one worker: expiry, projector or notifier.", RUNNING
+    ),
 }
 
 EPILOG = (
@@ -65,6 +78,6 @@ cli = LazyGroup(
 
 def main() -> int:
     """Run the program `permission-ledger` and return its exit code, one of CONTRACT's."""
-    from workers.cli.running import run  # noqa: PLC0415 - so that importing this package stays cheap
+    from workers.cli.frame import run  # noqa: PLC0415 - so that importing this package stays cheap
 
     return run(cli)

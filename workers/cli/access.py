@@ -10,7 +10,7 @@ from ledger import Ledger
 from ledger.core.times import format_time, parse_time
 from ledger.log.reads import KINDS, RecordedRead, recorded
 from workers.cli.base import command, with_ledger
-from workers.cli.output import CommandOutput, talk
+from workers.cli.output import CommandOutput
 
 COLUMNS: Final = ("at", "kind", "who", "via", "session", "what", "from", "times")
 COUNT_DEFAULT: Final = 200
@@ -57,12 +57,7 @@ async def access(
         for one in found
         if (who is None or one.read.name == who) and (session is None or one.read.session == session)
     ][-limit:]
-    if output.as_json:
-        output.rows(one.as_json() for one in rows)
-    elif rows:
-        output.table(COLUMNS, [_cells(one) for one in rows])
-    else:
-        talk("nothing was recorded")
+    output.listing(rows, RecordedRead.as_json, COLUMNS, _cells, none="nothing was recorded")
 
 
 def _cells(one: RecordedRead) -> tuple[object, ...]:

@@ -5,29 +5,23 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from ledger import Ledger, Result, Session, Timeouts
+from ledger import Ledger, Result, Session
 from ledger.client.calls import carry_through
-from ledger.client.policy_files import watch_policy
-from ledger.core.errors import InputError
-from ledger.core.ids import check_id, new_request_id
-from ledger.policy import PolicySource
-from ledger.policy.asked import OPTIONS
-from ledger.policy.files import load_layer
-from ledger.policy.loader import own_home
-from ledger.policy.placing import placed
-from ledger.session.state import SessionState
+from ledger.client.operand_files import operands_here
+from ledger.core.ids import new_request_id
+from ledger.core.operands import Operand
+from ledger.core.policy import Call
 from workers.cli.base import checked, command, local_actor, with_ledger
-from workers.cli.deadlines import with_deadlines
 from workers.cli.exits import OF_OUTCOME
-from workers.cli.inputs import json_object, seconds
+from workers.cli.inputs import json_object
+from workers.cli.opening import OpeningInput, WaitInput, open_session, watching, with_opening, with_waiting
 from workers.cli.output import CommandOutput, talk
-from workers.presentation.wording import result_lines
+from workers.presentation.words import result_lines
 
 
 class AskInput(NamedTuple):
@@ -48,37 +42,14 @@ class AskInput(NamedTuple):
         return str(Path(self.cwd or ".").absolute())
 
 
-class OpeningInput(NamedTuple):
-    """The options of the session, as typed."""
-
-    project: str | None
-    rules: str | None
-    dialect: str | None
-    attended: str | None
-    unattended: str | None
-    agent: str | None
-
-
 T = TypeVar("T", AskInput, OpeningInput)
-
-
-class _Waiting(NamedTuple):
-    wants: bool
-    seconds: float | None
-
-    @classmethod
-    def read(cls, no_wait: bool, timeout: str | None) -> _Waiting:
-        if no_wait and timeout is not None:
-            raise click.UsageError("give --no-wait or --timeout, not both")
-        return cls(not no_wait, seconds(timeout, "--timeout"))
 
 
 def _check(*, no_wait: bool, timeout: str | None, **typed: Any) -> None:
     """Check everything that can be checked without a ledger."""
-    _Waiting.read(no_wait, timeout)
+    WaitInput.read(no_wait, timeout)
     _question(_picked(AskInput, typed))
-    Timeouts().stated({name: typed[name] for name in ("attended", "unattended")}, "--{}")
-    _policy(_picked(OpeningInput, typed))
+    _picked(OpeningInput, typed).check()
 
 
 def _picked(kind: type[T], typed: dict[str, Any]) -> T:
@@ -91,14 +62,14 @@ def _question(asking: AskInput) -> dict[str, Any]:
     if asking.tool is None and tool_input is not None:
         raise click.UsageError("--input needs --tool NAME")
     if asking.permission is None and (asking.tool is None or tool_input is None):
-        raise click.UsageError("say PERMISSION and PATTERN, or --tool NAME with --input JSON")
+        raise click.UsageError("give PERMISSION and PATTERN, or --tool NAME with --input JSON")
     if asking.permission is None and asking.always:
         raise click.UsageError(
             "--always needs PERMISSION and PATTERN; for a tool the rules say what an `always` grants"
         )
     # Without a pattern nothing is judged, which rules allow: the pattern was forgotten.
     if asking.permission is not None and not asking.patterns:
-        raise click.UsageError(f"say at least one PATTERN after `{asking.permission}` (`*` is any use of it)")
+        raise click.UsageError(f"give at least one PATTERN after `{asking.permission}` (`*` is any use of it)")
     return {
         "permission": asking.permission or (asking.tool or "").lower(),
         "patterns": asking.patterns,
@@ -128,16 +99,9 @@ def _question(asking: AskInput) -> dict[str, Any]:
 @click.option("--tool", metavar="NAME", help="The tool's name; without PERMISSION its input is what is judged.")
 @click.option("--input", "tool_input", metavar="JSON", help="The tool's input, an object.")
 @click.option("--id", "request_id", metavar="ID", help="Your own request id; asking again with it attaches.")
-@click.option("--project", metavar="PROJECT", help="The session's project, when this opens the session.")
-@click.option(
-    "--rules", metavar="FILE", help="Rules for the session from here on (.json or .jsonc); followed while waiting."
-)
-@click.option("--dialect", metavar="DIALECT", help="The language of the rules (default: opencode).")
-@with_deadlines
-@click.option("--agent", metavar="NAME", help="The agent that asks; its section of the rules counts.")
+@with_opening
 @click.option("--cwd", metavar="FOLDER", help="The folder that the call would run in (default: here).")
-@click.option("--no-wait", is_flag=True, help="Do not wait for an answer: exit code 7 when it is pending.")
-@click.option("--timeout", metavar="DURATION", help="Wait at most this long; the request stays pending.")
+@with_waiting
 @checked(_check)
 @with_ledger
 async def ask(
@@ -151,8 +115,8 @@ async def ask(
     """
     asking, opening = _picked(AskInput, typed), _picked(OpeningInput, typed)
     question = _question(asking)
-    waiting = _Waiting.read(no_wait, timeout)
-    session = await _open(ledger, asking.session, opening)
+    waiting = WaitInput.read(no_wait, timeout)
+    session = await open_session(ledger, asking.session, opening)
     request_id = new_request_id() if request_id is None else request_id
     submit = _submitting(session, asking, question, request_id)
 
@@ -161,7 +125,7 @@ async def ask(
             return result
         return await _wait(session, result, asking, waiting.seconds, request_id, quiet=output.as_json)
 
-    async with _watching(ledger, session, opening):
+    async with watching(ledger, session, opening):
         result = await carry_through(submit, waited, request_id)
     result = await session.remember(result, asking.folder)
     _print(output, result)
@@ -173,65 +137,31 @@ def _submitting(
 ) -> Callable[[], Awaitable[Result]]:
     """Return the ask or its continuation: a tool alone is asked as its dialect does, required permissions included."""
     if asking.permission is not None or asking.tool is None:
-        return lambda: session.submit(**question, request_id=request_id, actor=local_actor())
+        return lambda: _asked(session, question, request_id)
     shared = {name: question[name] for name in ("metadata", "agent", "cwd")}
-    return lambda: session.submit_tool(
+    return lambda: _tool_asked(session, question, shared, request_id)
+
+
+async def _asked(session: Session, question: dict[str, Any], request_id: str) -> Result:
+    operands = await _operands(session, question)
+    return await session.submit(**question, operands=operands, request_id=request_id, actor=local_actor())
+
+
+async def _tool_asked(session: Session, question: dict[str, Any], shared: dict[str, Any], request_id: str) -> Result:
+    return await session.submit_tool(
         question["tool_name"],
         question["tool_input"],
         request_id=request_id,
         actor=local_actor(),
+        operands=await _operands(session, question),
         **shared,
     )
 
 
-async def _open(ledger: Ledger, session_id: str, opening: OpeningInput) -> Session:
-    state = await ledger.streams.session(check_id(session_id, "session id")).refresh()
-    policy = _policy(opening)
-    spoken = state.policy.dialect if state.policy else None
-    if policy is None and spoken is not None and opening.dialect not in (None, spoken):
-        raise InputError(f"the rules of session `{session_id}` are of dialect `{spoken}`; give other --rules with it")
-    return await ledger.session(
-        session_id,
-        project=opening.project,
-        policy=policy,
-        policy_source=opening.rules,
-        dialect=opening.dialect or "opencode",
-        timeouts=_timeouts(state, opening),
-        agent=opening.agent if state.opened_ms is None else None,
-        cwd=str(Path.cwd()),
-        home=own_home(),
-        actor=local_actor(),
-    )
-
-
-def _watching(ledger: Ledger, session: Session, opening: OpeningInput) -> AbstractAsyncContextManager[object]:
-    """Watch the file of --rules during the wait: later asks are judged by its content then."""
-    if opening.rules is None:
-        return nullcontext()
-    return watch_policy(ledger, session, lambda: _read(opening), policy_source=opening.rules)
-
-
-def _read(opening: OpeningInput) -> PolicySource:
-    source = _policy(opening)
-    assert source is not None, "only where there is a file"
-    return source
-
-
-def _policy(opening: OpeningInput) -> PolicySource | None:
-    if opening.rules is None:
-        return None
-    dialect = opening.dialect or "opencode"
-    options = {} if opening.agent is None or "agent" not in OPTIONS.get(dialect, ()) else {"agent": opening.agent}
-    source = PolicySource(dialect=dialect, layers=(load_layer(dialect, opening.rules),), options=options)
-    return placed(source, cwd=str(Path.cwd()), home=own_home())
-
-
-def _timeouts(state: SessionState, opening: OpeningInput) -> Timeouts | None:
-    """Return the typed deadlines over those of the session; None if none was typed."""
-    if opening.attended is None and opening.unattended is None:
-        return None
-    typed = {"attended": opening.attended, "unattended": opening.unattended}
-    return Timeouts.of(state.settings).stated(typed, "--{}")
+async def _operands(session: Session, question: dict[str, Any]) -> tuple[Operand, ...] | None:
+    """Return the files that the call would execute here; the call runs where this command does."""
+    named = ("permission", "patterns", "tool_name", "tool_input", "cwd")
+    return await operands_here(Call(*(question[name] for name in named)), session.stream.state.home)
 
 
 async def _wait(

@@ -146,3 +146,9 @@ class _Talking(logging.Handler):
 def local_actor(name: str | None = None) -> Actor:
     """Return the actor who typed the command: `user@host` unless `--as` is given. Raises InputError."""
     return Actor(LOCAL, default_actor_name() if name is None else check_name(name, "name (--as)"))
+
+
+def require_reason(*, reason: str | None, lists: bool, **_others: object) -> None:
+    """Raise UsageError for a change without a reason; `lists` changes nothing. For `checked`."""
+    if not (reason or lists):
+        raise click.UsageError("give the reason with --reason TEXT")

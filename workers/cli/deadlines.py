@@ -1,4 +1,4 @@
-"""`--attended` and `--unattended`: the time limits of requests. Only click is imported: bridges start fast."""
+"""`--attended` and `--unattended`, the time limits of requests, and the limits of runs. Only click is imported: bridges start fast."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ _HELP: Final = {
     "--unattended": "Time for an answer otherwise (7d).",
 }
 
+_RUN_HELP: Final = {
+    "--approval-lifetime": "Time within which an answered call must begin; later it asks again (default: no limit).",
+    "--claim-timeout": "Time after which a claim without a recorded end is ended (default: 1h).",
+}
+
 
 def deadline_options() -> list[click.Parameter]:
     """Return the options as parameters of a command."""
@@ -21,5 +26,12 @@ def deadline_options() -> list[click.Parameter]:
 def with_deadlines(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options as the arguments `attended` and `unattended`, each a text or None."""
     for name, text in reversed(_HELP.items()):
+        function = click.option(name, metavar="DURATION", help=text)(function)
+    return function
+
+
+def with_run_limits(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options as the arguments `approval_lifetime` and `claim_timeout`, each a text or None."""
+    for name, text in reversed(_RUN_HELP.items()):
         function = click.option(name, metavar="DURATION", help=text)(function)
     return function

@@ -12,12 +12,19 @@ import click
 from ledger import Ledger
 from ledger.client.ledger import named_url
 from ledger.core.errors import SetupError
-from ledger.stores.strangers import open_doors
+from ledger.stores.redis.strangers import open_doors
 from workers.cli.base import command, run_async
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
 from workers.runtime.disk import DiskSpace, is_on_this_machine, space_of
-from workers.upkeep.health import SAMPLE_COUNT, HealthFinding, check_deployment, check_server_facts, check_tokens
+from workers.upkeep.health import (
+    SAMPLE_COUNT,
+    HealthFinding,
+    check_deployment,
+    check_freezes,
+    check_server_facts,
+    check_tokens,
+)
 
 COLUMNS = ("check", "ok", "what was found", "what to do")
 
@@ -63,6 +70,7 @@ async def _examine(url: str | None, *, deep: bool) -> list[HealthFinding]:
             )
         )
         findings += await check_deployment(ledger.store, deep=deep)
+        findings += check_freezes(await ledger.freezes.in_force(), await ledger.freezes.behind())
         return [*findings, check_tokens(await ledger.tokens.all(), server_ms)]
 
 

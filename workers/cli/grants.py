@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypedDict
 
 import click
 
 from ledger import Approved, Ledger
+from ledger.client.grant_uses import GrantUse
 from ledger.core.durations import parse_duration
+from ledger.core.events import Actor
 from ledger.core.times import format_time
 from ledger.log.surveys import Survey
 from workers.cli.base import Run, checked, command, local_actor, with_ledger
-from workers.cli.output import CommandOutput, talk
+from workers.cli.exits import Exit
+from workers.cli.output import CommandOutput
 from workers.cli.problems import tell_problems
 
-COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "from request")
+COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "uses left", "last used", "from request")
+USE_COLUMNS = ("at", "session", "request", "permission", "call", "outcome", "ran")
+
+
+class GrantOptions(TypedDict):
+    """The optional arguments of a grant."""
+
+    expires_in_ms: int | None
+    uses: int | None
+    reason: str | None
+    actor: Actor
 
 
 def where(function: Run) -> Run:
     """Add `--session` and `--project`; exactly one must be given."""
-    for option, help_text in (("project", "The project whose grants are meant."), ("session", "One session's grants.")):
+    for option, help_text in (("project", "One project's grants."), ("session", "One session's grants.")):
         function = click.option(f"--{option}", metavar=option.upper(), help=help_text)(function)
     return function
 
@@ -50,13 +64,7 @@ async def approved(ledger: Ledger, output: CommandOutput, *, session: str | None
     Streams that are damaged are named on stderr (exit code 11), beside the grants of all others.
     """
     found = await _approved(ledger, session, project)
-    grants = found.rows
-    if output.as_json:
-        output.rows(one.as_json() for one in grants)
-    elif grants:
-        output.table(COLUMNS, [approved_cells(one) for one in grants])
-    else:
-        talk("no grant is in force")
+    output.listing(found.rows, Approved.as_json, COLUMNS, approved_cells, none="no grant is in force")
     return tell_problems(output, found.problems)
 
 
@@ -64,7 +72,8 @@ async def _approved(ledger: Ledger, session: str | None, project: str | None) ->
     if session is not None:
         return Survey(await (await ledger.attach(session)).approved(), [])
     if project is not None:
-        return Survey(await ledger.approved_in_project(project), [])
+        # A damaged session may be one of another project, and has no grant of this one: it only tells no use.
+        return Survey((await ledger.grants_in_project(project)).rows, [])
     return await ledger.grants_anywhere()
 
 
@@ -74,10 +83,12 @@ def approved_cells(one: Approved) -> tuple[str | None, ...]:
         grant.grant_id,
         grant.scope,
         grant.permission,
-        f"`{grant.pattern}`",
+        f"`{grant.pattern}`{' (wider than offered)' if grant.wider else ''}",
         f"{grant.by.name}{' (imported)' if grant.imported else ''}",
         format_time(grant.at_ms),
         "never" if grant.expires_ms is None else format_time(grant.expires_ms),
+        "any" if grant.uses_left is None else f"{grant.uses_left} of {grant.uses}",
+        None if one.last_used_ms is None else format_time(one.last_used_ms),
         grant.request_id,
     )
 
@@ -86,12 +97,14 @@ def approved_cells(one: Approved) -> tuple[str | None, ...]:
     examples=(
         "permission-ledger grant --project shop bash 'git *' --expires 30d",
         "permission-ledger grant --session ses_1 edit 'src/*' 'tests/*' --reason 'refactoring'",
+        "permission-ledger grant --project shop bash 'make deploy' --uses 1 --expires 1h",
     )
 )
 @click.argument("permission")
 @click.argument("patterns", nargs=-1, required=True, metavar="PATTERN...")
 @where
 @click.option("--expires", metavar="DURATION", help="Its lifetime (default: until revoked).")
+@click.option("--uses", type=int, metavar="COUNT", help="The number of calls that it allows (default: any number).")
 @click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
 @checked(check_where)
 @with_ledger
@@ -104,23 +117,25 @@ async def grant(
     session: str | None,
     project: str | None,
     expires: str | None,
+    uses: int | None,
     reason: str | None,
 ) -> None:
     """Allow PATTERNs of a permission from now on; the pattern * is the whole tool.
 
     Each pattern is one grant. A grant answers what rules would ask; what a rule denies stays denied.
     """
-    expires_in_ms = None if expires is None else parse_duration(expires, "--expires")
+    bounds: GrantOptions = {
+        "expires_in_ms": None if expires is None else parse_duration(expires, "--expires"),
+        "uses": uses,
+        "reason": reason,
+        "actor": local_actor(),
+    }
     for pattern in patterns:
         if session is not None:
             handle = await ledger.attach(session)
-            made = await handle.grant(
-                permission, pattern, expires_in_ms=expires_in_ms, reason=reason, actor=local_actor()
-            )
+            made = await handle.grant(permission, pattern, **bounds)
         else:
-            made = await ledger.grant_in_project(
-                project or "", permission, pattern, expires_in_ms=expires_in_ms, reason=reason, actor=local_actor()
-            )
+            made = await ledger.grant_in_project(project or "", permission, pattern, **bounds)
         if output.as_json:
             output.row(made.as_json())
         else:
@@ -131,18 +146,58 @@ def _sentence(made: Approved) -> str:
     grant = made.grant
     place = f"session {made.session}" if grant.scope == "session" else f"project {made.project}"
     until = "until it is revoked" if grant.expires_ms is None else f"until {format_time(grant.expires_ms)}"
-    return f"granted {grant.grant_id}: {grant.permission} `{grant.pattern}` in {place}, {until}"
+    uses = "" if grant.uses is None else f", for {grant.uses} call{'s' if grant.uses > 1 else ''}"
+    return f"granted {grant.grant_id}: {grant.permission} `{grant.pattern}` in {place}, {until}{uses}"
 
 
-@command(examples=("permission-ledger revoke grn_1", "permission-ledger revoke grn_1 --reason 'too wide' --json"))
-@click.argument("grant")
+def _check_revoke(*, grant: str | None, uses_of: str | None, reason: str | None, **_others: object) -> None:
+    if (grant is None) == (uses_of is None):
+        raise click.UsageError("give GRANT to revoke it, or --uses-of GRANT to see what it let through")
+    if uses_of is not None and reason is not None:
+        raise click.UsageError("--reason is for a revocation; --uses-of revokes nothing")
+
+
+def _use_cells(use: GrantUse) -> tuple[str | None, ...]:
+    return (
+        format_time(use.at_ms),
+        use.session,
+        use.request_id,
+        use.permission,
+        use.what,
+        use.outcome or "not allowed any more",
+        "yes" if use.ran else "not recorded",
+    )
+
+
+@command(
+    examples=(
+        "permission-ledger revoke grn_1",
+        "permission-ledger revoke grn_1 --reason 'too wide' --json",
+        "permission-ledger revoke --uses-of grn_1",
+    )
+)
+@click.argument("grant", required=False)
+@click.option("--uses-of", metavar="GRANT", help="Show the calls that a grant let through, and revoke nothing.")
 @click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
+@checked(_check_revoke)
 @with_ledger
-async def revoke(ledger: Ledger, output: CommandOutput, *, grant: str, reason: str | None) -> None:
-    """End a grant, wherever it stands: every ask that starts afterwards is judged without it."""
+async def revoke(
+    ledger: Ledger, output: CommandOutput, *, grant: str | None, uses_of: str | None, reason: str | None
+) -> int:
+    """End a grant, wherever it stands: every ask that starts afterwards is judged without it.
+
+    `--uses-of` lists what a grant let through, also one that has ended: each use of a grant with a limit, and each
+    request that one without a limit allowed. Sessions that are damaged are named on stderr (exit code 11).
+    """
+    if uses_of is not None:
+        found = await ledger.uses_of(uses_of)
+        output.listing(found.rows, GrantUse.as_json, USE_COLUMNS, _use_cells, none=f"{uses_of} let nothing through")
+        return tell_problems(output, found.problems)
+    assert grant is not None, "checked"
     key = await ledger.revoke(grant, reason=reason, actor=local_actor())
     if output.as_json:
         places = {kind: key.id if key.kind == kind else None for kind in ("session", "project")}
         output.row({"grant_id": grant, **places})
     else:
         output.line(f"revoked {grant} of {key.kind} {key.id}")
+    return Exit.DONE

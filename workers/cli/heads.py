@@ -58,7 +58,7 @@ def _check_header(file: Path, text: bytes) -> None:
     try:
         header = msgspec.json.decode(text, type=_Header)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"`{file}` is no file of heads: {error}") from error
+        raise InputError(f"`{file}` is not a file of heads: {error}") from error
     if header.file != _HEADER or header.format != FORMAT:
         raise InputError(f"`{file}` is not a file of heads that this version can read")
 

@@ -12,7 +12,7 @@ from ledger import Ledger
 from ledger.client.machine import default_actor_name
 from ledger.client.tokens import ROLES
 from ledger.core.errors import InputError
-from ledger.stores.opening import default_home
+from ledger.stores.urls import default_home
 from workers.cli.base import command, with_ledger
 from workers.cli.output import CommandOutput, talk
 
@@ -44,7 +44,7 @@ async def inbox(
 
     if gateway is not None and not gateway.startswith(_WEB):
         raise InputError(
-            f"the --gateway `{gateway}` is no address for a browser; write it like `http://127.0.0.1:8420`"
+            f"the --gateway `{gateway}` is not an address for a browser; write it like `http://127.0.0.1:8420`"
         )
     named = os.environ.get("PERMISSION_LEDGER_GATEWAY", "")
     found = gateway or (named if named.startswith(_WEB) else None)
@@ -63,9 +63,9 @@ async def inbox(
 async def _of_this_machine() -> str:
     """Return the address of the inbox that this machine's gateway serves. Raises InputError when none runs."""
     from workers.gateway.address_file import FILE_NAME, read_address  # noqa: PLC0415 - an extra
-    from workers.gateway.announcing import is_running  # noqa: PLC0415 - the same
+    from workers.gateway.announcement import is_running  # noqa: PLC0415 - the same
 
-    way_out = "start one (`permission-ledger up`), or say where it is with --gateway"
+    way_out = "start one (`permission-ledger up`), or name its address with --gateway"
     folder = default_home()
     found = read_address(folder)
     public_url = found.get("inbox")

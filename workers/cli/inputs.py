@@ -38,7 +38,7 @@ def version_or_time(text: str | None) -> int | str | None:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _shortened(text: str, most_chars: int = 60) -> str:

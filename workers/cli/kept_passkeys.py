@@ -38,7 +38,7 @@ def _read(file: Path, number: int, text: bytes) -> Passkey:
         line = msgspec.json.decode(text, type=_Line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(
-            f"`{file}` line {number} is no passkey: {error}; write the file with `passkey list --all --json`"
+            f"`{file}` line {number} is not a passkey: {error}; write the file with `passkey list --all --json`"
         ) from error
     return Passkey(
         credential_id=line.credential_id,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import click
 
 from workers.cli.exits import Exit
 from workers.presentation.text import json_line, visible, without_passwords
+
+T = TypeVar("T")
 
 _GAP: Final = "  "
 
@@ -32,6 +34,23 @@ class CommandOutput:
     def rows(self, values: Iterable[Mapping[str, Any]]) -> None:
         for value in values:
             self.row(value)
+
+    def listing(
+        self,
+        found: Sequence[T],
+        as_json: Callable[[T], Mapping[str, Any]],
+        columns: Sequence[str],
+        cells: Callable[[T], Sequence[object]],
+        *,
+        none: str = "",
+    ) -> None:
+        """Print a JSON object for each, or a table; `none` is the message on stderr if there are none."""
+        if self.as_json:
+            self.rows(map(as_json, found))
+        elif found:
+            self.table(columns, map(cells, found))
+        elif none:
+            talk(none)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Print a table on a terminal, aligned columns elsewhere; nothing is cut off. None is shown as `-`."""

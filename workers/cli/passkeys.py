@@ -9,7 +9,7 @@ import click
 from ledger import Ledger
 from ledger.access.passkeys.rows import passkey_json
 from workers.cli.base import command, local_actor, with_ledger
-from workers.cli.output import CommandOutput, talk
+from workers.cli.output import CommandOutput
 
 COLUMNS = ("passkey", "person", "name", "site", "registered", "consented by another", "last used", "state")
 
@@ -28,12 +28,7 @@ def passkey() -> None:
 async def list_(ledger: Ledger, output: CommandOutput, *, everything: bool) -> None:
     """List the passkeys, oldest first. Kept elsewhere, the list is what `verify --passkeys` trusts."""
     rows = [passkey_json(one) for one in await ledger.passkeys.all() if everything or one.removed_ms is None]
-    if output.as_json:
-        output.rows(rows)
-    elif rows:
-        output.table(COLUMNS, [_cells(row) for row in rows])
-    else:
-        talk("there is no passkey")
+    output.listing(rows, dict, COLUMNS, _cells, none="there is no passkey")
 
 
 @command("remove", examples=("permission-ledger passkey remove 3q2-7w --reason 'lost phone'",))

@@ -7,16 +7,18 @@ from collections.abc import Mapping
 import click
 
 from ledger import Ledger, Pending
-from ledger.core.times import format_time
+from ledger.core.times import format_time_or_none
 from ledger.log.askers import gone_askers
 from ledger.log.surveys import Survey
 from ledger.session.state import Request
+from ledger.session.would_run.description import describe_request
 from workers.cli.base import command, with_ledger
-from workers.cli.describing import danger_kinds, what_would_run, who_asks
+from workers.cli.description import what_would_run, who_asks
 from workers.cli.output import CommandOutput, talk
 from workers.cli.problems import tell_problems
+from workers.presentation.dangers import danger_kinds
 from workers.presentation.text import revealed
-from workers.presentation.wording import about, listed
+from workers.presentation.words import about, listed
 
 COLUMNS = (
     "request", "session", "permission", "what would run", "dangers", "folder", "asked by", "always grants", "asked",
@@ -39,7 +41,7 @@ async def pending(ledger: Ledger, output: CommandOutput, *, session: str | None)
     waiting = found.rows
     gone = {one: await gone_askers(ledger.store, one) for one in {row.session for row in waiting}}
     if output.as_json:
-        output.rows({**one.described(), "asker_gone_at": _time(_gone_ms(one, gone))} for one in waiting)
+        output.rows({**one.described(), "asker_gone_at": format_time_or_none(_gone_ms(one, gone))} for one in waiting)
     elif waiting:
         now_ms = ledger.store.clock.now_ms()
         if any(gone.values()):
@@ -56,10 +58,6 @@ def _gone_ms(one: Pending, gone: Mapping[str, Mapping[str, int]]) -> int | None:
     return gone[one.session].get(one.request.request_id)
 
 
-def _time(ms: int | None) -> str | None:
-    return None if ms is None else format_time(ms)
-
-
 def _since(gone_ms: int | None, now_ms: int) -> str | None:
     return None if gone_ms is None else f"gone since {about(now_ms - gone_ms)}"
 
@@ -72,7 +70,7 @@ def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
         one.session,
         revealed(request.permission),
         what_would_run(request),
-        danger_kinds(request),
+        danger_kinds(describe_request(request)) or None,
         None if request.cwd is None else revealed(request.cwd),
         who_asks(request),
         _granted_by_always(request),

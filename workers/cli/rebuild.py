@@ -10,7 +10,7 @@ import msgspec
 
 from ledger import Ledger
 from ledger.stores.port import StreamKey
-from projections.comparing import Compared, compare_partition
+from projections.comparison import Compared, compare_partition
 from projections.engine import CaughtUp, Engine, project_anew
 from projections.lag import events_behind
 from workers.cli.base import command, with_ledger

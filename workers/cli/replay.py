@@ -11,15 +11,17 @@ import click
 
 from ledger import DamageError, InputError, Ledger
 from ledger.core.grants import Recorded, StandingGrant
-from ledger.log.history import logged, read_events
+from ledger.log.history import logged
 from ledger.log.surveys import survey
-from ledger.session.state import SessionState, in_order
+from ledger.log.tail import read_events
+from ledger.session.state import in_order
 from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
 from workers.cli.log import event_line
 from workers.cli.output import CommandOutput
 from workers.cli.problems import tell_problems
 from workers.presentation.moments import approved_at, project_grants
+from workers.presentation.timeline import TimelineFold
 
 PAUSE_MAX_SECONDS: Final = 3.0
 """The longest pause at speed 1: an expiry would take seven days."""
@@ -68,13 +70,14 @@ async def replay(
     async for past, recorded in in_time_order(ledger, pasts):
         await asyncio.sleep(pause_seconds(last_ms, recorded.ms, speed))
         last_ms = recorded.ms
-        past.state = ledger.streams.session_fold.evolve(past.state, recorded)
-        event, now = logged(past.key, recorded), past.as_json(recorded.ms)
-        waiting = sum(len(one.state.pending) for one in pasts)
+        event = logged(past.key, recorded)
+        line = event_line(event, past.fold.line(event))
+        now = past.as_json(recorded.ms)
+        waiting = sum(len(one.fold.state.pending) for one in pasts)
         if output.as_json:
             output.row({**event.as_json(), "state": now, "session": past.key.id, "waiting": waiting})
         else:
-            output.line(f"{past.key.id:<{width}}  {event_line(event)}" if width else event_line(event))
+            output.line(f"{past.key.id:<{width}}  {line}" if width else line)
             in_all = [f"waiting in all: {waiting}"] if width else []
             output.line(f"{'':{width + 9 if width else 7}}{'  '.join([_state_words(now), *in_all])}")
     return tell_problems(output, found.problems)
@@ -83,13 +86,13 @@ async def replay(
 class Past:
     """A session up to the last replayed event, and the grants of its project."""
 
-    def __init__(self, key: StreamKey, state: SessionState, of_project: list[StandingGrant]) -> None:
+    def __init__(self, key: StreamKey, of_project: list[StandingGrant]) -> None:
         self.key = key
-        self.state = state
+        self.fold = TimelineFold(key.id)
         self._of_project = of_project
 
     def as_json(self, at_ms: int) -> dict[str, Any]:
-        state = self.state
+        state = self.fold.state
         return {
             "pending": [request.request_id for request in in_order(state.pending.values())],
             "approved": [one.grant.grant_id for one in approved_at(state, self._of_project, at_ms)],
@@ -101,7 +104,7 @@ class Past:
 async def _past_of(ledger: Ledger, name: str) -> Past:
     """Return the start of a session. Raises UnknownSessionError."""
     stream = (await ledger.attach(name)).stream
-    return Past(stream.key, ledger.streams.session_fold.initial(stream.key), await project_grants(ledger, stream.state))
+    return Past(stream.key, await project_grants(ledger, stream.state))
 
 
 async def in_time_order(ledger: Ledger, pasts: Sequence[Past]) -> AsyncIterator[tuple[Past, Recorded]]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
 
 import click
 
 from ledger import AlreadyAnsweredError, Ledger, LedgerError, Result, StaleReplyError, StoreError
 from ledger.client.feedback import undelivered_note
+from ledger.core.durations import parse_duration
 from ledger.core.events import Actor
 from ledger.core.replies import Answer, parse_answer, parse_reply
 from workers.cli.base import checked, command, local_actor, with_ledger
@@ -16,9 +17,17 @@ from workers.cli.exits import Exit, worst
 from workers.cli.failures import tell
 from workers.cli.inputs import json_object
 from workers.cli.output import CommandOutput, talk, talk_json
-from workers.presentation.wording import result_lines
+from workers.presentation.words import result_lines
 
 _WORDS: Final = frozenset({"once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"})
+
+
+class ReplyBounds(TypedDict):
+    """The bounds of the grants that an answer makes."""
+
+    expires_in_ms: int | None
+    uses: int | None
+    patterns: Sequence[str] | None
 
 
 class _Answer(NamedTuple):
@@ -29,16 +38,31 @@ class _Answer(NamedTuple):
     session: str | None
     message: str | None
     digest: str | None
+    round: int | None
+    bounds: ReplyBounds
 
 
-def _check(*, words: Sequence[str], message: str | None, digest: str | None, name: str | None, **_: Any) -> None:
+def _check(
+    *,
+    words: Sequence[str],
+    message: str | None,
+    digest: str | None,
+    round_: int | None,
+    name: str | None,
+    patterns: Sequence[str],
+    **_: Any,
+) -> None:
     """Check everything that can be checked without a ledger: nothing is answered if a part is invalid."""
     if len(words) < 2:
-        raise click.UsageError(f"say REQUEST and then the reply: `permission-ledger reply {words[0]} once`")
+        raise click.UsageError(f"give REQUEST and then the reply: `permission-ledger reply {words[0]} once`")
     if words[0] in _WORDS and words[-1] not in _WORDS:
-        raise click.UsageError(f"the reply stands last: `permission-ledger reply {words[-1]} {words[0]}`")
+        raise click.UsageError(f"the reply comes last: `permission-ledger reply {words[-1]} {words[0]}`")
     if len(words) > 2 and digest is not None:
-        raise click.UsageError("--digest is of one request; answer the others without it, or one by one")
+        raise click.UsageError("--digest is for one request; answer the others without it, or one by one")
+    if len(words) > 2 and round_ is not None:
+        raise click.UsageError("--round is for one request; answer the others without it, or one by one")
+    if len(words) > 2 and patterns:
+        raise click.UsageError("--pattern is for one request; answer the others without it, or one by one")
     parse_answer(_reply(words[-1]), message)
     local_actor(name)
 
@@ -48,13 +72,27 @@ def _check(*, words: Sequence[str], message: str | None, digest: str | None, nam
         "permission-ledger reply per_1 once",
         "permission-ledger reply per_1 per_2 per_3 once",
         "permission-ledger reply per_1 always --session ses_1 --as ann",
+        "permission-ledger reply per_1 session --expires 1h --uses 5",
+        "permission-ledger reply per_1 always --pattern 'git push origin *'",
         "permission-ledger reply per_1 reject --message 'use the staging branch'",
     )
 )
 @click.argument("words", nargs=-1, required=True, metavar="REQUEST... REPLY")
 @click.option("--session", metavar="SESSION", help="The session of the requests, if several sessions have the id.")
 @click.option("--message", metavar="TEXT", help="Feedback for the agent with a reject.")
+@click.option("--expires", metavar="DURATION", help="With session and always: how long it is remembered.")
+@click.option("--uses", type=int, metavar="COUNT", help="With session and always: for how many more calls.")
+@click.option(
+    "--pattern", "patterns", multiple=True, metavar="PATTERN", help="Remember this instead of what is offered."
+)
 @click.option("--digest", metavar="DIGEST", help="Count only if the request is the one with this digest.")
+@click.option(
+    "--round",
+    "round_",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Count only in this round of the request; one that was reopened needs it, or --digest.",
+)
 @click.option("--as", "name", metavar="NAME", help="The person who answers (default: user@host).")
 @checked(_check)
 @with_ledger
@@ -66,7 +104,11 @@ async def reply(
     session: str | None,
     message: str | None,
     digest: str | None,
+    round_: int | None,
     name: str | None,
+    expires: str | None,
+    uses: int | None,
+    patterns: Sequence[str],
 ) -> int:
     """Answer requests: REPLY is once, session, always or reject.
 
@@ -74,10 +116,17 @@ async def reply(
     same one again succeeds and changes nothing, another gets exit code 10 and the name of the winner. Several requests get
     the same reply, one result each; the exit code is the worst of theirs. A yes to what the rules deny by now ends the
     request as denied, with exit code 3; what it grants stands. A reply from here counts as an administrator's: it
-    needs no input lock, and the log marks that.
+    needs no input lock, and the log marks that. `--expires`, `--uses` and `--pattern` bound what session and always
+    remember; the answered call itself takes no use. A pattern must allow the request; one that is wider than offered is
+    accepted from here, and marked as such.
     """
     *requests, said = words
-    answer = _Answer(_reply(said), local_actor(name), session, message, digest)
+    bounds: ReplyBounds = {
+        "expires_in_ms": None if expires is None else parse_duration(expires, "--expires"),
+        "uses": uses,
+        "patterns": patterns or None,
+    }
+    answer = _Answer(_reply(said), local_actor(name), session, message, digest, round_, bounds)
     codes: list[Exit] = []
     for request in requests:
         try:
@@ -105,7 +154,9 @@ async def _answered(
             actor=answer.actor,
             message=answer.message,
             digest=answer.digest,
+            round=answer.round,
             administrator=True,
+            **answer.bounds,
         )
     except (AlreadyAnsweredError, StaleReplyError) as error:
         stands = await (await ledger.attach(found.id)).result(request)

@@ -1,170 +1,107 @@
-"""`worker`, `up` and `demo`: long-running commands, and a short demonstration of them."""
+"""`run`: a command that runs once it is allowed, in front of a script's or a CI job's own."""
 
 from __future__ import annotations
 
-import asyncio
+import os
+import shlex
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ledger import Ledger
-from workers.cli.base import command, run_async
-from workers.cli.deadlines import with_deadlines
-from workers.cli.logging_options import Logs, log_options, run_logged
-from workers.cli.output import CommandOutput
-from workers.runtime.serving import Work, serve
-
-
-@click.group(short_help="Run one worker: expiry, projector or notifier.")
-def worker() -> None:
-    """Run one worker until Ctrl-C or SIGTERM. Any number of each may run, on any machine; any may be killed."""
-
-
-_parent_option = click.option(
-    "--with-parent", type=int, hidden=True, help="End when this process is not the parent any more."
-)
-
-rules_option = click.option(
-    "--rules",
-    multiple=True,
-    metavar="[DIALECT=]FILE",
-    help="The rules for agents that may not bring their own; one file a dialect (default dialect: opencode).",
-)
-
-
-def _worker_command(name: str, work: Work, help_text: str) -> click.Command:
-    @command(
-        name,
-        examples=(
-            f"permission-ledger worker {name}",
-            f"permission-ledger worker {name} --log-level info --log-format json",
-        ),
-        with_json=False,
-        help=help_text,
-    )
-    @log_options
-    @_parent_option
-    def run(*, url: str | None, log_level: str, log_format: str, with_parent: int | None) -> int | None:
-        return _run_worker(name, work, url, Logs(log_level, log_format), with_parent)
-
-    return run
-
-
-def _run_worker(name: str, work: Work, url: str | None, logs: Logs, parent: int | None) -> int | None:
-    return run_logged(name, lambda: serve(work, url, parent=parent), logs, parent=parent)
-
-
-async def _expiry(ledger: Ledger, stop: asyncio.Event) -> None:
-    from workers.expiry.worker import run  # noqa: PLC0415 - the scheduler is slow to import
-
-    await run(ledger, stop)
-
-
-async def _projector(ledger: Ledger, stop: asyncio.Event) -> None:
-    from workers.projector.worker import run  # noqa: PLC0415 - as its sibling
-
-    await run(ledger, stop)
-
-
-worker.add_command(_worker_command("expiry", _expiry, "End requests that nobody answered when their time has come."))
-worker.add_command(_worker_command("projector", _projector, "Keep the views up to date with the streams."))
-
-
-@command(
-    "notifier",
-    examples=(
-        "permission-ledger worker notifier --config notify.toml",
-        "permission-ledger worker notifier --config notify.toml --log-level info",
-    ),
-    with_json=False,
-)
-@click.option(
-    "--config",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    envvar="PERMISSION_LEDGER_NOTIFY",
-    required=True,
-    help="The notifier's configuration (default: PERMISSION_LEDGER_NOTIFY).",
-)
-@log_options
-@_parent_option
-def notifier(*, url: str | None, config: Path, log_level: str, log_format: str, with_parent: int | None) -> int | None:
-    """Tell people what waits for them while nobody is there: by ntfy, Slack, e-mail, Telegram and many more."""
-    from workers.notifier.notifier import work_of  # noqa: PLC0415 - an extra, and slow to import
-
-    return _run_worker("notifier", work_of(config), url, Logs(log_level, log_format), with_parent)
-
-
-worker.add_command(notifier)
+from ledger.core.ids import check_id, new_request_id
+from workers.cli.base import command, tell_logs
+from workers.cli.opening import OpeningInput, WaitInput, with_opening, with_waiting
+from workers.cli.output import talk
+from workers.cli.running.places import DirectRun, GatewayRun, RunPlace, RunRequest
+from workers.cli.running.run_once import CommandRun
+from workers.cli.running.wanted import WantedCommand
+from workers.transport.place import ADDRESS
 
 
 @command(
     examples=(
-        "permission-ledger up",
-        "permission-ledger up --home ./ledger-data",
-        "permission-ledger up --notify notify.toml",
-        "permission-ledger up --rules opencode.json --unattended 8h",
-    ),
-    with_json=False,
-)
-@click.option(
-    "--home", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help="The data folder to use."
-)
-@click.option(
-    "--listen",
-    metavar="ADDRESS",
-    help="The gateway's address: HOST:PORT, or `none` for no gateway (default: 127.0.0.1:8420).",
-)
-@click.option(
-    "--host",
-    "hosts",
-    metavar="NAME|URL",
-    multiple=True,
-    help="Another name by which the gateway is called; as a URL, also by browsers. Repeatable.",
-)
-@click.option(
-    "--notify",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    envvar="PERMISSION_LEDGER_NOTIFY",
-    help="Run a notifier too, with this configuration (default: PERMISSION_LEDGER_NOTIFY).",
-)
-@rules_option
-@with_deadlines
-@log_options
-def up(*, url: str | None, home: Path | None, **said: Any) -> int | None:
-    """Run everything that a ledger needs until Ctrl-C: a server, an expiry worker, a projector and the gateway.
-
-    The server is the embedded one of the data folder, unless --url names another. Workers that die are started again.
-    Rules and deadlines are the gateway's, for sessions that state none.
-    """
-    from workers.runtime.place import LedgerPlace  # noqa: PLC0415 - only this command needs it
-    from workers.up import UpOptions  # noqa: PLC0415
-    from workers.up import up as run_up  # noqa: PLC0415
-
-    place, wanted = LedgerPlace(url, home), UpOptions(**said)
-    return run_logged(
-        "up", lambda: run_up(place, CommandOutput().line, wanted), Logs(wanted.log_level, wanted.log_format)
+        "permission-ledger run ses_1 -- git push origin main",
+        "permission-ledger run ses_1 --id deploy-42 --project shop --timeout 10m -- ./deploy.sh prod",
+        "permission-ledger run ses_1 --cwd services/api -- make test",
+        "permission-ledger run ses_1 --shell 'make test && git push'",
+        "permission-ledger run ci --gateway --id job-7 -- terraform apply",
     )
-
-
-@command(
-    examples=("permission-ledger demo", "permission-ledger demo --keep ./demo-ledger"),
-    with_json=False,
 )
+@click.argument("session")
+@click.argument("words", nargs=-1, metavar="[WORD]...")
+@click.option("--shell", metavar="LINE", help="Run this line in bash, instead of words.")
 @click.option(
-    "--keep",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Use this data folder and keep it.",
+    "--cwd",
+    "folder",
+    type=click.Path(resolve_path=True),
+    metavar="DIR",
+    help="The folder that the command runs in, and is judged in (default: this one).",
 )
-def demo(*, url: str | None, keep: Path | None) -> None:
-    """Play a recorded agent's session with a person answering, and tell it from the log.
+@click.option("--id", "request_id", metavar="ID", help="Your own request id; the same command again attaches to it.")
+@with_opening
+@with_waiting
+@click.option("--gateway", is_flag=True, help=f"Ask at the gateway (default where {ADDRESS} is set, without --url).")
+def run(
+    *,
+    url: str | None,
+    as_json: bool,
+    session: str,
+    words: tuple[str, ...],
+    shell: str | None,
+    folder: str | None,
+    request_id: str | None,
+    no_wait: bool,
+    timeout: str | None,
+    gateway: bool,
+    **typed: Any,
+) -> int:
+    """Ask whether a command may run, wait for the answer, claim it, and run exactly these words without a shell.
 
-    Agent, person, expiry worker and projector are processes of their own. It takes a few seconds and leaves nothing
-    behind, unless --keep names a folder or --url a server to play on.
+    The command has this one's input, output, terminal and environment, and its folder unless --cwd names one. Signals are passed on to it, and its exit
+    code is that of `run`: 128 and the number of a signal that ended it, 127 if it is not found, 126 if it cannot be
+    executed. All else is said on stderr, with the exit codes of this program: 3 denied, 4 rejected, 5 expired, 6 cancelled,
+    7 still pending, 13 claimed by another, 14 frozen.
+
+    With --id a run that was killed can be repeated with the same words on the same machine; it claims again. Any other
+    process is refused. The end is recorded with its exit code.
     """
-    from workers.demo.show import show  # noqa: PLC0415 - only people need the colours
+    if url is not None and gateway:
+        raise click.UsageError("give --url or --gateway, not both")
+    if folder is not None and not Path(folder).is_dir():
+        raise click.UsageError(f"--cwd `{folder}` is no folder")
+    opening = OpeningInput(**{name: typed[name] for name in OpeningInput._fields})
+    opening.check()
+    wanted = RunRequest(
+        session=check_id(session, "session id"),
+        request_id=new_request_id() if request_id is None else check_id(request_id, "request id"),
+        command=_wanted(words, shell),
+        folder=folder or str(Path.cwd()),
+        opening=opening,
+        wait=WaitInput.read(no_wait, timeout),
+    )
+    tell_logs(as_json=as_json)
+    is_behind_gateway = gateway or (url is None and bool(os.environ.get(ADDRESS)))
+    place: RunPlace = GatewayRun(wanted, talk) if is_behind_gateway else DirectRun(url, wanted)
+    return CommandRun(place, wanted, talk, _again(wanted, gateway=gateway), is_named=request_id is not None).run()
 
-    run_async(lambda: show(url, keep))
+
+def _wanted(words: tuple[str, ...], shell: str | None) -> WantedCommand:
+    if (shell is None) == (not words):
+        raise click.UsageError("give the words of a command after `--`, or --shell LINE")
+    wanted = WantedCommand(words) if shell is None else WantedCommand((shell,), is_line=True)
+    if not wanted.line.strip() or not wanted.words[0]:
+        raise click.UsageError("the command is empty")
+    return wanted
+
+
+def _again(wanted: RunRequest, *, gateway: bool) -> str:
+    """Return the command line that attaches to the request."""
+    said = ["permission-ledger", "run", wanted.session, f"--id={wanted.request_id}"]
+    said += ["--gateway"] if gateway else []
+    said += [] if wanted.folder == str(Path.cwd()) else [f"--cwd={wanted.folder}"]
+    said += [] if wanted.opening.agent is None else [f"--agent={wanted.opening.agent}"]
+    command_words = wanted.command.words
+    return shlex.join(
+        [*said, f"--shell={command_words[0]}"] if wanted.command.is_line else [*said, "--", *command_words]
+    )

@@ -9,11 +9,12 @@ from typing import Final, Literal
 import click
 
 from ledger import Timeouts
+from ledger.core.run_limits import RunLimits
 from workers.cli.base import command
-from workers.cli.deadlines import with_deadlines
+from workers.cli.deadlines import with_deadlines, with_run_limits
 from workers.cli.logging_options import Logs, log_options, run_logged
+from workers.cli.long_running import rules_option
 from workers.cli.output import CommandOutput
-from workers.cli.run import rules_option
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
@@ -34,7 +35,7 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
     multiple=True,
     help="HOST:PORT or unix:PATH; repeatable (default: 127.0.0.1:8420, and gateway.sock in the data folder).",
 )
-@click.option("--public-url", metavar="URL", help="Its address for people, if that is another one (behind TLS).")
+@click.option("--public-url", metavar="URL", help="The address that browsers use, if it differs (behind TLS).")
 @click.option(
     "--host",
     "hosts",
@@ -51,6 +52,7 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
 )
 @rules_option
 @with_deadlines
+@with_run_limits
 @click.option(
     "--quota",
     "quotas",
@@ -66,6 +68,9 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
     help="Retention of the records that `access` lists (default: 90d).",
 )
 @click.option("--no-tokens", is_flag=True, help="Let everybody on this machine do everything. Never on a network.")
+@click.option(
+    "--no-masks", is_flag=True, help="Store and show secrets in commands as they are; the log then holds them for good."
+)
 @click.option(
     "--link-answers",
     type=click.Choice(["once", "session", "always"]),
@@ -89,9 +94,12 @@ def serve(
     rules: Sequence[str],
     attended: str | None,
     unattended: str | None,
+    approval_lifetime: str | None,
+    claim_timeout: str | None,
     quotas: Sequence[str],
     reads_kept: str | None,
     no_tokens: bool,
+    no_masks: bool,
     link_answers: Literal["once", "session", "always"],
     oidc: Path | None,
     proxy: Path | None,
@@ -114,9 +122,11 @@ def serve(
         trusted_proxies=tuple(trusted_proxies),
         rules=tuple(rules),
         timeouts=Timeouts().stated({"attended": attended, "unattended": unattended}, "--{}"),
+        limits=RunLimits.read(approval_lifetime, claim_timeout, are_options=True),
         quotas=tuple(quotas),
         reads_kept=reads_kept,
         no_tokens=no_tokens,
+        masks=False if no_masks else None,
         link_answers=link_answers,
         oidc=oidc,
         proxy=proxy,

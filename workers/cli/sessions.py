@@ -8,10 +8,10 @@ from ledger import Ledger
 from ledger.log.surveys import survey
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
+from projections.sessions import summary_of
 from workers.cli.base import command, with_ledger
-from workers.cli.output import CommandOutput, talk
+from workers.cli.output import CommandOutput
 from workers.cli.problems import tell_problems
-from workers.presentation.moments import session_json
 
 COLUMNS = ("session", "project", "agent", "opened", "last event", "events", "pending", "closed")
 
@@ -37,17 +37,13 @@ async def sessions(ledger: Ledger, output: CommandOutput, *, project: str | None
         and not (only_open and state.closed_ms is not None)
     ]
     states.sort(key=lambda state: (-state.last_ms, state.session_id))
-    if output.as_json:
-        output.rows(map(session_json, states))
-    elif states:
-        output.table(COLUMNS, [_cells(state) for state in states])
-    elif not found.problems:
-        talk("there is no session")
+    none = "" if found.problems else "there is no session"
+    output.listing(states, summary_of, COLUMNS, _cells, none=none)
     return tell_problems(output, found.problems)
 
 
 def _cells(state: SessionState) -> tuple[object, ...]:
-    row = session_json(state)
+    row = summary_of(state)
     if state.imported_ms is not None:
         row["opened_at"] = f"{row['opened_at']} (imported)"
     names = ("session", "project", "agent", "opened_at", "at", "version", "pending", "closed_at")

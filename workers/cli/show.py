@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
-from ledger import Approved, Ledger
+from ledger import Approved, Ledger, Result
 from ledger.client.results import pending_of, result_of
 from ledger.core.times import format_time, parse_moment
 from ledger.log.history import Moment
@@ -14,7 +14,7 @@ from ledger.session.state import SessionState
 from ledger.session.texts import answerer
 from workers.cli import grants, pending
 from workers.cli.base import command, with_ledger
-from workers.cli.describing import description_lines, what_would_run
+from workers.cli.description import description_lines, what_would_run
 from workers.cli.inputs import version_or_time
 from workers.cli.output import CommandOutput
 from workers.presentation.moments import approved_at, moment_json, project_grants, settled_ids
@@ -81,7 +81,7 @@ def print_moment(output: CommandOutput, moment: Moment[SessionState], standing: 
     )
 
 
-SETTLED_COLUMNS = ("request", "permission", "what was asked", "folder", "outcome", "reply", "by", "at")
+SETTLED_COLUMNS = ("request", "permission", "what was asked", "folder", "outcome", "reply", "by", "at", "run")
 
 
 def _settled_cells(state: SessionState, request_id: str) -> tuple[object, ...]:
@@ -89,7 +89,31 @@ def _settled_cells(state: SessionState, request_id: str) -> tuple[object, ...]:
     request = result.request
     asked = what_would_run(request)
     by = f"{answerer(result.by.name, result.told)}{' (imported)' if result.settled and result.settled.imported else ''}"
-    return (request_id, request.permission, asked, request.cwd, result.outcome, result.reply, by, result.at)
+    return (
+        request_id,
+        request.permission,
+        asked,
+        request.cwd,
+        result.outcome,
+        result.reply,
+        by,
+        result.at,
+        _run(result),
+    )
+
+
+def _run(result: Result) -> str:
+    """Return who claimed the call, and whether it has run."""
+    held = None if result.settled is None else result.settled.claim
+    return "" if held is None else f"{RUNS[held.status]} ({held.runner})"
+
+
+RUNS: Final = {
+    "open": "may have run: no end recorded yet",
+    "unknown": "may have run: its end is not known",
+    "finished": "has run",
+    "released": "not run: the claim was released",
+}
 
 
 def _section(output: CommandOutput, title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:

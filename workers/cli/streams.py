@@ -10,7 +10,7 @@ import msgspec
 
 from ledger import Ledger
 from ledger.core.times import format_time
-from ledger.log.reading import check_entry_time
+from ledger.log.entries import check_entry_time
 from ledger.log.surveys import StreamProblem, Survey, survey
 from ledger.stores.admin import PartitionFacts
 from ledger.stores.port import StreamInfo, StreamKey

@@ -102,12 +102,7 @@ async def list_(ledger: Ledger, output: CommandOutput, *, everything: bool) -> N
     now_ms = ledger.store.clock.now_ms()
     rows = [token_json(one, now_ms) for one in await ledger.tokens.all()]
     shown = [row for row in rows if everything or (row["in_force"] and row["use"] == "bearer")]
-    if output.as_json:
-        output.rows(shown)
-    elif shown:
-        output.table(COLUMNS, [_cells(row) for row in shown])
-    else:
-        talk("there is no token")
+    output.listing(shown, dict, COLUMNS, _cells, none="there is no token")
 
 
 @command(

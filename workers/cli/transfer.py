@@ -28,8 +28,8 @@ from workers.cli.output import CommandOutput, talk
 from workers.cli.problems import tell_problems
 from workers.cli.progress import progress
 from workers.presentation.text import json_line
-from workers.upkeep.checking import check_stream
-from workers.upkeep.importing import Arrival, arrival_of, in_force_by, mark, refusal
+from workers.upkeep.import_effects import Arrival, arrival_of, in_force_by, mark, refusal
+from workers.upkeep.stream_checks import check_stream
 from workers.upkeep.transfer import (
     Exported,
     already_there,

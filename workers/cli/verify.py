@@ -10,17 +10,18 @@ import click
 import msgspec
 
 from ledger import Ledger, UnknownSessionError
-from ledger.client.passkeys.auditing import Anchors
+from ledger.client.passkeys.audit import Anchors
 from ledger.core.ids import check_id
 from ledger.log.verify import Head
 from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.heads import read_heads, write_heads
+from workers.cli.judged import SessionJudge
 from workers.cli.kept_passkeys import read_passkeys
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
-from workers.upkeep.checking import Checked, check_stream, read_anchors
+from workers.upkeep.stream_checks import Checked, check_stream, read_anchors
 
 _OF_HEADS: Final = {"truncated", "rewritten"}
 
@@ -34,6 +35,7 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
         "permission-ledger verify --all --checkpoint heads.jsonl --save heads.jsonl",
         "permission-ledger verify --all --checkpoint heads.jsonl --json",
         "permission-ledger verify --all --passkeys passkeys.jsonl",
+        "permission-ledger verify ses_1 --judge",
     )
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
@@ -64,6 +66,11 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
     help="Trust these passkeys alone, as `passkey list --json` wrote them: the only way to see that one was enrolled by "
     "whoever writes on the server.",
 )
+@click.option(
+    "--judge",
+    is_flag=True,
+    help="Judge every recorded evaluation again, from the log alone: same, different, or not decidable.",
+)
 @with_ledger
 async def verify(
     ledger: Ledger,
@@ -75,10 +82,13 @@ async def verify(
     save: Path | None,
     restored: bool,
     kept_passkeys: Path | None,
+    judge: bool,
 ) -> int:
     """Check that no event of a session was changed, lost, put in, moved or re-dated, nor of its project's grants.
 
     Answers that a passkey signed, or should have, are held against the passkeys that are registered.
+    With --judge, a verdict that comes out differently by the rules, grants and facts of its time is a finding, too
+    (exit code 11); one whose facts were not recorded is counted as not decidable.
     """
     if all_streams == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
@@ -89,10 +99,11 @@ async def verify(
         keys = sorted({*found, *known})
     kept = None if kept_passkeys is None else read_passkeys(kept_passkeys)
     anchors = await read_anchors(ledger.store, kept)
-    checked = await _check(ledger, output, keys, known, anchors, follow_projects=not all_streams)
+    judging = SessionJudge(ledger) if judge else None
+    checked = await _check(ledger, output, keys, known, anchors, judging=judging, follow_projects=not all_streams)
     if save:
         write_heads(save, _heads(checked, known))
-    return _tell(output, checked)
+    return _tell(output, checked, judging)
 
 
 def _known(checkpoint: Path | None, *, restored: bool) -> dict[StreamKey, Head]:
@@ -117,6 +128,7 @@ async def _check(
     known: dict[StreamKey, Head],
     anchors: Anchors,
     *,
+    judging: SessionJudge | None,
     follow_projects: bool,
 ) -> list[Checked]:
     """Check streams; named sessions include their projects."""
@@ -131,8 +143,9 @@ async def _check(
                     continue
                 raise UnknownSessionError(f"there is no session `{key.id}`", session=key.id)
             checked.append(one)
+            judged = None if judging is None else await judging.of(one)
             if output.as_json:
-                output.row(_json(one))
+                output.row({**_json(one), **({} if judged is None else {"judged": judged.as_json()})})
             project = StreamKey("project", one.project) if one.project and follow_projects else None
             if project and project not in waiting and all(done.key != project for done in checked):
                 waiting.append(project)
@@ -149,18 +162,27 @@ def _json(one: Checked) -> dict[str, Any]:
         "problems": msgspec.to_builtins(one.problems),
         "project": one.key.id if one.key.kind == "project" else one.project,
         "stream": one.key.name,
+        **({"redacted": one.redacted_count} if one.redacted_count else {}),
     }
 
 
-def _tell(output: CommandOutput, checked: Sequence[Checked]) -> int:
+def _tell(output: CommandOutput, checked: Sequence[Checked], judging: SessionJudge | None) -> int:
     if checked and not output.as_json:
         output.table(COLUMNS, [row for one in checked for row in _rows(one)])
+        for line in () if judging is None else judging.lines():
+            output.line(line)
     bad = [one for one in checked if not one.ok]
     versions = sum(one.versions for one in checked)
-    talk(f"{versions} events of {len(checked)} streams checked: " + (f"{len(bad)} damaged" if bad else "all is well"))
+    redacted = sum(one.redacted_count for one in checked)
+    counted = (
+        f"{versions} events of {len(checked)} streams checked{f', {redacted} of them redacted' if redacted else ''}"
+    )
+    talk(f"{counted}: " + (f"{len(bad)} damaged" if bad else "all is well"))
+    if judging is not None:
+        talk(judging.summary)
     if any(one.key.kind == "access" and {problem.kind for problem in one.problems} & _OF_HEADS for one in bad):
         talk("hint: an export holds no access tokens; if this ledger was restored from one, give --restored")
-    return Exit.FINDINGS if bad else Exit.DONE
+    return Exit.FINDINGS if bad or not (judging is None or judging.ok) else Exit.DONE
 
 
 def _rows(one: Checked) -> list[tuple[object, ...]]:

@@ -9,8 +9,8 @@ from ledger.core.times import format_time
 from ledger.session import SessionState
 from ledger.session.state import Settled
 from ledger.session.texts import answerer
+from ledger.session.would_run import would_run
 from workers.demo.script import ENDINGS, ExpectedOutcome
-from workers.demo.story import call_of, short_name
 
 COLUMNS: Final = ("versions", "call", "outcome", "decided by", "asked", "after")
 
@@ -37,7 +37,7 @@ def _in_order(state: SessionState) -> list[Settled]:
 def _row(settled: Settled, call_chars: int) -> tuple[str, ...]:
     request = settled.request
     at_once = settled.version == request.version
-    call = f"{short_name(request.permission)} {call_of(request)}"
+    call = f"{request.permission} {' && '.join(would_run(request).texts)}"
     return (
         str(request.version) if at_once else f"{request.version} → {settled.version}",
         call if len(call) <= call_chars else f"{call[: call_chars - 1]}…",

@@ -10,6 +10,7 @@ import sys
 
 from ledger import Ledger, Pending, Session
 from ledger.core.events import SessionOpened
+from ledger.session.rounds import shown_digest
 from workers.demo.script import PERSON, PHONE, READING_SECONDS, answer_to
 
 
@@ -26,7 +27,7 @@ async def answer(ledger: Ledger, session_id: str) -> None:
             while True:
                 asked = await _read_what_is_asked(session, changed)
                 given = answer_to(asked.request.permission, asked.request.patterns)
-                shown = asked.request.digest
+                shown = shown_digest(asked.request)
                 await connection.reply(asked.request.request_id, given.reply, message=given.message, digest=shown)
                 if given.then_leaves:
                     return

@@ -15,11 +15,6 @@ from workers.presentation.text import visible
 PIPE_WIDTH_CHARS: Final = 160
 """The width without a terminal, where lines may be long."""
 
-WIDE_CHARS: Final = 110
-"""The width from which a line of the story has room for its reason; below, the reason has a line of its own."""
-
-CALL_WIDTH_CHARS: Final = 38
-
 COLOURS: Final = {
     "allowed": "green",
     "waits": "yellow",
@@ -31,14 +26,12 @@ COLOURS: Final = {
 
 
 class ScreenLine(NamedTuple):
-    """One line of the story: time (ms from the beginning), actor, event, call, the call's state, reason."""
+    """One line of the story: time (ms from the beginning), actor, sentence, and the outcome that colours it."""
 
     ms: int
     who: str
-    does: str
-    call: str = ""
-    state: str = ""
-    why: str = ""
+    text: str
+    outcome: str = ""
 
 
 class Screen:
@@ -71,22 +64,10 @@ class Screen:
         self._print(grid)
 
     def story(self, line: ScreenLine) -> None:
-        when = Text(f"{line.ms / 1000:6.2f}s", "dim")
-        who = Text(visible(line.who), "bold")
-        state = Text(line.state, COLOURS.get(line.state, ""))
-        why = Text(visible(line.why), "dim")
-        if self.width >= WIDE_CHARS:
-            grid = _grid(7, 8, 10, CALL_WIDTH_CHARS, 9)
-            grid.add_column(ratio=1)
-            grid.add_row(when, who, Text(visible(line.does)), Text(visible(line.call)), state, why)
-        else:
-            grid = _grid(7, 8)
-            grid.add_column(ratio=1)
-            grid.add_column(width=9)
-            call = Text(visible(f"{line.does} {line.call}"), no_wrap=True, overflow="ellipsis")
-            grid.add_row(when, who, call, state)
-            if line.why:
-                grid.add_row("", "", why, "")
+        grid = _grid(7, 8)
+        grid.add_column(ratio=1)
+        text = Text(visible(line.text), COLOURS.get(line.outcome, ""))
+        grid.add_row(Text(f"{line.ms / 1000:6.2f}s", "dim"), Text(visible(line.who), "bold"), text)
         self._print(grid)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

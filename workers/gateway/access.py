@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ledger.core.events import Role
+from ledger.core.access_events import Role
 
 AGENT: Final[Role] = "agent"
 APPROVER: Final[Role] = "approver"
@@ -41,6 +41,11 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "record_answer": ASKING,
     "cancel_ask": frozenset({AGENT, APPROVER, ADMIN}),
     "note_tool_finished": ASKING,
+    # claims of calls
+    "claim_ask": ASKING,
+    "finish_ask": ASKING,
+    "release_claim": frozenset({AGENT, APPROVER, ADMIN}),
+    "end_claims": ASKING,
     "list_pending": READERS,
     # events
     "session_events": READERS,
@@ -55,6 +60,11 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "list_grants": READERS,
     "create_grant": PEOPLE,
     "revoke_grant": PEOPLE,
+    # freezes
+    "list_freezes": READERS,
+    "freeze": PEOPLE,
+    "unfreeze": ADMINS,
+    "list_grant_uses": LOOKING_BACK,
     # presence
     "connect_client": PEOPLE,
     "disconnect_client": PEOPLE,

@@ -16,7 +16,7 @@ from litestar.types import ControllerRouterHandler
 
 from ledger.core.errors import LedgerError
 from workers.gateway.access import ACCESS
-from workers.gateway.authenticating import guard, operation_of
+from workers.gateway.authentication import guard, operation_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.inbox import pages
 from workers.gateway.opencode import routes as opencode
@@ -26,7 +26,9 @@ from workers.gateway.problems import http_problem, ledger_problem, own_fault, un
 from workers.gateway.routes import (
     answers,
     asks,
+    claims,
     events,
+    freezes,
     grants,
     identity,
     metrics,
@@ -43,9 +45,11 @@ from workers.gateway.settings import BODY_BYTES_MAX
 RESOURCES = (
     sessions,
     asks,
+    claims,
     events,
     pending,
     grants,
+    freezes,
     presence,
     policy,
     tokens,

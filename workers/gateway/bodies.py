@@ -7,21 +7,32 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from ledger.core.access_events import Role
 from ledger.core.errors import AgentAction, InputError
 from ledger.core.events import (
     Answering,
     CascadeAlways,
     CascadeReject,
     LateDenies,
-    Role,
     WhenAbandoned,
+    WhenFrozen,
 )
+from ledger.core.operands import FileState
 from ledger.core.proofs import Assertion
 from workers.gateway.principals import OWN_CHANNELS
 
-DIALECT_DEFAULT: Final = "opencode"
 Duration = Annotated[str, Meta(description="`60s`, `5m`, `36h`, `7d`, or `none` for never")]
-SETTINGS: Final = ("cascade_reject", "cascade_always", "answering", "on_denied", "when_abandoned")
+ApprovalLifetime = Annotated[
+    str,
+    Meta(
+        description="The time within which an answered call must begin, like `10m`; `none`: no limit. Later it asks again"
+    ),
+]
+ClaimTimeout = Annotated[
+    str,
+    Meta(description="The time after which a claim without a recorded end is ended, like `1h`; the call may have run"),
+]
+SETTINGS: Final = ("cascade_reject", "cascade_always", "answering", "on_denied", "when_abandoned", "when_frozen")
 """The settings of a session besides its deadlines, by their names in a body and in the log."""
 
 AskersCause = Literal["asker_gave_up", "asker_died", "withdrawn"]
@@ -74,6 +85,9 @@ class OpenSession(Body, kw_only=True, frozen=True):
     on_denied: AgentAction | None = None
     when_abandoned: WhenAbandoned | None = None
     late_denies: LateDenies | None = None
+    when_frozen: WhenFrozen | None = None
+    approval_lifetime: ApprovalLifetime | None = None
+    claim_timeout: ClaimTimeout | None = None
     agent: str | None = None
     parent: str | None = None
     cwd: str | None = None
@@ -88,6 +102,28 @@ class OpenSession(Body, kw_only=True, frozen=True):
 class ToolBody(Body, kw_only=True, frozen=True):
     message_id: str
     call_id: str
+
+
+class OperandBody(Body, kw_only=True, frozen=True):
+    """A file that a call executes or reads as a program, as it was found on the machine of the agent."""
+
+    path: Annotated[str, Meta(description="Absolute, as the call names it")]
+    sha256: str | None = None
+    found: FileState = "file"
+    real: Annotated[str | None, Meta(description="The path with every link followed, where it differs")] = None
+    size_bytes: int | None = None
+
+
+class RunnerBody(Body, kw_only=True, frozen=True):
+    """The program that runs a call: its name, and its own id of the call. The same two are the same runner."""
+
+    name: str
+    call: str
+
+
+RunnerText = Annotated[
+    RunnerBody | str, Meta(description="The runner; a text is its name, and its call is then the request")
+]
 
 
 class AskBody(Body, kw_only=True, frozen=True):
@@ -110,6 +146,14 @@ class AskBody(Body, kw_only=True, frozen=True):
     parent: str | None = None
     cwd: str | None = None
     rules_digest: Digest | None = None
+    operands: Annotated[
+        list[OperandBody] | Literal["ask"] | None,
+        Meta(description="The files that the call executes; or `ask`, if the caller can hash them once it knows which"),
+    ] = None
+    claim: Annotated[
+        RunnerText | bool | None,
+        Meta(description="Claim the call for this runner as soon as it is allowed; `true`: the `Idempotency-Key`"),
+    ] = None
 
 
 class SignedBody(Body, kw_only=True, frozen=True):
@@ -137,8 +181,21 @@ class ReplyBody(Body, kw_only=True, frozen=True):
     reason: str | None = None
     message: str | None = None
     digest: str | None = None
+    round: (
+        Annotated[
+            int, Meta(ge=1, description="The round of the request as it was shown; needed from round 2 on, or `digest`")
+        ]
+        | None
+    ) = None
     client_id: str | None = None
     updated_input: dict[str, Any] | None = None
+    expires: Annotated[
+        Duration | None, Meta(description="How long the grants of `session` or `always` last; `none` for ever")
+    ] = None
+    uses: Annotated[int | None, Meta(description="How many more calls those grants allow")] = None
+    patterns: Annotated[list[str] | None, Meta(description="What those grants allow, in place of what is offered")] = (
+        None
+    )
     signed: Annotated[
         SignedBody | None, Meta(description="The challenge of this answer, signed; where a demand wants that")
     ] = None
@@ -149,9 +206,9 @@ class ReplyBody(Body, kw_only=True, frozen=True):
         said = {"ok": self.ok, "remember": self.remember, "reason": self.reason}
         confirm = {name: value for name, value in said.items() if value is not None}
         if self.reply is not None and confirm:
-            raise InputError("say `reply`, or Codelia's `ok`, `remember` and `reason`, not both")
+            raise InputError("give `reply`, or Codelia's `ok`, `remember` and `reason`, not both")
         if self.reply is None and not confirm:
-            raise InputError("say `reply`: `once`, `session`, `always` or `reject`")
+            raise InputError("give `reply`: `once`, `session`, `always` or `reject`")
         return confirm if self.reply is None else self.reply
 
 
@@ -161,6 +218,9 @@ class AnswerChallengeBody(Body, kw_only=True, frozen=True):
     reply: Annotated[str | dict[str, Any], Meta(description="As for a reply")]
     message: str | None = None
     updated_input: dict[str, Any] | None = None
+    expires: Duration | None = None
+    uses: int | None = None
+    patterns: list[str] | None = None
 
 
 class PasskeyChallengeBody(Body, kw_only=True, frozen=True):
@@ -201,15 +261,45 @@ class AnsweredBody(Body, kw_only=True, frozen=True):
         """Return the prompt, by either of its names. Raises InputError for none, and for a channel of the gateway."""
         said = self.prompt or self.via
         if said is None:
-            raise InputError("say `prompt`: where it was answered, in a word, for example `editor`")
+            raise InputError("give `prompt`: where it was answered, in a word, for example `editor`")
         if said in OWN_CHANNELS:
             raise InputError(f"`{said}` is a channel of the gateway itself; name the agent's prompt, such as `editor`")
         return said
 
 
+class ClaimBody(Body, kw_only=True, frozen=True):
+    """The runner of the call; without one the header `Idempotency-Key` names it.
+
+    `operands` are the files that the call executes, hashed right before; needed where the request has any.
+    """
+
+    runner: RunnerText | None = None
+    operands: list[OperandBody] | Literal["ask"] | None = None
+
+
+class FinishBody(Body, kw_only=True, frozen=True):
+    """The end of a run. `claim_id` is that of its claim, or `runner` that of the claim's runner."""
+
+    claim_id: str | None = None
+    runner: RunnerText | None = None
+    ok: bool = True
+    input: Annotated[
+        dict[str, Any] | None,
+        Meta(description="What ran, if the runner knows it: the log says whether it was as asked"),
+    ] = None
+    title: str | None = None
+    output: str | None = None
+
+
 class CancelBody(Body, kw_only=True, frozen=True):
     cause: AskersCause = "withdrawn"
     reason: str | None = None
+
+
+class EndClaimsBody(Body, kw_only=True, frozen=True):
+    """The end of a runner. The claims of its name end, and its calls may have run."""
+
+    runner: Annotated[str, Meta(description="The name in the runners of its claims")]
 
 
 class ReasonBody(Body, kw_only=True, frozen=True):
@@ -227,6 +317,13 @@ class ToolFinishedBody(Body, kw_only=True, frozen=True):
     output: str | None = None
 
 
+class FreezeBody(Body, kw_only=True, frozen=True):
+    """Freeze the whole ledger, or one project."""
+
+    reason: Annotated[str, Meta(min_length=1, description="Shown to everybody whom it stops")]
+    project: str | None = None
+
+
 class GrantBody(Body, kw_only=True, frozen=True):
     """A grant made without a request, for a session or for a project."""
 
@@ -236,6 +333,7 @@ class GrantBody(Body, kw_only=True, frozen=True):
     patterns: Patterns | None = None
     pattern: Annotated[str | None, Meta(description="One pattern; the answer is then that one grant")] = None
     expires: Duration | None = None
+    uses: Annotated[int | None, Meta(description="The number of calls that it allows; without it, any number")] = None
     reason: str | None = None
 
 

@@ -19,20 +19,21 @@ from ledger.client.policy_files import PolicyFiles
 from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError
 from ledger.core.extras import require_extra
+from ledger.core.run_limits import RunLimits
 from ledger.log.reads import KEPT_MS
-from ledger.stores.opening import default_home
+from ledger.stores.urls import default_home
 from workers.gateway.address_file import SOCKET_NAME
-from workers.gateway.announcing import announced, local_url
+from workers.gateway.announcement import announced, local_url
 from workers.gateway.gateway import Gateway
 from workers.gateway.identity.settings import OidcSettings, ProxySettings, read_oidc, read_proxy
 from workers.gateway.names import check_host
 from workers.gateway.quotas import Quotas
 from workers.gateway.rule_options import read_rule_files
-from workers.gateway.serving import ListenAddress, listen, parse_address, run, url_of
+from workers.gateway.server import ListenAddress, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, GatewaySettings, LinkAnswers
 from workers.gateway.signing_in import sign_in_link
 from workers.runtime.place import LedgerPlace
-from workers.runtime.serving import serve
+from workers.runtime.process import serve
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +54,12 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     trusted_proxies: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     timeouts: Timeouts = Timeouts()
+    limits: RunLimits = RunLimits()
     quotas: tuple[str, ...] = ()
     reads_kept: str | None = None
     no_tokens: bool = False
+    masks: bool | None = None
+    """None is the setting of the environment."""
     link_answers: LinkAnswers = "once"
     oidc: Path | None = None
     proxy: Path | None = None
@@ -95,7 +99,7 @@ async def serve_until_stopped(wanted: ServeOptions, say: Say) -> None:
                     lines.append(f"  note       programs on this machine use the gateway at {other}, which was first")
                 await run(ledger, settings, listeners, stop, ready)
 
-    await serve(work, wanted.url, parent=wanted.parent)
+    await serve(work, wanted.url, parent=wanted.parent, masks=wanted.masks)
 
 
 def _listeners(wanted: ServeOptions, addresses: Sequence[ListenAddress]) -> list[socket.socket]:
@@ -137,6 +141,7 @@ def _settings(
         public_url=(wanted.public_url or public_url_of(listeners)).rstrip("/"),
         policies=policies,
         timeouts=wanted.timeouts,
+        limits=wanted.limits,
         hosts=wanted.hosts,
         trusted_proxies=wanted.trusted_proxies,
         open_to_all=wanted.no_tokens,
@@ -154,7 +159,7 @@ def check_proxy(text: str) -> None:
         ip_network(text)
     except ValueError:
         raise InputError(
-            f"the --trusted-proxy `{text}` is no address; write it like `10.0.0.7` or `10.0.0.0/24`"
+            f"the --trusted-proxy `{text}` is not an address; write it like `10.0.0.7` or `10.0.0.0/24`"
         ) from None
 
 
@@ -182,6 +187,8 @@ def public_url_of(listeners: Sequence[socket.socket]) -> str:
 async def _how_to_get_in(ledger: Ledger, settings: GatewaySettings, listeners: Sequence[socket.socket]) -> list[str]:
     lines = [f"  gateway    {url_of(one)}" for one in listeners]
     lines.append(f"  deadlines  {settings.timeouts.described()}, where a session states none")
+    if (limits := settings.limits.described()) is not None:
+        lines.append(f"  runs       {limits}, where a session states nothing else")
     if settings.open_to_all:
         log.warning(NO_TOKENS_WARNING)
         return [*lines, f"  inbox      {settings.public_url}/"]

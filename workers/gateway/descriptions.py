@@ -16,7 +16,7 @@ import msgspec
 
 from ledger.client.results import Pending
 from ledger.session.state import Request
-from ledger.session.would_run.describing import describe_request
+from ledger.session.would_run.description import describe_request
 
 KEPT_BYTES: Final = 64 * 1024 * 1024
 OF_EACH_BYTES: Final = 1024

@@ -61,7 +61,7 @@ def _hosts(scope: Scope) -> list[str]:
 
 async def _refuse(scope: HTTPScope, send: Any) -> None:
     hosts = _hosts(scope)
-    said = f"`{hosts[0]}` is no name of this gateway" if len(hosts) == 1 else "the request bears no single `Host`"
+    said = f"`{hosts[0]}` is not a name of this gateway" if len(hosts) == 1 else "the request has no single `Host`"
     text = f"{said}; use an address that `serve` prints, or start it with --public-url or --host for that name"
     status, body = problem_body("WRONG_HOST", text)
     content = msgspec.json.encode(body)

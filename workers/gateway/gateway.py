@@ -14,16 +14,16 @@ from ledger.core.ids import check_id
 from ledger.log.history_cache import HistoryCache
 from ledger.session.state import SessionState
 from workers.gateway.beside.pool import Beside
-from workers.gateway.beside.rehearsing import Rehearsals
+from workers.gateway.beside.warm_up import Rehearsals
 from workers.gateway.brought import Brought
 from workers.gateway.events.service import EventStreams
 from workers.gateway.fresh import FreshViews
 from workers.gateway.identity.settings import OidcSettings
-from workers.gateway.limiting import Limiter
 from workers.gateway.metrics import Metrics
 from workers.gateway.outline import Outlines
 from workers.gateway.principals import Principal
 from workers.gateway.quotas import Holdings
+from workers.gateway.rate_limit import Limiter
 from workers.gateway.reads import Reads
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
 from workers.gateway.turns import Turns
@@ -41,7 +41,7 @@ class Gateway:
         self.ledger = ledger
         self.settings = settings
         self.tokens: Tokens = ledger.tokens
-        self.history_cache = HistoryCache(ledger.store, ledger.streams.session_fold)
+        self.history_cache = HistoryCache(ledger.store)
         self.outlines = Outlines()
         self.limiter = Limiter(settings.requests_per_second, settings.requests_burst)
         self.turns = Turns()

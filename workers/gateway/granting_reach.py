@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ledger.access.state import Token
 from ledger.session.state import SessionState
-from ledger.session.wanted import ALWAYS_SCOPE
+from ledger.session.wanted import always_scope
 from workers.gateway.principals import ForbiddenError, Principal
 
 
@@ -21,7 +21,7 @@ def require_within(principal: Principal, projects: Sequence[str], sessions: Sequ
     for what, wanted, own in (("projects", projects, principal.projects), ("sessions", sessions, principal.sessions)):
         if not _is_within(wanted, own):
             raise ForbiddenError(
-                f"your own token is bound to {what} {_named(own)}; say `{what}`, and none but these",
+                f"your own token is bound to {what} {_named(own)}; give `{what}` with only these",
                 projects=list(principal.projects),
                 sessions=list(principal.sessions),
             )
@@ -29,8 +29,7 @@ def require_within(principal: Principal, projects: Sequence[str], sessions: Sequ
 
 def require_grantable(principal: Principal, state: SessionState, reply: str) -> None:
     """Raise ForbiddenError for an `always` that would make a project grant when the caller reaches only sessions."""
-    dialect = state.policy.dialect if state.policy else ""
-    if reply != "always" or state.project is None or ALWAYS_SCOPE.get(dialect, "project") != "project":
+    if reply != "always" or state.project is None or always_scope(state) != "project":
         return
     if not principal.reaches_project(state.project):
         raise ForbiddenError(

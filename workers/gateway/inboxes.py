@@ -11,7 +11,7 @@ import msgspec
 
 from ledger.client.results import Pending, pending_of
 from ledger.core.errors import DamageError
-from ledger.core.times import format_time
+from ledger.core.times import format_time_or_none
 from ledger.log.askers import gone_anywhere
 from ledger.log.surveys import StreamProblem
 from ledger.session.state import SessionState
@@ -40,7 +40,7 @@ class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
     """Return the rows, each with its project and its lineage (the root first), and the total count."""
-    waiting = await gateway.ledger.waiting_sessions()
+    waiting = await gateway.ledger.waiting.survey()
     found: list[_Found] = []
     for state in waiting.rows:
         if not principal.reaches_state(state) or not _wanted(state, wanted):
@@ -79,8 +79,7 @@ async def _rows(found: Sequence[_Found], gone: Mapping[tuple[str, str], int]) ->
     until = time.monotonic() + AT_ONCE_SECONDS
     for one in found:
         gone_ms = gone.get(_place(one))
-        at = None if gone_ms is None else format_time(gone_ms)
-        place = {"asker_gone_at": at, "project": one.state.project, "lineage": one.above}
+        place = {"asker_gone_at": format_time_or_none(gone_ms), "project": one.state.project, "lineage": one.above}
         rows.append({**described(one.pending), **place, **answering_facts(one.state)})
         if time.monotonic() > until:
             await asyncio.sleep(0)

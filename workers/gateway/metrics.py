@@ -18,10 +18,10 @@ from prometheus_client.registry import Collector
 
 from ledger import Ledger
 from ledger.stores.port import Store
-from projections import reading
+from projections import queries
 from projections.durations import LATENESS
 from projections.lag import events_behind, streams_behind
-from projections.reading import Histogram
+from projections.queries import Histogram
 
 PREFIX: Final = "permission_ledger"
 
@@ -36,6 +36,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     histograms: dict[str, Histogram]
     notifications: dict[tuple[str, str], int]
     pending: int
+    freezes: int
     lag_events: int
     stream_clients: int
     conflicts: int
@@ -63,18 +64,20 @@ class Metrics:
 
     async def _measure(self) -> Measured:
         store = self._ledger.store
-        decisions, histograms, notifications, pending, lag = await asyncio.gather(
-            reading.decisions(store),
-            reading.histograms(store),
-            reading.notifications(store),
-            reading.pending_count(store),
+        decisions, histograms, notifications, pending, lag, freezes = await asyncio.gather(
+            queries.decisions(store),
+            queries.histograms(store),
+            queries.notifications(store),
+            queries.pending_count(store),
             self._lag(store),
+            self._ledger.freezes.in_force(),
         )
         return Measured(
             decisions=decisions,
             histograms=histograms,
             notifications=notifications,
             pending=pending,
+            freezes=len(freezes),
             lag_events=lag,
             stream_clients=self._stream_clients(),
             conflicts=self._ledger.streams.tallies.conflicts,
@@ -124,7 +127,7 @@ def _families(measured: Measured) -> Iterable[Metric]:
     yield durations
 
     lateness = HistogramMetricFamily(
-        f"{PREFIX}_deadline_lateness_seconds", "From a deadline to the event that kept it."
+        f"{PREFIX}_deadline_lateness_seconds", "From a deadline to the event that applied it."
     )
     lateness.add_metric([], _cumulative(measured.histograms[LATENESS]), measured.histograms[LATENESS].sum_seconds)
     yield lateness
@@ -137,14 +140,15 @@ def _families(measured: Measured) -> Iterable[Metric]:
     yield notifications
 
     yield _gauge("pending", "Requests that wait for a person.", measured.pending)
+    yield _gauge("freezes", "Freezes in force: of the whole ledger, and of projects.", measured.freezes)
     yield _gauge("projector_lag_events", "Events that the views do not have yet.", measured.lag_events)
     yield _gauge("stream_clients", "Event streams open at this gateway.", measured.stream_clients)
-    yield _counter("append_conflicts", "Appends of this process that others were before.", measured.conflicts)
-    refused = CounterMetricFamily(f"{PREFIX}_quota_refusals", "Refused by this process, by quota.", labels=["quota"])
+    yield _counter("append_conflicts", "Append conflicts of this process (lost races, retried).", measured.conflicts)
+    refused = CounterMetricFamily(f"{PREFIX}_quota_refusals", "Refusals of this process, by quota.", labels=["quota"])
     for quota, count in measured.refused.items():
         refused.add_metric([quota], count)
     yield refused
-    yield _counter("in_doubt", "Writes of this process that no answer came to.", measured.in_doubt)
+    yield _counter("in_doubt", "Writes of this process that got no answer.", measured.in_doubt)
 
 
 def _gauge(name: str, text: str, value: int) -> Metric:

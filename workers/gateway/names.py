@@ -67,7 +67,7 @@ def check_host(text: str) -> None:
     found = HOST.fullmatch(parts.netloc if is_origin else text)
     if found is None or (found["port"] and not is_origin):
         raise InputError(
-            f"the --host `{text}` is no name of a machine; write it like `ledger.internal` or `https://ledger.example.com`"
+            f"the --host `{text}` is not a host name; write it like `ledger.internal` or `https://ledger.example.com`"
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from ledger.core.events import Outcome
-from ledger.core.times import format_time
+from ledger.core.times import format_time, format_time_or_none
 from ledger.session.state import Request, SessionState, Settled
 
 OUTLINES_COUNT: Final = 16
@@ -128,7 +128,7 @@ def _wait_row(wait: WaitBar) -> dict[str, Any]:
         "lane": wait.lane,
         "asked": request.version,
         "asked_at": format_time(request.asked_ms),
-        "deadline": None if request.deadline_ms is None else format_time(request.deadline_ms),
+        "deadline": format_time_or_none(request.deadline_ms),
         "tier": request.tier,
         "until": wait.until,
         "ended": None if settled is None else settled.version,

@@ -11,8 +11,7 @@ from typing import Final
 from ledger import LedgerError, Session
 from ledger.client.policy_files import LOOK_SECONDS, PolicyFiles, PolicyWatch, judge_by_files
 from ledger.policy import PolicySource
-from ledger.policy.dialects import compile_policy
-from ledger.policy.files import load_layer
+from ledger.policy.dialects import compile_policy, dialect_named
 from workers.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
@@ -27,7 +26,7 @@ def rule_file(dialect: str, file: Path) -> PolicyFiles:
 
 
 def _load(dialect: str, file: Path) -> PolicySource:
-    source = PolicySource(dialect=dialect, layers=(load_layer(dialect, file, name=GATEWAYS_OWN),))
+    source = PolicySource(dialect=dialect, layers=(dialect_named(dialect).load(file, name=GATEWAYS_OWN),))
     compile_policy(source)
     return source
 
@@ -65,7 +64,7 @@ async def follow_while_waiting(gateway: Gateway) -> None:
 
 
 async def _record(gateway: Gateway, dialect: str, files: PolicyFiles) -> None:
-    for state in await gateway.ledger.pending_states():
+    for state in await gateway.ledger.waiting.states():
         policy = state.policy
         if state.policy_source == GATEWAYS_OWN and policy is not None and policy.dialect == dialect:
             session = Session(gateway.ledger, state.session_id)

@@ -41,7 +41,7 @@ class Presences:
         if any(one.reach == principal.reach for one in open_ones):
             await self._ledger.renew_inbox(client_id, actor=principal.name, reach=principal.reach)
             return []
-        for state in await self._ledger.pending_states():
+        for state in await self._ledger.waiting.states():
             if principal.reaches_state(state):
                 _require_own(state, principal, client_id)
         return await self._ledger.connect_inbox(client_id, actor=principal.actor, reach=principal.reach)

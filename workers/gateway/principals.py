@@ -7,8 +7,9 @@ from typing import Final, Literal
 import msgspec
 
 from ledger.access.state import Token
+from ledger.core.access_events import Role
 from ledger.core.errors import LedgerError
-from ledger.core.events import TOLD, Actor, Role
+from ledger.core.events import TOLD, Actor
 from ledger.log.inboxes import InboxReach
 from ledger.session.state import SessionState
 

@@ -10,8 +10,8 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException, ValidationException
 
 from ledger.core.errors import LedgerError
-from workers.gateway.authenticating import address_of
-from workers.gateway.limiting import RateLimitedError
+from workers.gateway.authentication import address_of
+from workers.gateway.rate_limit import RateLimitedError
 from workers.gateway.settings import BODY_BYTES_MAX
 
 log = logging.getLogger(__name__)
@@ -21,6 +21,7 @@ PROBLEM_JSON: Final = "application/problem+json"
 STATUS: Final[dict[str, int]] = {
     "INPUT": 422,
     "POLICY": 422,
+    "OPERANDS_WANTED": 428,
     "OUTDATED_RULES": 409,
     "RULES_DIFFER": 409,
     "DIFFERENT_REQUEST": 409,
@@ -29,8 +30,20 @@ STATUS: Final[dict[str, int]] = {
     "UNKNOWN_SESSION": 404,
     "UNKNOWN_TOKEN": 404,
     "ALREADY_ANSWERED": 409,
+    "ALREADY_CLAIMED": 409,
+    "REOPENED": 409,
+    "STILL_PENDING": 409,
+    "DENIED": 409,
+    "REJECTED": 409,
+    "CORRECTED": 409,
+    "EXPIRED": 409,
+    "CANCELLED": 409,
+    "FROZEN": 423,
+    "REDACTED": 410,
     "DIGEST_MISMATCH": 409,
     "EDIT_DENIED": 422,
+    "WIDER": 403,
+    "NOT_COVERED": 422,
     "DEMAND_NOT_MET": 403,
     "PASSKEY_REQUIRED": 403,
     "PASSKEY_REFUSED": 403,
@@ -76,7 +89,7 @@ _CODES: Final = {status: code for code, status in STATUS_OF_HTTP.items()}
 
 _OF_CODE: Final = {
     "NOT_FOUND": "there is no such address here; `/openapi.json` lists them",
-    "METHOD_NOT_ALLOWED": "this address takes other methods; the header `Allow` names them",
+    "METHOD_NOT_ALLOWED": "this address accepts other methods; the header `Allow` lists them",
     "TOO_LARGE": f"the body is larger than {BODY_BYTES_MAX} bytes",
 }
 """Sentences for statuses for which the framework has none."""

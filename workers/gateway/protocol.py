@@ -86,7 +86,7 @@ class Protocol(HttpToolsProtocol):
             self._timer = None
 
     def _too_slow(self) -> None:
-        self._refuse("TIMEOUT", f"no whole request came within {ARRIVE_SECONDS:g} s")
+        self._refuse("TIMEOUT", f"no complete request came within {ARRIVE_SECONDS:g} s")
 
     def _refuse(self, code: str, detail: str) -> None:
         """Send the refusal and close, unless a response was started already."""

@@ -16,7 +16,7 @@ import msgspec
 
 from ledger import Ledger, Session
 from ledger.core.errors import InputError, LedgerError
-from workers.gateway.limiting import Limiter, RateLimitedError
+from workers.gateway.rate_limit import Limiter, RateLimitedError
 
 HOUR_SECONDS: Final = 3600
 RETRY_SECONDS: Final = 5
@@ -174,7 +174,7 @@ class Holdings:
             await asyncio.shield(self._seeding)
 
     async def _seed(self) -> None:
-        for state in (await self._ledger.waiting_sessions()).rows:
+        for state in (await self._ledger.waiting.survey()).rows:
             for request in state.pending.values():
                 if request.token_id is not None:
                     size = size_of(request.patterns, request.input, request.metadata)

@@ -9,40 +9,30 @@ import msgspec
 from ledger.client.results import Pending, Result
 from ledger.core.times import format_time
 from ledger.session.state import Client, SessionState
-from ledger.session.wanted import ALWAYS_SCOPE
+from ledger.session.wanted import always_scope
+from projections.sessions import summary_of
 from workers.gateway.descriptions import described
 
 Row = dict[str, Any]
 
 
 def session_row(state: SessionState) -> Row:
-    """Return the summary of a session."""
+    """Return the summary of a session, and who is connected to it under which settings."""
     return {
-        "session": state.session_id,
-        "project": state.project,
-        "agent": state.agent,
-        "parent": state.parent,
-        "dialect": state.policy.dialect if state.policy else None,
-        "opened_at": _time(state.opened_ms),
-        "closed_at": _time(state.closed_ms),
-        "at": _time(state.last_ms),
-        "version": state.version,
-        "pending": len(state.pending),
+        **summary_of(state),
         "clients": [_client(one) for one in sorted(state.clients.values(), key=lambda one: one.version)],
         "lock": state.lock,
         "policy_digest": state.policy_digest,
         "settings": msgspec.to_builtins(state.settings),
         "cwd": state.cwd,
-        **({} if state.imported_ms is None else {"imported_at": _time(state.imported_ms)}),
     }
 
 
 def answering_facts(state: SessionState) -> Row:
     """Return what a person needs beside a pending request to see the effect of an answer."""
-    dialect = state.policy.dialect if state.policy else None
     return {
-        "dialect": dialect,
-        "always_scope": "session" if state.project is None else ALWAYS_SCOPE.get(dialect or "", "project"),
+        "dialect": state.policy.dialect if state.policy else None,
+        "always_scope": "session" if state.project is None else always_scope(state),
         "cascade_reject": state.settings.cascade_reject,
         "answering": state.settings.answering,
     }
@@ -71,7 +61,3 @@ def result_row(result: Result, *, is_described: bool = True) -> Row:
 
 def _client(client: Client) -> Row:
     return {"client_id": client.client_id, "name": client.name, "since": format_time(client.since_ms)}
-
-
-def _time(ms: int | None) -> str | None:
-    return None if ms is None else format_time(ms)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ledger.client.policy_files import PolicyFiles
 from ledger.core.errors import InputError
-from ledger.policy.dialects import DIALECTS
+from ledger.policy.dialects import DEFAULT_DIALECT, DIALECTS
 from workers.gateway.own_rules import rule_file
 
 
@@ -26,7 +26,7 @@ async def read_rule_files(texts: Sequence[str]) -> dict[str, PolicyFiles]:
 def _named(text: str) -> tuple[str, Path]:
     dialect, equals, file = text.partition("=")
     if not equals:
-        return "opencode", Path(text)
+        return DEFAULT_DIALECT, Path(text)
     if dialect not in DIALECTS:
-        raise InputError(f"`{dialect}` is no dialect; there are {', '.join(sorted(DIALECTS))}")
+        raise InputError(f"`{dialect}` is not a dialect; use one of {', '.join(sorted(DIALECTS))}")
     return dialect, Path(file)

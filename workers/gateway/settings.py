@@ -8,6 +8,7 @@ from typing import Final, Literal
 import msgspec
 
 from ledger.client.policy_files import PolicyFiles
+from ledger.core.run_limits import RunLimits
 from ledger.core.timeouts import Timeouts
 from ledger.log.reads import KEPT_MS
 from workers.gateway.identity.settings import OidcSettings, ProxySettings
@@ -38,7 +39,8 @@ LinkAnswers = Literal["once", "session", "always"]
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """`policies` are the rules by dialect for sessions without own rules; `public_url` is the address for people.
 
-    `timeouts` are the deadlines of new sessions that state none. `hosts` are further accepted names, or addresses with
+    `timeouts` and `limits` are the deadlines, and the limits of runs, of new sessions that state none; an agent that
+    brings no rules states no longer life of approvals. `hosts` are further accepted names, or addresses with
     their scheme. `trusted_proxies` are addresses and networks whose `X-Forwarded-For` is believed. `open_to_all` serves
     without tokens: only ever on this machine's own addresses.
     `link_answers` is the longest-lasting answer that an answer link may give.
@@ -47,6 +49,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     public_url: str = f"http://127.0.0.1:{PORT_DEFAULT}"
     policies: Mapping[str, PolicyFiles] = {}
     timeouts: Timeouts = Timeouts()
+    limits: RunLimits = RunLimits()
     hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
     open_to_all: bool = False

@@ -8,9 +8,10 @@ from typing import Any
 
 from ledger.access.state import Token
 from ledger.client.tokens import Made, Tokens
+from ledger.core.access_events import Role
 from ledger.core.durations import DAY_MS, MINUTE_MS
 from ledger.core.errors import UnauthorizedError
-from ledger.core.events import Actor, Role
+from ledger.core.events import Actor
 from workers.gateway.gateway import Gateway
 from workers.gateway.settings import BROWSER_DAYS, SIGN_IN_LINK_MINUTES
 
@@ -37,7 +38,7 @@ async def browser_from_link(gateway: Gateway, link: Token) -> Made:
     # For a person from a provider, the browser token ends with the session that began there.
     root = link if link.made_from is None else gateway.tokens.held(link.made_from)
     if root is None:
-        raise UnauthorizedError("this sign-in is over; begin it again")
+        raise UnauthorizedError("this sign-in has expired; begin it again")
     return await gateway.tokens.create(
         link.name,
         link.role,

@@ -11,7 +11,7 @@ from ledger.client.machine import default_actor_name
 from ledger.core.errors import SetupError
 from workers.gateway.address_file import SOCKET_NAME
 from workers.gateway.command import public_url_of
-from workers.gateway.serving import ListenAddress, listen, parse_address, url_of
+from workers.gateway.server import ListenAddress, listen, parse_address, url_of
 from workers.gateway.settings import PORT_DEFAULT, SIGN_IN_LINK_MINUTES
 from workers.gateway.signing_in import sign_in_link
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from ledger.core.durations import DAY_MS
 from ledger.stores.port import Store
-from projections import reading
-from projections.reading import SentMessage
+from projections import queries
+from projections.queries import SentMessage
 
 AGAIN_SECONDS: Final = 1.0
 """The pause before a retry when another worker has the turn, or the server is away."""
@@ -39,7 +39,7 @@ class Allowance:
 
     async def messages(self, now_ms: int) -> dict[str, SentMessage]:
         """Return the messages recently sent to the person, by message id. Raises StoreError."""
-        return {**await reading.messages_to(self._store, self._person, self._services, now_ms), **self._sent}
+        return {**await queries.messages_to(self._store, self._person, self._services, now_ms), **self._sent}
 
     def note(self, message_id: str, service: str, now_ms: int) -> None:
         """Note that the service accepted this message."""

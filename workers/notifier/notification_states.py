@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -13,11 +13,11 @@ import msgspec
 from ledger import Ledger
 from ledger.core.errors import DamageError
 from ledger.core.limits import PAGE_COUNT
+from ledger.log.tail import Folded, nothing_folded
 from ledger.session.state import SessionState
-from ledger.stores.port import Entry, Foreign, StreamKey
-from projections.folding import Folded, nothing
+from ledger.stores.port import Entry, Foreign, Position, StreamKey
 from workers.notifier.notification_state import NotificationState, next_state
-from workers.notifier.planning import is_over
+from workers.notifier.plan import is_over
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ KEPT_COUNT: Final = 1024
 
 
 class _Held(msgspec.Struct):
-    folded: Folded
+    folded: Folded[SessionState]
     notified: NotificationState
 
 
@@ -57,7 +57,7 @@ class NotificationStates:
         while waiting:
             asked = sorted(waiting)
             keys = [StreamKey("session", session) for session in asked]
-            pages = await self._store.read_many(
+            pages = await self._pages(
                 [(key, self._hold(session).folded.position) for session, key in zip(asked, keys, strict=True)]
             )
             waiting = {
@@ -66,30 +66,43 @@ class NotificationStates:
                 if not self._take(session, key, page)
             }
 
+    async def _pages(self, wanted: Sequence[tuple[StreamKey, Position]]) -> Sequence[Sequence[Entry] | Foreign]:
+        try:
+            return await self._store.read_many(wanted)
+        except Foreign:
+            # An entry of another program in one stream fails the read of all.
+            return await asyncio.gather(*(self._page(key, after) for key, after in wanted))
+
+    async def _page(self, key: StreamKey, after: Position) -> Sequence[Entry] | Foreign:
+        try:
+            return await self._store.read(key, after, PAGE_COUNT)
+        except Foreign as error:
+            return error
+
     def _hold(self, session: str) -> _Held:
         held = self._held.get(session)
         if held is None:
-            folded = nothing(StreamKey("session", session))
-            assert isinstance(folded.state, SessionState)
+            folded = nothing_folded(StreamKey("session", session))
             held = self._held[session] = _Held(folded, NotificationState(state=folded.state))
         self._held.move_to_end(session)
         return held
 
-    def _take(self, session: str, key: StreamKey, page: Collection[Entry]) -> bool:
+    def _take(self, session: str, key: StreamKey, page: Sequence[Entry] | Foreign) -> bool:
         """Fold a page; return whether it was the last one."""
         held = self._held[session]
         began_at = held.folded.version
         try:
+            if isinstance(page, Foreign):
+                raise page
             for entry in page:
                 recorded, held.folded = held.folded.next(key, entry)
-                assert isinstance(held.folded.state, SessionState)
                 held.notified = next_state(held.notified, recorded, held.folded.state)
         except (DamageError, Foreign) as error:
             del self._held[session]
             if began_at:
                 return False  # the server may have lost entries that are folded here: read again from the beginning
             if session not in self._damaged:
-                log.warning("notifier: session %s is passed over: %s", session, error.text)
+                log.warning("notifier: session %s is skipped: %s", session, error.text)
             self._damaged.add(session)
             return True
         return len(page) < PAGE_COUNT

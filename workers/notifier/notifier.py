@@ -21,18 +21,19 @@ from typing import Final
 
 from ledger import Ledger
 from ledger.core.durations import DAY_MS
-from ledger.core.errors import LedgerError, StoreError
+from ledger.core.errors import LedgerError
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.port import FeedItem, WakeUp
+from ledger.stores.port import FeedItem
 from projections.sessions import RECENT
 from workers.notifier.allowance import Allowance
-from workers.notifier.delivering import keep_addresses_out_of_the_log
+from workers.notifier.delivery import keep_addresses_out_of_the_log
 from workers.notifier.notification_state import NotificationState
 from workers.notifier.notification_states import NotificationStates
-from workers.notifier.planning import RecipientChannel, plan
-from workers.notifier.runner import Runner
+from workers.notifier.plan import RecipientChannel, plan
+from workers.notifier.runner import ChannelRunner
 from workers.notifier.settings import NotifierSettings, read_settings
-from workers.runtime.serving import Work
+from workers.runtime.consumer import Consumer, Pause, every_append
+from workers.runtime.process import Work
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +45,6 @@ FEED_SECONDS: Final = 5.0
 CLAIM_IDLE_MS: Final = 30_000
 """The time without an acknowledgement after which another notifier's lines are read too: harmless if it still runs."""
 
-STOP_SECONDS: Final = 5.0
-"""The time limit for messages in progress when the worker is stopped."""
-
-GATHER_SECONDS: Final = 0.005
 RECENT_SESSIONS_COUNT: Final = 1000
 """The number of sessions checked when a feed was trimmed before it was read."""
 
@@ -74,12 +71,11 @@ class Notifier:
 
     def __init__(self, ledger: Ledger, settings: NotifierSettings) -> None:
         self._store = ledger.store
-        self._streams = ledger.streams
         self._timing = settings.timing
         self._states = NotificationStates(ledger)
         self._consumer = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self._runners = [
-            Runner(
+            ChannelRunner(
                 ledger,
                 settings,
                 self._states,
@@ -92,29 +88,24 @@ class Notifier:
             for allowance in [Allowance(ledger.store, person.name, [one.name for one in services])]
             for service in services
         ]
-        self._rung: set[int] = set()
-        self._ring = asyncio.Event()
+        self._next_sweep = 0.0
+        self._has_looked_everywhere = False
+        self._feeds = Consumer("notifier", ledger, self._look, retry_seconds=FEED_SECONDS, concerns=every_append)
         self._handling: set[asyncio.Task[None]] = set()
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         keep_addresses_out_of_the_log()
-        self._streams.on_wake_up(self._woken, self._rang)
-        telling = [asyncio.create_task(one.run(), name="tell people") for one in self._runners]
-        looking = asyncio.create_task(self._look(), name="look what moved")
-        subscribing = asyncio.create_task(self._subscribe(), name="notifier subscribe")
-        stopping = asyncio.create_task(stop.wait(), name="notifier stop")
+        consumers = (self._feeds, *(runner.consumer for runner in self._runners))
+        working = [asyncio.create_task(one.run(stop), name="notifier") for one in consumers]
         log.info(
             "notifier: serves %d channels by consumer group %s, consumer %s", len(self._runners), GROUP, self._consumer
         )
         ready()
         try:
-            # A task that ends by itself is a fault of ours: fail and restart rather than run without it.
-            ended, _ = await asyncio.wait((stopping, looking, *telling), return_when=asyncio.FIRST_COMPLETED)
-            for runner in self._runners:
-                runner.stop()
-            await asyncio.wait(telling, timeout=STOP_SECONDS)
+            # A task that fails is a fault of ours: fail and restart rather than run without it.
+            ended, _ = await asyncio.wait(working, return_when=asyncio.FIRST_EXCEPTION)
         finally:
-            tasks = (stopping, looking, subscribing, *telling, *self._handling)
+            tasks = (*working, *self._handling)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -128,47 +119,22 @@ class Notifier:
     def _all(self) -> range:
         return range(self._store.partition_count)
 
-    async def _subscribe(self) -> None:
-        while True:
-            try:
-                await asyncio.gather(*(self._store.subscribe(partition) for partition in self._all))
-                return
-            except StoreError as error:
-                log.warning("notifier: no wake-ups yet: %s", error)
-                await asyncio.sleep(FEED_SECONDS)
-
-    def _woken(self, wake_up: WakeUp) -> None:
-        self._rang(self._store.partition_of(wake_up.key))
-
-    def _rang(self, partition: int) -> None:
-        self._rung.add(partition)
-        self._ring.set()
-
     # --- the feeds --------------------------------------------------------------------------------------------------
 
-    async def _look(self) -> None:
+    async def _look(self, woken: list[int]) -> Pause:
         loop = asyncio.get_running_loop()
-        next_sweep, began = loop.time(), False
-        while True:
-            try:
-                if not began:
-                    await self._look_everywhere()
-                    began = True
-                rung, self._rung = sorted(self._rung), set()
-                if loop.time() >= next_sweep:
-                    self._handle(
-                        await self._store.claim_feed(self._all, GROUP, self._consumer, CLAIM_IDLE_MS, FEED_LENGTH_COUNT)
-                    )
-                    rung, next_sweep = list(self._all), loop.time() + FEED_SECONDS
-                await self._read(rung)
-            except StoreError as error:
-                log.warning("notifier: cannot look, trying again: %s", error)
-                next_sweep = loop.time() + FEED_SECONDS
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(next_sweep - loop.time(), 0)):
-                    await self._ring.wait()
-                    self._ring.clear()
-                    await asyncio.sleep(GATHER_SECONDS)
+        if not self._has_looked_everywhere:
+            await self._look_everywhere()
+            self._has_looked_everywhere = True
+        if loop.time() >= self._next_sweep:
+            self._handle(
+                await self._store.claim_feed(self._all, GROUP, self._consumer, CLAIM_IDLE_MS, FEED_LENGTH_COUNT)
+            )
+            await self._read(self._all)
+            self._next_sweep = loop.time() + FEED_SECONDS
+        else:
+            await self._read(woken)
+        return Pause(self._next_sweep - loop.time())
 
     async def _read(self, partitions: Sequence[int]) -> None:
         if not partitions:
@@ -209,7 +175,7 @@ class Notifier:
             # Not acknowledged: the lines are delivered again.
             log.warning("notifier: feed lines not handled, trying again: %s", error)
 
-    def _concerns(self, runner: Runner, states: Collection[NotificationState]) -> bool:
+    def _concerns(self, runner: ChannelRunner, states: Collection[NotificationState]) -> bool:
         """Return whether a message is due now; remember the time of a later one."""
         found = plan(runner.channel, states, {}, self._timing, self._store.clock.now_ms())
         if found.next_ms is not None:

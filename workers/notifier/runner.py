@@ -11,14 +11,16 @@ from typing import Final, Literal, NamedTuple
 from ledger import Ledger, Session
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.ids import new_id
+from ledger.session.rounds import shown_digest
 from workers.notifier.allowance import Allowance
-from workers.notifier.delivering import deliver
+from workers.notifier.delivery import deliver
+from workers.notifier.formats import OutgoingMessage
 from workers.notifier.notification_states import NotificationStates
-from workers.notifier.planning import Correction, MessagePlan, RecipientChannel, Reminder, plan
-from workers.notifier.rendering import OutgoingMessage
+from workers.notifier.plan import Correction, MessagePlan, RecipientChannel, Reminder, plan
 from workers.notifier.settings import NotifierSettings, Service
-from workers.notifier.wording import correction_message, reminder_message
+from workers.notifier.text import correction_message, reminder_message
 from workers.runtime.answer_links import AnswerLink, AnswerLinks
+from workers.runtime.consumer import Consumer, Pause
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +38,7 @@ class DeliveryRecord(NamedTuple):
     message_id: str | None = None
 
 
-class Runner:
+class ChannelRunner:
     def __init__(
         self,
         ledger: Ledger,
@@ -56,10 +58,10 @@ class Runner:
         self._holder = holder
         self._allowance = allowance
         self._turn = allowance.turn(service.name)
-        self._ring = asyncio.Event()
+        self._pause_seconds = allowance.pause_seconds(service.name)
+        self.consumer = Consumer("notifier", ledger, self._look, retry_seconds=self._pause_seconds)
         self._waiters: list[asyncio.Future[None]] = []
         self._next_ms: int | None = None
-        self._stopping = False
         self._warned = False
         self._unrecorded: list[DeliveryRecord] = []
         self._passed_over: set[tuple[str, str]] = set()
@@ -68,65 +70,35 @@ class Runner:
         """Return when the messages due at the time of the call were sent or tried, by this worker or another."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
-        self._ring.set()
+        self.consumer.wake()
         await waiter
 
     def look_by(self, ms: int) -> None:
         """Check at this server time, or before."""
         if self._next_ms is None or ms < self._next_ms:
             self._next_ms = ms
-            self._ring.set()
-
-    def stop(self) -> None:
-        """Send nothing more; messages in progress are recorded first."""
-        self._stopping = True
-        self._ring.set()
+            self.consumer.wake()
 
     async def close(self) -> None:
         """Release the turn at once."""
         with suppress(LedgerError):
             await self._ledger.store.admin.end_turn(self._turn, self._holder)
 
-    async def run(self) -> None:
-        """Run until stopped. Errors are logged and retried."""
-        pause = 0.0
-        while not self._stopping:
-            await self._wait(pause)
-            waiters, self._waiters = self._waiters, []
-            try:
-                passed = await self._pass()
-            except LedgerError as error:
-                log.warning("notifier: cannot go on, trying again: %s", error)
-                passed = False
-            if passed:
-                for waiter in waiters:
-                    if not waiter.done():
-                        waiter.set_result(None)
-                pause = SWEEP_SECONDS
-            else:
+    async def _look(self, _: list[int]) -> Pause:
+        waiters, self._waiters = self._waiters, []
+        self._next_ms = None
+        passed = False
+        try:
+            passed = await self._pass()
+        finally:
+            if not passed:
                 self._waiters = waiters + self._waiters
-                self._next_ms = None
-                self._ring.clear()
-                pause = self._allowance.pause_seconds(self._service.name)
-
-    async def _wait(self, seconds: float) -> None:
-        """Wait for a wake-up, the next due time or the end of `seconds`."""
-        until = asyncio.ensure_future(self._until_next())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                ringing = asyncio.ensure_future(self._ring.wait())
-                try:
-                    await asyncio.wait((ringing, until), return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    ringing.cancel()
-                    until.cancel()
-        self._ring.clear()
-
-    async def _until_next(self) -> None:
-        if self._next_ms is None:
-            await asyncio.Event().wait()
-        else:
-            await self._ledger.store.clock.wait_until(self._next_ms)
+        if not passed:
+            return Pause(self._pause_seconds)
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        return Pause(SWEEP_SECONDS, self._next_ms)
 
     # --- one turn ---------------------------------------------------------------------------------------------------
 
@@ -137,7 +109,7 @@ class Runner:
         if not await admin.take_turn(self._turn, self._holder, self._settings.lease_ms):
             return False
         try:
-            while not self._stopping:
+            while not self.consumer.stopping:
                 found = await self._plan()
                 if found is None:
                     return False
@@ -237,7 +209,7 @@ class Runner:
         return AnswerLink(
             reminder.state.session_id,
             request.request_id,
-            request.digest,
+            shown_digest(request),
             self.channel.person.name,
             ends_ms if request.deadline_ms is None else min(ends_ms, request.deadline_ms),
         )
@@ -266,5 +238,5 @@ class Runner:
             except LedgerError as error:
                 # Sent again and again because it cannot be recorded would be worse than not sent.
                 self._passed_over.add((one.session, one.request_id))
-                log.warning("notifier: request %s of session %s is passed over: %s", one.request_id, one.session, error)
+                log.warning("notifier: request %s of session %s is skipped: %s", one.request_id, one.session, error)
             self._unrecorded.pop(0)

@@ -127,7 +127,7 @@ def _checked(file: _File, environment: Mapping[str, str]) -> NotifierSettings:
 def _timing(file: _File) -> Timing:
     steps = tuple(0 if one in ("0", "0s") else _ms(one, "step") for one in file.timing.steps)
     if not steps or sorted(set(steps)) != list(steps):
-        raise InputError('`steps` must be durations that grow, for example ["0s", "1h", "24h", "6d"]')
+        raise InputError('`steps` must be increasing durations, for example ["0s", "1h", "24h", "6d"]')
     counts = {
         "an_hour_a_session": file.timing.an_hour_a_session,
         "a_day_a_person": file.timing.a_day_a_person,
@@ -175,7 +175,7 @@ def _service_name(url: str, person: str, number: int) -> str:
     schema = url.partition("://")[0].lower()
     if "://" not in url or Apprise.instantiate(url) is None:
         raise InputError(
-            f"service {number} of `{person}` is no address that apprise knows; write it like `ntfy://ntfy.sh/a-topic`"
+            f"service {number} of `{person}` is not an apprise address; write it like `ntfy://ntfy.sh/a-topic`"
         )
     return check_name(schema, "service")
 

@@ -14,9 +14,9 @@ from ledger.policy.demands import asks_passkey
 from ledger.session.state import Request, SessionState
 from ledger.session.texts import answerer
 from ledger.session.would_run.demanded import demanded
-from workers.presentation.revealing import text
-from workers.presentation.showing import Shown, block, is_plan, is_question, what_runs
-from workers.presentation.wording import about
+from workers.presentation.hidden_characters import text
+from workers.presentation.request_page import Shown, block, is_plan, is_question, what_runs
+from workers.presentation.words import about
 
 STYLE: Final = """
 :root { color-scheme: light dark; --ground: #f4f5f7; --surface: #fff; --sunken: #f0f2f5; --line: #d9dde3;
@@ -100,6 +100,7 @@ def question_page(state: SessionState, request: Request, name: str, now_ms: int,
     facts = [("asked by", request.asker.name), ("calls itself", request.agent or state.agent)]
     facts += [
         ("permission", request.permission),
+        ("pending again", request.reopened_reason),
         ("why", _because(request)),
         ("demanded", "; ".join(demanded(request))),
         ("folder", request.cwd),
@@ -182,7 +183,7 @@ def _allowing(state: SessionState, request: Request, replies: Collection[ReplyKi
     offers = request.always and not is_plan(request)
     remember = "".join(button for reply, button in lasting_ones.items() if offers and reply in replies)
     if remember and request.still_asked:
-        remember += f"<p>The next such call is asked about all the same: {text('; '.join(request.still_asked))}.</p>"
+        remember += f"<p>The next such call will still ask: {text('; '.join(request.still_asked))}.</p>"
     allowing = (_button("once", "Allow once", "", "go") if "once" in replies else "") + remember
     if not allowing:
         return ""

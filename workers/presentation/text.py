@@ -59,9 +59,9 @@ def without_passwords(text: str) -> str:
 def _is_shown(character: str) -> bool:
     if character.isascii():
         return character.isprintable()
-    from ledger.session.would_run.marks import is_shown  # noqa: PLC0415 - slow to import, and few texts need it
+    from ledger.core.characters import is_visible  # noqa: PLC0415 - slow to import, and few texts need it
 
-    return is_shown(character)
+    return is_visible(character)
 
 
 def _escape(character: str) -> str:

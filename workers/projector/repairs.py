@@ -16,7 +16,7 @@ from ledger.core.errors import DamageError, InputError
 from ledger.core.events import Granted, LogRegressed, Replied
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey
-from projections import reading
+from projections import queries
 from projections.engine import Seen
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Repairs:
         try:
             known = (await self._ledger.streams.project(project).refresh()).grants
             if any(grant_id not in known for grant_id in settled.grants):
-                await Session(self._ledger, session).write_project_grants(settled)
+                await Session(self._ledger, session).answers.write_project_grants(settled)
                 log.warning(
                     "project %s lacked the grants of the reply to %s in session %s: written",
                     project,
@@ -65,28 +65,37 @@ class Repairs:
     async def _write_lost_grants(self, project: str) -> None:
         """Grant again after the server lost the end of this project's stream: the grants of its sessions' replies.
 
+        The uses that their calls took are taken again too.
+
         A session that is in no view so far is repaired when it is projected. A lost revoke stays lost.
         """
         batch: list[str] = []
+        uses: list[tuple[str, Settled]] = []
         async for key in self._ledger.store.streams():
             if key.kind == "session":
                 batch.append(key.id)
             if len(batch) == SESSIONS_AT_ONCE_COUNT:
-                await self._write_lost_grants_of(batch, project)
+                await self._write_lost_grants_of(batch, project, uses)
                 batch = []
-        await self._write_lost_grants_of(batch, project)
+        await self._write_lost_grants_of(batch, project, uses)
+        for session, settled in uses:
+            await Session(self._ledger, session).answers.take_lost_uses(settled)
 
-    async def _write_lost_grants_of(self, sessions: Sequence[str], project: str) -> None:
-        known = await reading.projects_of(self._ledger.store, sessions)
+    async def _write_lost_grants_of(
+        self, sessions: Sequence[str], project: str, uses: list[tuple[str, Settled]]
+    ) -> None:
+        """Grant again in some sessions; add their requests that took uses to `uses`, for when all grants are there."""
+        known = await queries.projects_of(self._ledger.store, sessions)
         for session in (one for one in sessions if known.get(one) == project):
             try:
                 state = await Session(self._ledger, session).state()
             except DamageError as error:
-                log.warning("session %s was passed over: %s", session, error)
+                log.warning("session %s was skipped: %s", session, error)
                 continue
             for settled in state.settled.values():
                 if settled.granted_to_project and settled.grants:
                     await self._write_grants(session, project, settled)
+            uses += [(session, one) for one in state.settled.values() if one.request.uses]
 
     async def _release_in(self, project: str) -> None:
         for session in await self._waiting_in(project):
@@ -94,14 +103,14 @@ class Repairs:
             try:
                 state = await handle.state()
                 if state.project == project and state.settings.cascade_always == "project":
-                    await handle.release()
+                    await handle.answers.release()
             except DamageError as error:
-                log.warning("session %s was passed over: %s", session, error)
+                log.warning("session %s was skipped: %s", session, error)
 
     async def _waiting_in(self, project: str) -> list[str]:
         """Return the sessions with pending requests that are of this project, or in no view so far."""
         waiting = [session for session, _ in await self._ledger.store.due(None, WAITING_SESSIONS_MAX)]
-        known = await reading.projects_of(self._ledger.store, waiting)
+        known = await queries.projects_of(self._ledger.store, waiting)
         return [session for session in waiting if known.get(session, project) == project]
 
 

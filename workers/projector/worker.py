@@ -22,22 +22,16 @@ import msgspec
 from ledger import Ledger
 from ledger.core.errors import DamageError, LedgerError, StoreError
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.port import FeedItem, StreamKey, WakeUp
-from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, LostHistoryError, project_anew
+from ledger.log.tail import LostHistoryError
+from ledger.stores.port import FeedItem, StreamKey
+from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, project_anew
 from projections.lag import streams_behind
 from workers.projector.repairs import Repairs
+from workers.runtime.consumer import Consumer, Pause, every_append
 
 log = logging.getLogger(__name__)
 
 GROUP: Final = "projector"
-
-SUBSCRIBED_AT_ONCE_COUNT: Final = 32
-
-STOP_SECONDS: Final = 5.0
-"""The time limit for work in progress when the worker is stopped."""
-
-GATHER_SECONDS: Final = 0.005
-"""The time for which wake-ups are collected and handled together."""
 
 CONSUMER_FORGOTTEN_MS: Final = 3_600_000
 """The idle time after which the name of a consumer without unacknowledged lines is dropped."""
@@ -64,14 +58,13 @@ class Projector:
 
     def __init__(self, ledger: Ledger, pace: Pace) -> None:
         self._store = ledger.store
-        self._streams = ledger.streams
         self._pace = pace
         self._worker = CatchingUp(ledger)
         self.consumer = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-        self._rung: set[int] = set()
-        self._ring = asyncio.Event()
-        self._stopping = False
-        self._waits = False
+        self._next_scan = self._next_sweep = 0.0
+        self._consumer = Consumer(
+            "projector", ledger, self._pass, retry_seconds=pace.feed_seconds, concerns=every_append
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         log.info(
@@ -80,21 +73,7 @@ class Projector:
             GROUP,
             self.consumer,
         )
-        self._streams.on_wake_up(self._woken, self._rang)
-        looking = asyncio.create_task(self._look(), name="projector look")
-        subscribing = asyncio.create_task(self._subscribe(), name="projector subscribe")
-        stopping = asyncio.create_task(stop.wait(), name="projector stop")
-        try:
-            await asyncio.wait((stopping, looking), return_when=asyncio.FIRST_COMPLETED)
-            self._stopping = True
-            self._ring.set()
-            # Work in progress is finished and acknowledged, so that nobody has to take it over.
-            await asyncio.wait((looking,), timeout=STOP_SECONDS)
-        finally:
-            for task in (stopping, subscribing, looking):
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        await self._consumer.run(stop)
         with suppress(LedgerError):
             await self._store.admin.leave_group(self._all, GROUP, self.consumer)
         log.info("projector: stopped, %d events projected", self._worker.events)
@@ -103,61 +82,22 @@ class Projector:
     def _all(self) -> range:
         return range(self._store.partition_count)
 
-    async def _subscribe(self) -> None:
-        for first in range(0, self._store.partition_count, SUBSCRIBED_AT_ONCE_COUNT):
-            await self._subscribe_some(self._all[first : first + SUBSCRIBED_AT_ONCE_COUNT])
-
-    async def _subscribe_some(self, partitions: Sequence[int]) -> None:
-        while True:
-            try:
-                await asyncio.gather(*(self._store.subscribe(partition) for partition in partitions))
-                return
-            except StoreError as error:
-                log.warning("no wake-ups yet: %s", error)
-                await asyncio.sleep(self._pace.feed_seconds)
-
-    def _woken(self, wake_up: WakeUp) -> None:
-        self._rang(self._store.partition_of(wake_up.key))
-
-    def _rang(self, partition: int) -> None:
-        self._rung.add(partition)
-        self._ring.set()
-
-    # --- the loop ---------------------------------------------------------------------------------------------------
-
-    async def _look(self) -> None:
+    async def _pass(self, woken: list[int]) -> Pause:
         loop = asyncio.get_running_loop()
-        next_scan = next_sweep = loop.time()
-        while not self._stopping:
-            try:
-                if loop.time() >= next_scan:
-                    await self._store.admin.forget_consumers(self._all, GROUP, CONSUMER_FORGOTTEN_MS)
-                    await self._scan(None)
-                    next_scan = loop.time() + self._pace.scan_seconds
-                if loop.time() >= next_sweep:
-                    await self._take_over()
-                    await self._read(self._all)
-                    next_sweep = loop.time() + self._pace.feed_seconds
-                rung, self._rung = self._rung, set()
-                await self._read(sorted(rung))
-                self._waits = False
-            except StoreError as error:
-                if not self._waits:  # once an outage
-                    log.warning("the views wait: %s", error)
-                self._waits = True
-                next_sweep = loop.time() + self._pace.feed_seconds
-            await self._wait(min(next_scan, next_sweep) - loop.time())
-
-    async def _wait(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(seconds, 0)):
-                await self._ring.wait()
-                self._ring.clear()
-                await asyncio.sleep(GATHER_SECONDS)
+        if loop.time() >= self._next_scan:
+            await self._store.admin.forget_consumers(self._all, GROUP, CONSUMER_FORGOTTEN_MS)
+            await self._scan(None)
+            self._next_scan = loop.time() + self._pace.scan_seconds
+        if loop.time() >= self._next_sweep:
+            await self._take_over()
+            await self._read(self._all)
+            self._next_sweep = loop.time() + self._pace.feed_seconds
+        await self._read(woken)
+        return Pause(min(self._next_scan, self._next_sweep) - loop.time())
 
     async def _read(self, partitions: Sequence[int]) -> None:
         """Process the feeds of these partitions until they hold nothing new."""
-        while partitions and not self._stopping:
+        while partitions and not self._consumer.stopping:
             # Both are sent in one flush: the feed's trimmed part is known before its lines are taken.
             gaps, items = await asyncio.gather(
                 self._store.admin.gaps(partitions, GROUP),
@@ -241,7 +181,7 @@ class CatchingUp:
         """Log once, not at every check."""
         if self._told.get(key) != text:
             self._told[key] = text
-            log.warning("passed over: %s", text)
+            log.warning("skipped: %s", text)
 
     async def _project_anew(self, key: StreamKey) -> None:
         partition = self._store.partition_of(key)
@@ -250,10 +190,10 @@ class CatchingUp:
                 # Another stream of the partition, or another projector, may have failed in the same way before.
                 self._count(await self._engine.catch_up(key))
             except LostHistoryError as error:
-                log.warning("%s: all views of partition %d are built anew", error.text, partition)
+                log.warning("%s: all views of partition %d are rebuilt", error.text, partition)
                 keys = [one async for one in self._store.streams() if self._store.partition_of(one) == partition]
                 for problem in await project_anew(self._store, self._engine, partition, keys):
-                    log.warning("passed over: %s", problem.text)
+                    log.warning("skipped: %s", problem.text)
             except DamageError as error:
                 self._tell(key, error.text)
 

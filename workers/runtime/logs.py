@@ -18,7 +18,7 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
 FORMAT_VARIABLE: Final = "PERMISSION_LEDGER_LOG_FORMAT"
 
-CONNECTION: Final = "ledger.stores.subscriber"
+CONNECTION: Final = "ledger.stores.redis.subscriber"
 """The logger of connection losses and reconnections to the server."""
 
 _OURS: Final = ("ledger", "projections", "workers")
@@ -96,8 +96,13 @@ class JsonLines(_Lines):
 
 
 def without_secrets(text: str) -> str:
-    """Return the text with passwords in URLs and secrets of tokens masked."""
-    return _TOKEN.sub(r"\1***", without_passwords(text))
+    """Return the text with passwords in URLs, secrets of tokens, and all known shapes of secrets masked."""
+    from ledger.masks.finder import find  # noqa: PLC0415 - slow to import, and only what is logged needs it
+
+    masked = _TOKEN.sub(r"\1***", without_passwords(text))
+    for found in reversed(find(masked)):
+        masked = f"{masked[: found.start]}***{masked[found.end :]}"
+    return masked
 
 
 def _error_of(record: logging.LogRecord) -> BaseException | None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from ledger.core.errors import InputError
 from ledger.stores.embedded.folder import DataFolder
 from ledger.stores.embedded.locks import is_held
-from ledger.stores.opening import default_home, embedded_folder, redact, url_of_environment
+from ledger.stores.urls import default_home, embedded_folder, redact, url_of_environment
 
 NAME: Final = "permission-ledger"
 

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from ledger.core.errors import InputError
-from ledger.stores.least_rights import USER, acl_file
+from ledger.stores.redis.least_rights import USER, acl_file
 
 PASSWORD_BYTES: Final = 32
 PRIVATE: Final = 0o600

@@ -11,6 +11,8 @@ TYPE_CHECKING = False  # `typing` takes longer to import than a hook may take to
 if TYPE_CHECKING:
     from typing import Any
 
+_TEMPORARY = (429, 502, 503, 504)
+
 
 class BridgeError(Exception):
     """The root of these errors; LedgerError would import the ledger, which is too slow for a bridge."""
@@ -30,6 +32,11 @@ class GatewayRefusalError(BridgeError):
         self.status = status
         self.code = str(problem.get("code") or "HTTP")
         self.data = problem
+
+    @property
+    def is_temporary(self) -> bool:
+        """Return whether the same request may succeed in a moment."""
+        return self.status in _TEMPORARY
 
 
 class UnreachableError(BridgeError):

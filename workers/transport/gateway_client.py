@@ -1,4 +1,4 @@
-"""A bridge's client of the gateway: open a session, ask, wait, cancel, note finished calls, follow events.
+"""A bridge's client of the gateway: open a session, ask, wait, cancel, note finished calls.
 
 A lost connection is made again, and the request repeated with the same request id, which attaches to the first one.
 After `grace` seconds without an answer UnreachableError is raised; from then on each call is tried once, until the
@@ -9,32 +9,27 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
+from workers.transport.operand_files import hashed
 from workers.transport.outage import Outage
-from workers.transport.place import GRACE_SECONDS, ServerAddress, find_place, unreachable
-from workers.transport.sse import server_sent_events
-from workers.transport.wire import Connections
+from workers.transport.place import ANSWER_SECONDS, GRACE_SECONDS, ServerAddress, find_place, unreachable
+from workers.transport.wire import LOST, Connections
 
 Row = dict[str, Any]
 
 WAIT_SECONDS: Final = 55.0
 """The wait of one request; shorter than the time-outs of proxies."""
 
-ANSWER_SECONDS: Final = 20.0
-"""A gateway that is silent for this long, beyond the wait asked for, counts as gone."""
-
 RETRY_SECONDS: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 LOOK_SECONDS: Final = 1.0
 IDLE_COUNT: Final = 8
-
-_LOST = (OSError, EOFError, TimeoutError)
-_TRY_AGAIN = frozenset({429, 502, 503, 504})
+OPERAND_TRIES_COUNT: Final = 4
+"""Exchanges for one request: hashes for the ask, and newer ones for its claim."""
 
 
 class GatewayClient:
@@ -71,14 +66,34 @@ class GatewayClient:
         said = {name: value for name, value in body.items() if value is not None}
         return await self.call("PUT", f"/v1/sessions/{_id(session)}", said)
 
+    async def read_session(self, session: str) -> Row:
+        """Return the summary of a session. Raises GatewayRefusalError with code UNKNOWN_SESSION."""
+        return await self.call("GET", f"/v1/sessions/{_id(session)}")
+
     async def submit(self, session: str, body: Mapping[str, Any], *, wait: float = 0) -> Row:
-        """Ask, and wait at most `wait` seconds; `outcome` None is pending. `body` must hold the `request_id`."""
+        """Ask, and wait at most `wait` seconds; `outcome` None is pending. `body` must hold the `request_id`.
+
+        If the body says that the gateway may ask for the files that the call executes, they are hashed here.
+        """
         path = f"/v1/sessions/{_id(session)}/asks"
-        return await self.call("POST", f"{path}?wait={wait:g}" if wait else path, body, patience=wait)
+        return await self._with_operands(f"{path}?wait={wait:g}" if wait else path, body, wait)
+
+    async def _with_operands(self, path: str, body: Mapping[str, Any], wait: float = 0) -> Row:
+        """Post a body; hash the files that the gateway asks for: at the ask, and again at the claim."""
+        tries = OPERAND_TRIES_COUNT
+        while True:
+            try:
+                return await self.call("POST", path, body, patience=wait)
+            except GatewayRefusalError as error:
+                tries -= 1
+                if error.code != "OPERANDS_WANTED" or not tries:
+                    raise
+                wanted = error.data.get("wanted")
+            body = {**body, "operands": await asyncio.to_thread(hashed, wanted)}
 
     async def read(self, session: str, request_id: str, *, wait: float = 0) -> Row:
         """Return a request's row after at most `wait` seconds, or as soon as it is settled."""
-        path = f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}"
+        path = _ask(session, request_id)
         return await self.call("GET", f"{path}?wait={wait:g}" if wait else path, patience=wait)
 
     async def ask(self, session: str, body: Mapping[str, Any], *, seen: Callable[[Row], None] = lambda _: None) -> Row:
@@ -96,40 +111,35 @@ class GatewayClient:
 
     async def cancel(self, session: str, request_id: str, cause: str, reason: str | None = None) -> Row:
         """Withdraw a request: `asker_gave_up`, `asker_died` or `withdrawn`."""
-        path = f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}/cancel"
+        path = f"{_ask(session, request_id)}/cancel"
         return await self.call("POST", path, {"cause": cause, **({"reason": reason} if reason else {})})
 
     async def record(self, session: str, request_id: str, reply: str, prompt: str) -> Row:
         """Record a person's answer at the agent's own `prompt`. Only tokens that bring rules may do that."""
-        path = f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}/answered"
+        path = f"{_ask(session, request_id)}/answered"
         return await self.call("POST", path, {"reply": reply, "prompt": prompt})
+
+    async def claim(self, session: str, request_id: str, runner: Mapping[str, str]) -> Row:
+        """Claim an allowed call for a runner (`name`, `call`) right before it runs; the row's `input` may run."""
+        return await self._with_operands(f"{_ask(session, request_id)}/claim", {"runner": runner})
+
+    async def finish(self, session: str, request_id: str, claim_id: str, *, ok: bool, output: str | None) -> Row:
+        """Record the end of a claimed call's run."""
+        said = {"claim_id": claim_id, "ok": ok, **({} if output is None else {"output": output})}
+        return await self.call("POST", f"{_ask(session, request_id)}/finish", said)
+
+    async def release(self, session: str, request_id: str, reason: str) -> Row:
+        """Give back the claim of a call that was not told to run."""
+        return await self.call("POST", f"{_ask(session, request_id)}/release", {"reason": reason})
+
+    async def end_claims(self, session: str, runner: str) -> Row:
+        """End the open claims of a runner that has ended without saying how its calls ended."""
+        return await self.call("POST", f"/v1/sessions/{_id(session)}/claims-ended", {"runner": runner})
 
     async def tool_finished(self, session: str, *, key: str, **body: Any) -> None:
         """Note the call that ran: `request_id` or `call_id`, `ok`, `input`, `title`, `output`; once for each `key`."""
         said = {name: value for name, value in body.items() if value is not None}
         await self.call("POST", f"/v1/sessions/{_id(session)}/tools-finished", said, headers={"idempotency-key": key})
-
-    async def pending(self, session: str) -> list[Row]:
-        """Return the pending requests of a session, in order of asking."""
-        rows: list[Row] = (await self.call("GET", f"/v1/pending?{urlencode({'session': session})}"))["pending"]
-        return rows
-
-    async def events(self, session: str | None = None, *, since: str | None = None) -> AsyncIterator[Row]:
-        """Yield events: `{id, event, data}`. Ends when the connection does; go on with the last id as `since`."""
-        path = "/v1/events" if session is None else f"/v1/sessions/{_id(session)}/events"
-        connection = await self._connections.connect()
-        try:
-            more = {"accept": "text/event-stream", **({"last-event-id": since} if since else {})}
-            head = await connection.send("GET", path, b"", {**_headers(connection.place), **more})
-            if head.status >= 400:
-                raise GatewayRefusalError(head.status, _object(await connection.body(head)))
-            async with aclosing(server_sent_events(connection, head)) as found:
-                async for event in found:
-                    yield event._asdict()
-        except _LOST:
-            return
-        finally:
-            await connection.close()
 
     # --- exchanges
 
@@ -153,11 +163,11 @@ class GatewayClient:
             except UnreachableError as error:
                 cause: Exception = error
             except GatewayRefusalError as error:
-                if error.status not in _TRY_AGAIN:
+                if not error.is_temporary:
                     self._outage.ended()
                     raise
                 cause = error
-            except _LOST as error:
+            except LOST as error:
                 cause = error
             else:
                 self._outage.ended()
@@ -173,7 +183,7 @@ class GatewayClient:
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 await self._exchange("GET", "/readyz", b"", {})
-        except (BridgeError, *_LOST) as error:
+        except (BridgeError, *LOST) as error:
             raise UnreachableError(unreachable(error, self._find)) from error
         return self._find().url
 
@@ -194,6 +204,10 @@ def _headers(place: ServerAddress) -> dict[str, str]:
     return headers
 
 
+def _ask(session: str, request_id: str) -> str:
+    return f"/v1/sessions/{_id(session)}/asks/{_id(request_id)}"
+
+
 def _id(text: str) -> str:
     return quote(text, safe="")
 
@@ -204,5 +218,5 @@ def _object(body: bytes) -> Row:
     try:
         found = json.loads(body)
     except ValueError:
-        raise ConnectionError("the gateway's answer is no JSON") from None
+        raise ConnectionError("the gateway's answer is not JSON") from None
     return found if isinstance(found, dict) else {"answer": found}

@@ -23,6 +23,13 @@ FILE = "gateway.json"
 GRACE_SECONDS = 30.0
 """The default time that a gateway may be away, for bridges and hooks."""
 
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 20.0
+"""A server that is silent for this long, beyond the wait asked for, counts as gone."""
+
+BODY_BYTES_MAX = 64 * 1024 * 1024
+"""Limit of an answer's body."""
+
 PORT_MAX = 65535
 _LOOPBACK = re.compile(r"127(?:\.\d{1,3}){3}|::1")
 _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^/:@?#\s]+)(?::(\d{1,5}))?/?")
@@ -114,7 +121,7 @@ def require_private_way(url: str, environ: Mapping[str, str] = os.environ) -> No
     place = parse_place(url, None)
     if not (place.tls or place.is_local or environ.get(PLAIN_HTTP) == "1"):
         raise BridgeError(
-            f"`{place.url}` is another machine: over plain http everybody on the way reads the token; use https, "
+            f"`{place.url}` is another machine: plain http exposes the token on the network; use https, "
             f"or set {PLAIN_HTTP}=1 where the network is your own"
         )
 
@@ -127,7 +134,7 @@ def parse_place(url: str, token: str | None) -> ServerAddress:
     found = _URL.fullmatch(url)
     port = int(found[3] or (443 if found[1] == "https" else 80)) if found else 0
     if not found or not 0 < port <= PORT_MAX:
-        raise BridgeError(f"`{url}` is no gateway's address; write it like `http://127.0.0.1:8420` or `unix:/path`")
+        raise BridgeError(f"`{url}` is not a gateway's address; write it like `http://127.0.0.1:8420` or `unix:/path`")
     return ServerAddress(None, found[2].strip("[]"), port, tls=found[1] == "https", token=token)
 
 

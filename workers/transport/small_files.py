@@ -17,7 +17,7 @@ def open_regular(path: str) -> int:
     # `stat` is slow to import.
     if os.fstat(descriptor).st_mode & _KIND != _REGULAR:
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file", path)
+        raise OSError(errno.EINVAL, "it is not a regular file", path)
     return descriptor
 
 

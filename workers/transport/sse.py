@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final, NamedTuple
-
-from workers.transport.wire import HttpConnection, ResponseHead
 
 EVENT_BYTES_MAX: Final = 16 * 1024 * 1024
 """Limit of one event. OpenCode sends whole diffs and outputs."""
@@ -24,15 +22,15 @@ class ServerSentEvent(NamedTuple):
     data: dict[str, Any]
 
 
-async def server_sent_events(connection: HttpConnection, head: ResponseHead) -> AsyncGenerator[ServerSentEvent]:
-    """Yield the events of an answer; data that are no JSON object are skipped.
+async def server_sent_events(pieces: AsyncIterator[bytes]) -> AsyncGenerator[ServerSentEvent]:
+    """Yield the events of an answer, whose body comes in pieces; data that are no JSON object are skipped.
 
     Raises TimeoutError after `SILENCE_SECONDS` without a byte, and ConnectionError for an event of more than
     `EVENT_BYTES_MAX` bytes.
     """
     fields: dict[str, list[str]] = {}
     size = 0
-    async for line in _lines(connection, head):
+    async for line in _lines(pieces):
         size += len(line)
         if size > EVENT_BYTES_MAX:
             raise _too_large()
@@ -54,8 +52,7 @@ def _object(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-async def _lines(connection: HttpConnection, head: ResponseHead) -> AsyncGenerator[bytes]:
-    pieces = connection.pieces(head)
+async def _lines(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     rest: list[bytes] = []
     size = 0
     while True:

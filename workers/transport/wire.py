@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from workers.transport.place import ServerAddress
+from workers.transport.place import BODY_BYTES_MAX, CONNECT_SECONDS, ServerAddress
 
-CONNECT_SECONDS: Final = 5.0
 HEAD_BYTES_MAX: Final = 64 * 1024
-BODY_BYTES_MAX: Final = 64 * 1024 * 1024
+
+LOST: Final = (OSError, EOFError)
+"""The errors of a connection that fails, is lost, or takes too long."""
 
 
 class ResponseHead(NamedTuple):
@@ -23,7 +24,7 @@ class ResponseHead(NamedTuple):
 
 
 class HttpConnection:
-    """A connection for one request at a time. Every failure is an OSError or an asyncio.IncompleteReadError."""
+    """A connection for one request at a time. Every failure is one of `LOST`."""
 
     def __init__(self, place: ServerAddress, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.place = place
@@ -79,7 +80,7 @@ class HttpConnection:
             pieces.append(piece)
         return b"".join(pieces)
 
-    async def pieces(self, head: ResponseHead) -> AsyncIterator[bytes]:
+    async def pieces(self, head: ResponseHead) -> AsyncGenerator[bytes]:
         """Yield an answer's body as it comes."""
         if head.headers.get("transfer-encoding", "").lower() == "chunked":
             while size := await self._chunk_size():
@@ -89,7 +90,7 @@ class HttpConnection:
             return
         length = head.headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > BODY_BYTES_MAX:
-            raise ConnectionError(f"the gateway's answer is said to take {length[:20]} bytes")
+            raise ConnectionError(f"the gateway's answer declares {length[:20]} bytes")
         if int(length):
             yield await self._reader.readexactly(int(length))
 
@@ -100,7 +101,7 @@ class HttpConnection:
         except ValueError:
             raise ConnectionError("the gateway's answer is broken") from None
         if not 0 <= size <= BODY_BYTES_MAX:
-            raise ConnectionError(f"the gateway's answer has a piece of {size} bytes")
+            raise ConnectionError(f"the gateway's answer has a chunk of {size} bytes")
         return size
 
     async def close(self) -> None:

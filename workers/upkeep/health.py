@@ -10,13 +10,14 @@ import msgspec
 
 from ledger.access.state import Token
 from ledger.core.durations import SECOND_MS
+from ledger.core.freezes import Freeze
 from ledger.stores.durability import Durability, advice
 from ledger.stores.port import Store, StreamKey
-from ledger.stores.strangers import OpenDoors
+from ledger.stores.redis.strangers import OpenDoors
 from projections.lag import checkpoints
 from workers.projector.worker import GROUP
 from workers.runtime.disk import DiskSpace
-from workers.upkeep.checking import check_stream
+from workers.upkeep.stream_checks import check_stream
 
 SAMPLE_COUNT: Final = 100
 """The number of streams verified without `deep`."""
@@ -170,7 +171,7 @@ def _replication(facts: Mapping[str, str], durability: Durability) -> HealthFind
     return HealthFinding(
         "replication",
         True,
-        "no replica: this server's disk is all there is" if replicas == "0" else f"replicas: {replicas}",
+        "no replica: the only copy is on this server's disk" if replicas == "0" else f"replicas: {replicas}",
     )
 
 
@@ -243,6 +244,21 @@ async def _check_expiry(store: Store) -> HealthFinding:
         f"session {session} has a deadline that passed {late_ms // SECOND_MS} s ago",
         "start `permission-ledger worker expiry`; the next command in that session settles it too",
     )
+
+
+def check_freezes(freezes: Sequence[Freeze], behind: Sequence[int]) -> list[HealthFinding]:
+    """Report the freezes in force, and the partitions `behind` that do not enforce them. Pure."""
+    found = [HealthFinding("freeze", False, one.sentence, _unfreeze(one)) for one in freezes]
+    if behind:
+        text = f"{len(behind)} of the partitions do not have the newest freeze or its end yet"
+        found.append(HealthFinding("freeze", False, text, "repeat `permission-ledger freeze` or `unfreeze`"))
+    return found or [HealthFinding("freeze", True, "nothing is frozen")]
+
+
+def _unfreeze(one: Freeze) -> str:
+    if one.project is None:
+        return "when it may go on: `permission-ledger unfreeze`"
+    return f"when it may go on: `permission-ledger unfreeze --project {one.project}`"
 
 
 def check_tokens(tokens: Sequence[Token], now_ms: int) -> HealthFinding:

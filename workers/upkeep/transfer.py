@@ -1,8 +1,8 @@
 r"""Streams as a file, and back: every entry under its own id, byte for byte, so that the chain holds there as here.
 
-{"file": "permission-ledger export", "format": 1}
+{"file": "permission-ledger export", "format": 2}
 {"stream": "session:ses_1"}
-{"id": "1795260143882-1", "d": "{\"v\":1,…}"}          an entry: `d` is its payload as text
+{"id": "1795260143882-1", "d": "{\"v\":2,…}", "x": "{…}"}    an entry: its payload, and its content if it has any
 {"end": "session:ses_1", "entries": 1, "hash": "…"}     the hash that the next entry would bear as `prev`
 {"complete": true, "streams": 1}
 """
@@ -17,15 +17,17 @@ import msgspec
 from ledger.core import codec
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import Imported
-from ledger.log.reading import read_entry
+from ledger.log.tail import fold_entries, nothing_folded
 from ledger.log.verify import Problem, head_of, verify_entries
-from ledger.session import evolve
-from ledger.session.state import SessionState, next_due_ms
+from ledger.session.state import next_due_ms
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey
-from workers.upkeep.checking import Checked, check_stream, plain, raw_entries
+from workers.upkeep.stream_checks import Checked, check_stream, plain, raw_entries
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""The format of exports with content; format 1 had payloads only."""
+
+READABLE_FORMATS: Final = (1, FORMAT)
 HEADER: Final = "permission-ledger export"
 
 RESTORED_AT_ONCE_EVENTS: Final = 500
@@ -47,6 +49,7 @@ class _Begin(msgspec.Struct, forbid_unknown_fields=True):
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
     id: _Id
     d: str
+    x: str | None = None
 
 
 class _End(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,8 +89,9 @@ async def export_stream(store: Store, checked: Checked) -> AsyncIterator[dict[st
         position = Position.parse(raw.id)
         if position.version > checked.versions:
             break
-        last = Entry(position.ms, position.version, raw.fields[0][1])
-        yield {"id": raw.id, "d": last.payload.decode()}
+        last = Entry(*position, *[value for _, value in raw.fields])
+        content = {} if last.content is None else {"x": last.content.decode()}
+        yield {"id": raw.id, "d": last.payload.decode(), **content}
     assert last is not None, "a stream that is whole has entries"
     if head_of(last) != checked.head:
         raise DamageError(f"stream `{key.name}` was changed while it was exported", stream=key.name)
@@ -110,8 +114,8 @@ def read_export(file: IO[bytes], name: str) -> Iterator[Exported]:
     """Yield the streams of a file, each verified as a whole. Raises InputError with the number of the wrong line."""
     lines = _Lines(file, name)
     head = lines.next(_Header)
-    if head.file != HEADER or head.format != FORMAT:
-        raise lines.wrong("this is no export that this version can read")
+    if head.file != HEADER or head.format not in READABLE_FORMATS:
+        raise lines.wrong("this is not an export that this version can read")
     count = 0
     while isinstance(line := lines.next(_Begin | _Complete), _Begin):
         yield _read_stream(lines, StreamKey.parse(line.stream))
@@ -127,7 +131,7 @@ def _read_stream(lines: _Lines, key: StreamKey) -> Exported:
     entries: list[Entry] = []
     while isinstance(line := lines.next(_Entry | _End), _Entry):
         position = Position.parse(line.id)
-        entries.append(Entry(position.ms, position.version, line.d.encode()))
+        entries.append(Entry(*position, line.d.encode(), None if line.x is None else line.x.encode()))
     problems = verify_entries(key, entries)
     if problems:
         raise lines.wrong(problems[0].text, began + (problems[0].version or 0))
@@ -153,7 +157,7 @@ class _Lines:
             return _decode(text, wanted)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             if wanted is _Header:
-                raise self.wrong("this is no file that `permission-ledger export` wrote") from error
+                raise self.wrong("this is not a file that `permission-ledger export` wrote") from error
             raise self.wrong(str(error)) from error
 
     def more(self) -> bool:
@@ -184,7 +188,7 @@ async def already_there(store: Store, exported: Exported) -> int:
             # The server has more than the file: all of the export is there.
             break
         entry = exported.entries[count]
-        if raw.id != str(entry.position) or raw.fields != ((b"d", entry.payload),):
+        if raw.id != str(entry.position) or dict(raw.fields).get(b"d") != entry.payload:
             raise InputError(
                 f"stream `{exported.key.name}` is there already and differs from version {entry.version} on"
                 f"{_why(raw)}; nothing was imported",
@@ -201,7 +205,7 @@ def _why(raw: RawEntry) -> str:
     """Return why a stream that was imported before may differ from a newer file of it."""
     entry = plain(raw)
     try:
-        is_mark = entry is not None and isinstance(codec.decode(entry.payload).event, Imported)
+        is_mark = entry is not None and isinstance(codec.decode(entry.payload, entry.content).event, Imported)
     except DamageError:
         return ""
     return ", where it was imported before and went on by itself" if is_mark else ""
@@ -239,7 +243,7 @@ def _portions(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
     size_bytes = 0
     for number, entry in enumerate(entries, 2):
         portion.append(entry)
-        size_bytes += len(entry.payload)
+        size_bytes += len(entry.payload) + len(entry.content or b"")
         is_full = len(portion) >= RESTORED_AT_ONCE_EVENTS or size_bytes >= RESTORED_AT_ONCE_BYTES
         if is_full and number != len(entries):
             yield portion
@@ -252,9 +256,6 @@ def _due_of(exported: Exported) -> Due | None:
     """Return the hint for the expiry worker, as the session stands at its end."""
     if exported.key.kind != "session":
         return None
-    state, before, payload = SessionState(session_id=exported.key.id), START, b""
-    for entry in exported.entries:
-        state = evolve(state, read_entry(exported.key, entry, before, payload))
-        before, payload = entry.position, entry.payload
+    state = fold_entries(exported.key, nothing_folded(exported.key), exported.entries).state
     due_ms = next_due_ms(state)
     return Due(due_ms) if due_ms is not None or state.pending else None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec.structs import replace
 from rpds import HashTrieMap
 
+from ledger.core.access_events import PasskeyDetail
 from ledger.core.codec import NewerEvent
 from ledger.core.errors import (
     InputError,
@@ -21,7 +22,6 @@ from ledger.core.errors import (
 from ledger.core.events import (
     Actor,
     Event,
-    PasskeyDetail,
     PasskeyRegistered,
     PasskeyRemoved,
     PasskeyUsed,
@@ -119,7 +119,7 @@ def decide_passkeys(state: PasskeysState, command: PasskeyCommand, now_ms: int) 
     Raises PasskeyRequiredError, PasskeyRefusedError, UnknownPasskeyError, InputError.
     """
     if state.newer:
-        raise NewerSchemaError("the stream of passkeys holds events of a newer version; upgrade this worker")
+        raise NewerSchemaError("the passkey stream holds events of a newer version; upgrade this worker")
     match command:
         case RegisterPasskey():
             return _register(state, command)
@@ -142,7 +142,7 @@ def _register(state: PasskeysState, command: RegisterPasskey) -> tuple[Event, ..
         raise InputError("this passkey was registered here before", credential_id=command.credential_id)
     own = state.of(command.person)
     if len(own) >= PASSKEYS_PER_PERSON_COUNT:
-        raise InputError(f"`{command.person}` has {len(own)} passkeys, the most there may be; remove one first")
+        raise InputError(f"`{command.person}` has {len(own)} passkeys, the maximum; remove one first")
     if own:
         _require_consent(command.proof, command.person, "register", None)
     registered = PasskeyRegistered(
@@ -172,13 +172,13 @@ def _require_consent(proof: Proof | None, person: str, action: str, credential_i
     claims = proof.claims
     asked = (person, action, credential_id)
     if not isinstance(claims, EnrolmentClaims) or (claims.person, claims.action, claims.credential_id) != asked:
-        raise PasskeyRefusedError("what the passkey signed is not this change of passkeys; sign anew")
+        raise PasskeyRefusedError("what the passkey signed is not this change of passkeys; sign again")
 
 
 def _use(state: PasskeysState, command: UsePasskey, now_ms: int) -> tuple[Event, ...]:
     passkey = standing(state, command.credential_id)
     if command.nonce in state.nonces:
-        raise PasskeyRefusedError("this signature was used before; sign anew")
+        raise PasskeyRefusedError("this signature was used before; sign again")
     if now_ms > command.until_ms:
         raise PasskeyRefusedError("this challenge is too old; sign a new one")
     if (command.sign_count or passkey.sign_count) and command.sign_count <= passkey.sign_count:

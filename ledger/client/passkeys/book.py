@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from ledger.access.passkeys.proving import CHALLENGE_MS, why_signature_fails, why_unproven
+from ledger.access.passkeys.authenticator import belongs_to, check_proof, check_registration
 from ledger.access.passkeys.state import Passkey, PasskeysState, RegisterPasskey, RemovePasskey, UsePasskey, standing
-from ledger.access.passkeys.verifying import belongs_to, check_proof, check_registration
+from ledger.access.passkeys.verification import CHALLENGE_MS, why_signature_fails, why_unproven
 from ledger.core.errors import DamageError, InputError, PasskeyRefusedError, UnknownRequestError
 from ledger.core.events import Actor
-from ledger.core.policy import ReplyKind
 from ledger.core.proofs import AnswerClaims, Claims, EnrolmentClaims, Proof, Signed
 from ledger.core.requests import check_message, check_name
 from ledger.core.signed import challenge_of, is_issued, issue
-from ledger.session.claims import answer_claims
+from ledger.session.commands import GivenReply
+from ledger.session.masking import masked_answer
+from ledger.session.signed_claims import answer_claims
 from ledger.session.state import SessionState
 
 if TYPE_CHECKING:
@@ -59,14 +60,7 @@ class PasskeyBook:
     # --- challenges -------------------------------------------------------------------------------------------------
 
     async def answer_challenge(
-        self,
-        state: SessionState,
-        request_id: str,
-        reply: ReplyKind,
-        *,
-        person: str,
-        message: str | None = None,
-        updated_input: Any = None,
+        self, state: SessionState, request_id: str, given: GivenReply, *, person: str
     ) -> Challenge:
         """Return the challenge of an answer to a pending request. Raises UnknownRequestError."""
         request = state.pending.get(request_id)
@@ -76,16 +70,8 @@ class PasskeyBook:
                 request_id=request_id,
                 session=state.session_id,
             )
-        claims = answer_claims(
-            state,
-            request,
-            reply,
-            person=person,
-            message=message,
-            updated_input=updated_input,
-            **self._fresh(),
-        )
-        return await self._issued(claims)
+        given = masked_answer(given, self._ledger.streams.masks)
+        return await self._issued(answer_claims(state, request, given, person=person, **self._fresh()))
 
     async def enrolment_challenge(
         self, person: str, action: Literal["register", "remove"], credential_id: str | None = None
@@ -121,7 +107,7 @@ class PasskeyBook:
         )
         why = why_signature_fails(proof, {passkey.credential_id: passkey})
         if why is not None:
-            raise PasskeyRefusedError(f"the signature does not count: {why}")
+            raise PasskeyRefusedError(f"the signature was not accepted: {why}")
         used = UsePasskey(
             actor=Actor("person", claims.person),
             credential_id=passkey.credential_id,
@@ -135,7 +121,7 @@ class PasskeyBook:
     async def _require_issued(self, claims: Claims) -> None:
         if not is_issued(claims, await self._ledger.store.admin.secret()):
             raise PasskeyRefusedError(
-                "the challenge was not made for this: what would be answered is not what was shown; look again and sign anew"
+                "the challenge is for another answer, or the request has changed since it was shown; sign again"
             )
         if claims.until_ms < self._ledger.store.clock.now_ms():
             raise PasskeyRefusedError("this challenge is too old; sign a new one")
@@ -149,7 +135,7 @@ class PasskeyBook:
         why = why_unproven(state, settled, dict(known.items()), now=True)
         if why is not None:
             raise DamageError(
-                f"request `{result.request_id}` is recorded as allowed, and no passkey stands behind it: {why}; "
+                f"request `{result.request_id}` is recorded as allowed without a valid passkey signature: {why}; "
                 "run verify",
                 request_id=result.request_id,
                 session=result.session,
@@ -177,7 +163,7 @@ class PasskeyBook:
         Raises PasskeyRequiredError without it, PasskeyRefusedError, InputError, MissingExtraError, StoreError.
         """
         if not belongs_to(origin, rp_id):
-            raise InputError(f"`{origin}` cannot use passkeys of `{rp_id}`: they need https, or http://localhost")
+            raise InputError(f"`{origin}` cannot use passkeys of `{rp_id}`: a passkey needs https, or http://localhost")
         claims = EnrolmentClaims(person=person, action="register", nonce=nonce, until_ms=until_ms)
         await self._require_issued(claims)
         found = check_registration(response, challenge_of(claims), rp_id=rp_id, origin=origin)

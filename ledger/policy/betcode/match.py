@@ -7,14 +7,14 @@ from typing import Any
 
 from ledger.core.policy import Verdict
 from ledger.policy.betcode.tiers import names
+from ledger.policy.matching.paths import PathMatcher, exact_glob, ignore_glob, ignore_reaches
+from ledger.policy.matching.wildcard import name_glob
 from ledger.policy.shell import Access, ShellCommand
 from ledger.policy.spelled import ANY_FILE
 from ledger.policy.toolrules.calls import BASH, WEB_FETCH
 from ledger.policy.toolrules.commands import covers, reaches
 from ledger.policy.toolrules.domains import address_of, reaches_host
 from ledger.policy.toolrules.filecommands import touched
-from ledger.policy.toolrules.globs import PathMatcher, exact_glob, ignore_glob, name_matches
-from ledger.policy.toolrules.ignoring import ignore_reaches
 from ledger.policy.toolrules.options import ToolRuleOptions
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, governs, split_root
 from ledger.policy.toolrules.paths import EDITORS, absolute, both_forms, relative, within
@@ -142,4 +142,4 @@ class Matching:
 
 def _has(value: Any, wanted: str) -> bool:
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return name_matches(wanted, text)
+    return name_glob(wanted)(text)

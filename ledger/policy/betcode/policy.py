@@ -7,32 +7,30 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
+from ledger.core.policy import Call, Evaluation, Grant, Part, RuleRef, Verdict, strictest
 from ledger.policy.betcode.hard import BetCodeCommands
 from ledger.policy.betcode.judge import BetCodeJudge
 from ledger.policy.betcode.match import Matching
 from ledger.policy.betcode.tiers import TierDecision, decide, names
 from ledger.policy.betcode.units import CommandUnit, units_of
-from ledger.policy.facts import FileFacts
-from ledger.policy.joining import joined_calls
+from ledger.policy.evaluations import joined_calls
 from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Analysis
 from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
 from ledger.policy.toolrules.grants import as_rules, grant_rule
-from ledger.policy.toolrules.options import read_options
 from ledger.policy.toolrules.pathrules import exact_path, is_path_tool
 from ledger.policy.toolrules.paths import absolute, path_of
-from ledger.policy.toolrules.rule import ToolRule, read_rules
+from ledger.policy.toolrules.policy import ToolRulePolicy
 from ledger.policy.unknown import readable_evaluation
 
-_OPTIONS = ("profile", "cwd", "home", "fs")
+OPTIONS = ("profile", "cwd", "home", "fs")
 _NO_RULE = "no rule matches, and the default is ask"
 _GRANTED = "allowed by a grant in force"
 
 
-class BetCodePolicy:
+class BetCodePolicy(ToolRulePolicy):
     """Rules of BetCode, compiled.
 
     Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the session's working directory, the root of
@@ -40,23 +38,8 @@ class BetCodePolicy:
     `MappedFacts`). Raises PolicyError for any other option and for anything malformed.
     """
 
-    def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
-        self._source = source
-        self._options = read_options("betcode", source.options, facts, _OPTIONS)
-        self._rules = read_rules(source.layers)
-
-    @property
-    def source(self) -> PolicySource:
-        return self._source
-
-    @property
-    def rules(self) -> tuple[ToolRule, ...]:
-        """Return the rules in force, lowest layer first."""
-        return self._rules
-
-    def with_facts(self, facts: FileFacts) -> BetCodePolicy:
-        """Return the same policy with other facts about files; `fs` of the source takes precedence."""
-        return BetCodePolicy(self._source, facts)
+    dialect = "betcode"
+    options = OPTIONS
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
         """Judge every unit of a call: rules by tier, then grants, then ask."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ledger.core.policy import Grant, Part, Verdict
 from ledger.policy.brutus.rules import Compiled, Key, caseless, granted, sort_key
-from ledger.policy.meeting import is_glob, wildcard_meets
+from ledger.policy.matching.overlap import is_glob, wildcard_meets
 
 _FIRST: Key = (-1, b"")
 

@@ -12,12 +12,12 @@ from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, Rule
 from ledger.policy.brutus.arity import arity_prefix
 from ledger.policy.brutus.bash import CommandPlace, commands_of, outside, pattern_of, really_outside
 from ledger.policy.brutus.hard import ACCESS_PERMISSION, BrutusCommands
+from ledger.policy.brutus.hardening import tightened
 from ledger.policy.brutus.judge import BrutusJudge
 from ledger.policy.brutus.rules import compile_rule, read_layers
-from ledger.policy.brutus.tightening import tightened
+from ledger.policy.evaluations import joined
 from ledger.policy.facts import FileFacts
-from ledger.policy.joining import joined
-from ledger.policy.rules import EDIT_TOOLS
+from ledger.policy.rules import permission_of
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened
@@ -29,7 +29,7 @@ from ledger.policy.unknown import UNKNOWN_FOLDER, readable_evaluation
 BASH: Final = "bash"
 EXTERNAL: Final = "external_directory"
 
-_OPTIONS: Final = ("profile", "cwd", "home", "fs")
+OPTIONS: Final = ("profile", "cwd", "home", "fs")
 _NO_RULE: Final = "no rule matches, and the default is ask"
 _GRANTED: Final = "allowed by a grant in force"
 _SUBJECTS: Final = ("file_path", "filePath", "path", "pattern", "url")
@@ -45,7 +45,7 @@ class BrutusPolicy:
 
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
         self._source = source
-        self._options = read_options("brutus", source.options, facts, _OPTIONS)
+        self._options = read_options("brutus", source.options, facts, OPTIONS)
         self._configured = read_layers(source.layers)
         compiled = sorted(map(compile_rule, self._configured), key=lambda rule: rule.key)
         self._last_first = tuple(reversed(compiled))
@@ -76,7 +76,7 @@ class BrutusPolicy:
             patterns = tuple(dict.fromkeys(call.patterns))
             return self._patterns(call.permission, patterns, self._always(call.permission, patterns), grants)
         if call.tool_name != BASH:
-            permission = "edit" if call.tool_name in EDIT_TOOLS else call.tool_name
+            permission = permission_of(call.tool_name)
             judged = self._patterns(permission, (_subject(call.input),), ("*",), grants)
             return self._tightened(judged, permission, call, grants)
         return self._bash(call, grants)
@@ -108,7 +108,7 @@ class BrutusPolicy:
         commands = commands_of(line)
         if commands is None:
             part = Part(" ".join(line.split()), Verdict.ASK, liftable=False)
-            return Evaluation(Verdict.ASK, (part,), reason="the line is too long or too complicated to look into")
+            return Evaluation(Verdict.ASK, (part,), reason="the line is too long or too complex to analyse")
         patterns = tuple(dict.fromkeys(map(pattern_of, commands)))
         if not patterns:
             return Evaluation(Verdict.ALLOW, reason="the line holds no command, so there is nothing to judge")
@@ -188,7 +188,7 @@ class BrutusPolicy:
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
         """Return the tools whose last rule denies every pattern."""
-        return frozenset(tool for tool in tools if self._wholly_denied("edit" if tool in EDIT_TOOLS else tool))
+        return frozenset(tool for tool in tools if self._wholly_denied(permission_of(tool)))
 
     def _wholly_denied(self, permission: str) -> bool:
         last = next((rule for rule in self._last_first if rule.permission(permission)), None)

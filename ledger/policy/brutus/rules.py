@@ -14,7 +14,7 @@ from ledger.policy.config import drop_allows
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
-from ledger.policy.wildcard import Matcher, compile_wildcard
+from ledger.policy.matching.wildcard import Matcher, compile_wildcard
 
 _PATTERNS_MAX: Final = 4_096
 
@@ -72,7 +72,7 @@ def read_layers(layers: tuple[Layer, ...]) -> tuple[Rule, ...]:
     A layer that is not trusted gives no allow rules.
     """
     if len(layers) > LAYER_COUNT:
-        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
+        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are accepted")
     rules: list[Rule] = []
     for layer in layers:
         origin = origin_of(layer)
@@ -84,7 +84,7 @@ def read_layers(layers: tuple[Layer, ...]) -> tuple[Rule, ...]:
             own = tuple(rule if rule.layer else _placed(rule, layer) for rule in as_rules(layer.rules, origin))
         rules += own if layer.trusted else drop_allows(own)
     if len(rules) > RULE_COUNT:
-        raise PolicyError(f"the policy has {len(rules)} rules; at most {RULE_COUNT} are taken")
+        raise PolicyError(f"the policy has {len(rules)} rules; at most {RULE_COUNT} are accepted")
     return tuple(rules)
 
 

@@ -66,7 +66,7 @@ class Why(msgspec.Struct, frozen=True):
 
 
 _ALLOW: Final = Why(Verdict.ALLOW)
-_NOT_FREE: Final = Why(Verdict.ASK, reason="a command in the line needs a rule, so this one does")
+_NOT_FREE: Final = Why(Verdict.ASK, reason="another command of the line needs a rule, so this one does too")
 
 
 class BashRules:
@@ -202,7 +202,7 @@ class BashRules:
         outputs = [why for output in stage.outputs if (why := self._output(output)) is not None]
         found = [why for target in targets if (why := self._target(target, inner)) is not None]
         if not found and self._has_flags(inner):
-            found.append(Why(Verdict.ASK, "path", reason="`cp` and `mv` with options are asked"))
+            found.append(Why(Verdict.ASK, "path", reason="`cp` and `mv` with options always ask"))
         denied = [why for why in outputs if why.verdict is Verdict.DENY]
         return next(iter((*denied, *found, *outputs)), None)
 
@@ -214,9 +214,9 @@ class BashRules:
         text, word = target.text, target.word
         if word is not None:
             if _EXPANSION.search(text.replace("$HOME", "")):
-                return Why(Verdict.ASK, "path", reason="a path with `$` or a backtick in it is not looked at")
+                return Why(Verdict.ASK, "path", reason="a path with `$` or a backtick in it is not analysed")
             if word.tilde and _ODD_TILDE.match(text):
-                return Why(Verdict.ASK, "path", reason="`~` of somebody else is not looked at")
+                return Why(Verdict.ASK, "path", reason="`~` of another user is not analysed")
             if target.access is Access.EDIT and UNKNOWN in text:
                 return Why(Verdict.ASK, "path", reason="a file to be changed is known only when the line runs")
             if text.startswith("=") and text[1:2].isalpha():
@@ -224,7 +224,7 @@ class BashRules:
         path = self._place(text)
         name = words[0].resolved
         if name == "sed" and word is not None and word.glob:
-            return Why(Verdict.ASK, "path", reason="a pattern in the name of a file of `sed`")
+            return Why(Verdict.ASK, "path", reason="a pattern in a file name given to `sed`")
         if name in REMOVING and self._removes_too_much(text, word, path):
             return Why(Verdict.ASK, "whole", reason=f"removing `{text}` is never allowed by a rule")
         if word is not None and word.glob:
@@ -232,7 +232,7 @@ class BashRules:
                 return self._path(target.access, self._place(_folder_of(text))) or self._glob_written()
             return self._path(target.access, self._place(_folder_of(text)))
         if word is not None and _TRAVERSAL.search(text):
-            return Why(Verdict.ASK, "path", reason="`..` behind a folder may follow a link")
+            return Why(Verdict.ASK, "path", reason="`..` after a folder may follow a link")
         return self._path(target.access, path)
 
     def _glob_written(self) -> Why | None:

@@ -10,7 +10,7 @@ from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.claude.bash import BashRules
 from ledger.policy.claude.line import plain_stage
 from ledger.policy.claude.places import ClaudePlaces
-from ledger.policy.claude.reading import looks_outside
+from ledger.policy.claude.read_files import looks_outside
 from ledger.policy.claude.words import peeled_for_reading
 from ledger.policy.facts import FileKind
 from ledger.policy.reach import leads_out

@@ -36,15 +36,15 @@ _OPAQUE: Final = {
     "command_substitution": "a substitution runs another command",
     "process_substitution": "a process substitution runs another command",
     "expansion": "`${…}` is known only when the line runs",
-    "subshell": "a sub-shell is not looked into",
-    "compound_statement": "a group is not looked into",
-    "function_definition": "a function is not looked into",
-    "case_statement": "`case` is not looked into",
-    "c_style_for_statement": "an arithmetic loop is not looked into",
-    "ansi_c_string": "`$'…'` is not read",
-    "translated_string": '`$"…"` is not read',
+    "subshell": "a sub-shell is not analysed",
+    "compound_statement": "a group is not analysed",
+    "function_definition": "a function is not analysed",
+    "case_statement": "`case` is not analysed",
+    "c_style_for_statement": "an arithmetic loop is not analysed",
+    "ansi_c_string": "`$'…'` is not analysed",
+    "translated_string": '`$"…"` is not analysed',
     "brace_expression": "braces expand to several words",
-    "array": "an array is not looked into",
+    "array": "an array is not analysed",
     "subscript": "a subscript may run a command",
 }
 _PIECES: Final = frozenset({"command_substitution", "simple_expansion", "arithmetic_expansion"})
@@ -103,7 +103,7 @@ def read_line(source: str) -> ClaudeLine:
     """Parse a line. Linear except for the parser; a line that is too long or too complicated is opaque."""
     text = source.strip()
     if too_long(source):
-        return ClaudeLine(text, (), "the line is longer than 64 KiB and was not read")
+        return ClaudeLine(text, (), "the line is longer than 64 KiB and was not analysed")
     budget = Budget()
     joined = join_lines(source)
     tame = budget.take_script(joined)
@@ -160,7 +160,7 @@ class _Reader:
             self._refuse("a backslash hides a blank")
         self._scan(root)
         if _QUOTED_COMMENT.search(self._without_messages()):
-            self._refuse("a quoted newline with `#` behind it hides arguments")
+            self._refuse("a quoted newline with `#` after it hides arguments")
         self._walk(root)
         return ClaudeLine(text, tuple(self.stages), self.opaque, self.background, self.assigns)
 
@@ -198,7 +198,7 @@ class _Reader:
             node, assigned = stack.pop()
             self.nodes += 1
             if self.nodes > NODES_MAX:
-                self._refuse("the line is too complicated to look into")
+                self._refuse("the line is too complex to analyse")
                 return
             kind = node.type
             if kind == "string":
@@ -218,7 +218,7 @@ class _Reader:
         elif kind == "arithmetic_expansion" and not _SUM.fullmatch(self._text(node)):
             self._refuse("a sum of variables is known only when the line runs")
         elif _is_select(node):
-            self._refuse("`select` is not looked into")
+            self._refuse("`select` is not analysed")
         elif kind == "heredoc_redirect":
             self._heredoc(node)
         elif kind == "concatenation" and any(child.type == "$" for child in node.children):
@@ -258,7 +258,7 @@ class _Reader:
         if unknown:
             text = replaced(self.data[node.start_byte : node.end_byte], node.start_byte, self.pieces)
             if len(text) - len(unknown) - 2 < TEXT_MIN:
-                self._refuse("a string of hardly anything but expansions is known only when the line runs")
+                self._refuse("a string made almost only of expansions is known only when the line runs")
             elif _begins_option(self._text(_word_around(node))) or _decides(node):
                 self._refuse("an option, a name or a test is known only when the line runs")
         return inner
@@ -268,14 +268,14 @@ class _Reader:
         if start is None or self._text(start)[:1] not in "'\"\\":
             self._refuse("a here-document is expanded when the line runs")
         elif not {child.type for child in node.named_children} <= _HERE_DOCUMENT:
-            self._refuse("something stands behind the beginning of a here-document")
+            self._refuse("something follows the start of a here-document")
 
     def _file_redirect(self, node: Node) -> None:
         text = self._text(node)
         if "<>" in text:
             self._refuse("`<>` reads and writes")
         elif text.endswith("&-"):
-            self._refuse("a closed descriptor is not looked at")
+            self._refuse("a closed descriptor is not analysed")
         elif "$" in text or "`" in text:
             self._refuse("the target of a redirection is known only when the line runs")
 

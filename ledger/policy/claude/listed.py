@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final, Literal
 
 import msgspec
 
-_FILE: Final = files("ledger.policy.claude") / "readonly.toml"
+from ledger.policy.data_files import WordSet, data_file, read_entries, read_entry
+
+_FILE: Final = "readonly.toml"
+_WORDS: Final = ("anything", "unless_patterns")
 _DIGITS = re.compile(r"-[0-9]+")
 _GLUED = re.compile(r"(-[A-Za-z])([0-9]+)")
 _FORMATS: Final = frozenset({"oneline", "short", "medium", "full", "fuller", "email", "raw"})
@@ -28,12 +29,12 @@ class OptionList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     options.
     """
 
-    flags: frozenset[str] = frozenset()
-    texts: frozenset[str] = frozenset()
-    numbers: frozenset[str] = frozenset()
-    values: frozenset[str] = frozenset()
-    formats: frozenset[str] = frozenset()
-    lists: frozenset[str] = frozenset()
+    flags: WordSet = WordSet()
+    texts: WordSet = WordSet()
+    numbers: WordSet = WordSet()
+    values: WordSet = WordSet()
+    formats: WordSet = WordSet()
+    lists: WordSet = WordSet()
     operands: Literal["any", "one", "none", "listed"] = "any"
     patterns: bool = False
     digits: bool = False
@@ -95,8 +96,8 @@ class OptionList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Lists(msgspec.Struct, frozen=True):
     """The contents of the file: programs of which every use runs, those without unquoted patterns, and listed ones."""
 
-    anything: frozenset[str]
-    unless_patterns: frozenset[str]
+    anything: WordSet
+    unless_patterns: WordSet
     programs: dict[str, OptionList]
 
     def entry(self, words: Sequence[str]) -> tuple[OptionList, Sequence[str]] | None:
@@ -110,15 +111,12 @@ class Lists(msgspec.Struct, frozen=True):
 
 @cache
 def lists() -> Lists:
-    """Return the contents of `readonly.toml`."""
-    table: dict[str, Any] = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    anything, unless = (frozenset(table.pop(key).split()) for key in ("anything", "unless_patterns"))
-    programs: dict[str, OptionList] = {}
-    for name, entry in table.items():
-        for other in (name, *entry.pop("aliases", "").split()):
-            programs[other] = msgspec.convert({key: _read(value) for key, value in entry.items()}, OptionList)
-    return Lists(anything, unless, programs)
+    """Return the contents of `readonly.toml`. Raises TableError."""
+    return read_lists(data_file(__package__, _FILE), _FILE)
 
 
-def _read(value: Any) -> Any:
-    return value.split() if isinstance(value, str) and ("-" in value or "\n" in value) else value
+def read_lists(contents: dict[str, Any], place: str) -> Lists:
+    """Read the contents of a file: two lists of words, and a table a program. Raises TableError."""
+    anything, unless = (read_entry(WordSet, contents.get(name), f"{place}: `{name}`") for name in _WORDS)
+    programs = {name: table for name, table in contents.items() if name not in _WORDS}
+    return Lists(anything, unless, read_entries(OptionList, programs, place))

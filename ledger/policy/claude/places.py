@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from ledger.core.policy import Verdict
+from ledger.policy.matching.paths import PathMatcher, ignore_glob, ignore_reaches
 from ledger.policy.shell.model import Access
 from ledger.policy.spelled import ANY_FILE
-from ledger.policy.toolrules.globs import PathMatcher, ignore_glob
-from ledger.policy.toolrules.ignoring import ignore_reaches
 from ledger.policy.toolrules.options import ToolRuleOptions
 from ledger.policy.toolrules.pathrules import is_access_rule, split_root
 from ledger.policy.toolrules.paths import absolute, relative, within

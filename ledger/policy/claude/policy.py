@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict, strictest
+from ledger.core.policy import Call, Evaluation, Grant, Part, RuleRef, Verdict, strictest
 from ledger.policy.claude.bash import BashRules, JudgedLine, Why, judge_line
 from ledger.policy.claude.hard import ClaudeCommands
 from ledger.policy.claude.line import ClaudeLine, ClaudeStage, read_line
@@ -15,24 +15,24 @@ from ledger.policy.claude.places import ClaudePlaces
 from ledger.policy.claude.suggest import hardened_proposals
 from ledger.policy.claude.tools import DENIED_FILE, Tools, ToolVerdict, has_member, whole_tool
 from ledger.policy.claude.words import narrow_texts
-from ledger.policy.facts import FileFacts
-from ledger.policy.joining import joined_calls
+from ledger.policy.evaluations import joined_calls
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.toolrules.callfiles import files_of
 from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
 from ledger.policy.toolrules.grants import as_rules, grant_rule
-from ledger.policy.toolrules.options import ToolRuleOptions, read_options
+from ledger.policy.toolrules.options import ToolRuleOptions
 from ledger.policy.toolrules.pathrules import access_of, governs, is_path_tool
 from ledger.policy.toolrules.paths import path_of
-from ledger.policy.toolrules.rule import ToolRule, parse_rule, read_rules
+from ledger.policy.toolrules.policy import ToolRulePolicy
+from ledger.policy.toolrules.rule import ToolRule, parse_rule
 from ledger.policy.unknown import readable_evaluation
 
-_OPTIONS: Final = ("profile", "cwd", "home", "mode", "fs")
+OPTIONS: Final = ("profile", "cwd", "home", "mode", "fs")
 _BASH_DENIED: Final = "Permission to use Bash with command {} has been denied."
 _DONT_ASK: Final = "Permission to use {} has been denied because Claude Code is running in don't ask mode."
 
 
-class ClaudePolicy:
+class ClaudePolicy(ToolRulePolicy):
     """Settings of Claude Code, compiled.
 
     Options: `profile` (`hardened`, the default, or `faithful`), `cwd` (the project; a call's own `cwd` is the root of
@@ -41,23 +41,8 @@ class ClaudePolicy:
     root of `/path`. Raises PolicyError for any other option and for anything malformed.
     """
 
-    def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
-        self._source = source
-        self._options = read_options("claude", source.options, facts, _OPTIONS)
-        self._rules = read_rules(source.layers)
-
-    @property
-    def source(self) -> PolicySource:
-        return self._source
-
-    @property
-    def rules(self) -> tuple[ToolRule, ...]:
-        """Return the rules in force, lowest layer first; those of an untrusted layer without its allows."""
-        return self._rules
-
-    def with_facts(self, facts: FileFacts) -> ClaudePolicy:
-        """Return the same policy with other facts about files; `fs` of the source takes precedence."""
-        return ClaudePolicy(self._source, facts)
+    dialect = "claude"
+    options = OPTIONS
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
         """Judge a call as Claude Code does; in the hardened profile also by the shell analysis."""

@@ -10,10 +10,10 @@ from ledger.policy.claude.line import ClaudeLine, ClaudeStage
 from ledger.policy.claude.words import SAFE_VARIABLES, wraps
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.names import lookups
-from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, RUNNERS, SHELLS, STATE_BUILTINS, TRANSPARENT
+from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS, TRANSPARENT
 
 _PREFIX = re.compile(r"(\S+)\s+([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?=\s|\Z)")
-_NEVER_PROPOSED: Final = (ARGUMENTS, OPAQUE, RUNNERS, SHELLS, STATE_BUILTINS, TRANSPARENT)
+_NEVER_PROPOSED: Final = (ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS, TRANSPARENT)
 
 
 def proposal(text: str, *, prefix: bool = True) -> str:

@@ -10,10 +10,10 @@ import msgspec
 from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.claude.hosts import DOCUMENTATION
 from ledger.policy.claude.places import ClaudePlaces
+from ledger.policy.matching.wildcard import name_glob
 from ledger.policy.shell.model import Access
 from ledger.policy.toolrules.calls import WEB_FETCH
 from ledger.policy.toolrules.domains import UNREADABLE, address_of, host_of, is_unreadable, reaches_host
-from ledger.policy.toolrules.globs import name_matches
 from ledger.policy.toolrules.names import MCP, may_allow, names_tool
 from ledger.policy.toolrules.pathrules import access_of, governs, is_path_tool
 from ledger.policy.toolrules.rule import ToolRule, parse_rule
@@ -106,7 +106,7 @@ class Tools:
                 Verdict.ASK, reason=f"`{path}` is protected: it can make later commands do something else"
             )
         if self.mode == "plan":
-            return ToolVerdict(Verdict.ASK, reason="nothing is changed while a plan is made")
+            return ToolVerdict(Verdict.ASK, reason="plan mode changes no files")
         allowed = whole_tool(self.rules, Verdict.ALLOW, tool) or _refs(self.places.allowing(Access.EDIT, path))
         if allowed or (self.mode == "acceptEdits" and self.places.inside(path)):
             return ToolVerdict(Verdict.ALLOW, allowed)
@@ -192,7 +192,7 @@ def has_member(specifier: str, value: Mapping[str, Any]) -> bool:
     if not colon or member not in value or member in ("command", "file_path", "notebook_path", "path", "url"):
         return False
     given = value[member]
-    return name_matches(wanted, str(given).lower() if isinstance(given, bool) else str(given))
+    return name_glob(wanted)(str(given).lower() if isinstance(given, bool) else str(given))
 
 
 def _refs(rules: Sequence[ToolRule]) -> tuple[RuleRef, ...]:

@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from ledger.policy.claude.line import ClaudeStage
+from ledger.policy.data_files import WordSet, data_file, read_entry
+from ledger.policy.matching.wildcard import Matcher, compile_stars, optional_tail
 from ledger.policy.shell.model import Word
-from ledger.policy.toolrules.commands import glob, tail_glob
-from ledger.policy.wildcard import Matcher
+from ledger.policy.shell.wrapped import after_options
 
 _PATTERNS_MAX: Final = 4_096
 _TEXTS_MAX: Final = 64
@@ -18,27 +21,28 @@ _TEXTS_MAX: Final = 64
 
 _PREFIX: Final = ":*"
 
-SAFE_VARIABLES: Final = frozenset({
-    "ANTHROPIC_API_KEY", "BLOCKSIZE", "BLOCK_SIZE", "CGO_ENABLED", "CHARSET", "CI", "CLICOLOR", "COLORTERM",
-    "COLUMNS", "FORCE_COLOR", "GCC_COLORS", "GO111MODULE", "GOARCH", "GOOS", "GREP_COLOR", "GREP_COLORS", "LANG",
-    "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_TIME", "LINES", "LSCOLORS", "LS_COLORS", "NODE_ENV", "NO_COLOR",
-    "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "RUST_BACKTRACE", "RUST_LOG",
-    "TERM", "TIME_STYLE", "TZ",
-})  # fmt: skip
+
+class _Wrappers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of `wrappers.toml`."""
+
+    allow: WordSet
+    files: WordSet
+    deny: WordSet
+    shells: WordSet
+    safe_variables: WordSet
+    valued: dict[str, str]
+    options: dict[str, re.Pattern[str]]
+
+
+_WRAPPERS: Final = read_entry(_Wrappers, data_file(__package__, "wrappers.toml"), "wrappers.toml")
+
+SAFE_VARIABLES: Final = _WRAPPERS.safe_variables
 """Assignments of these in front of a command do not keep an allow rule from matching."""
 
 _DURATION = re.compile(r"[0-9]+(?:\.[0-9]+)?[smhd]?")
 _SAFE_VALUE = re.compile(r"[A-Za-z0-9_./:+,@%=$~-]+")
 _COMMAND_LOOKS = re.compile(r"-[pvV]*[vV]")
 
-_PEELED_FOR_ALLOW: Final = frozenset({"timeout", "nice", "nohup", "time", "stdbuf", "command", "builtin", "xargs"})
-_PEELED_FOR_FILES: Final = (_PEELED_FOR_ALLOW - {"xargs"}) | {"env"}
-_PEELED_FOR_DENY: Final = _PEELED_FOR_ALLOW | {"sudo", "doas", "env", "exec", "setsid", "ionice", "strace", "watch"}
-_SHELLS: Final = frozenset({"bash", "sh", "zsh", "dash", "ksh", "fish"})
-_VALUED: Final = {
-    "timeout": "ks", "nice": "n", "stdbuf": "", "sudo": "ugCDhprRtT", "doas": "uC", "env": "uCS", "ionice": "cnp",
-    "strace": "eopsu", "watch": "n",
-}  # fmt: skip
 _DEPTH_MAX: Final = 16
 
 
@@ -55,8 +59,8 @@ def _compiled(specifier: str) -> tuple[Matcher, bool]:
         bare = text.removesuffix(_PREFIX)
         return lambda value: value == bare or value.startswith(bare + " "), True
     if text.count("*") == 1 and text.endswith(" *"):
-        return tail_glob(text), True
-    return glob(text), False
+        return optional_tail(text, compile_stars), True
+    return compile_stars(text), False
 
 
 def matches(specifier: str, text: str) -> bool:
@@ -92,7 +96,7 @@ def texts(stage: ClaudeStage, at: int = 0) -> str:
 
 def wide_texts(stage: ClaudeStage) -> Iterator[str]:
     """Yield the texts that deny and ask rules match: without any assignment, as written and behind each wrapper."""
-    for at in _peels(stage, _PEELED_FOR_DENY, strict=False):
+    for at in _peels(stage, _WRAPPERS.deny, strict=False):
         yield texts(stage, at)
     if stage.words:
         yield stage.text
@@ -110,7 +114,7 @@ def narrow_texts(stage: ClaudeStage) -> Iterator[str]:
     if stage.assignments:
         yield " ".join([*(f"{name}={value.raw}" for name, value in stage.assignments), stage.text])
     if all(name in SAFE_VARIABLES and _SAFE_VALUE.fullmatch(value.raw) for name, value in stage.assignments):
-        for at in _peels(stage, _PEELED_FOR_ALLOW, strict=True):
+        for at in _peels(stage, _WRAPPERS.allow, strict=True):
             yield texts(stage, at)
         yield stage.text
 
@@ -127,17 +131,17 @@ def peeled_for_reading(stage: ClaudeStage) -> int:
 
 def peeled_for_files(stage: ClaudeStage) -> int:
     """Return the index of the command that may access files: behind wrappers that change nothing, and `env`."""
-    return list(_peels(stage, _PEELED_FOR_FILES, strict=False))[-1] if stage.words else 0
+    return list(_peels(stage, _WRAPPERS.files, strict=False))[-1] if stage.words else 0
 
 
 def peeled_for_allow(stage: ClaudeStage) -> int:
     """Return the index of the command that an allow rule may match."""
-    return list(_peels(stage, _PEELED_FOR_ALLOW, strict=True))[-1] if stage.words else 0
+    return list(_peels(stage, _WRAPPERS.allow, strict=True))[-1] if stage.words else 0
 
 
 def wraps(stage: ClaudeStage) -> bool:
     """Return whether the command is a wrapper of any kind, for which no prefix is proposed."""
-    return _named(stage.words[0]) in _PEELED_FOR_DENY | _SHELLS if stage.words else False
+    return _named(stage.words[0]) in _WRAPPERS.deny | _WRAPPERS.shells if stage.words else False
 
 
 def _peels(stage: ClaudeStage, wrappers: frozenset[str], *, strict: bool) -> Iterator[int]:
@@ -162,33 +166,20 @@ def _behind(name: str, words: tuple[Word, ...], at: int, *, strict: bool) -> int
         return at + 1
     if name in ("time", "nohup", "command", "builtin") and strict:
         return at if at < len(words) and not words[at].raw.startswith("-") else None
-    at = _skip_options(_VALUED.get(name, ""), words, at, strict=strict and name in ("stdbuf", "nice"))
+    valued, understood = _WRAPPERS.valued.get(name, ""), _WRAPPERS.options.get(name) if strict else None
+
+    def width(option: str, _following: Word | None) -> int | None:
+        if understood is not None and not understood.fullmatch(option):
+            return None
+        return 2 if len(option) == 2 and option[1] in valued else 1
+
+    behind = after_options(words, at, lambda word: word.raw, width)
+    if behind is None:
+        return None
+    at = behind
     if name == "env":
         while at < len(words) and re.match(r"[A-Za-z_]\w*=", words[at].raw):
             at += 1
     if name == "timeout":
         return at + 1 if at < len(words) and _DURATION.fullmatch(words[at].raw) else None
-    return at
-
-
-def _odd_option(option: str) -> bool:
-    """Return whether an option of `nice` or `stdbuf` has none of the accepted forms `-n 5`, `-5` and `-oL`.
-
-    `-n5`, `-o L` and long options are not accepted.
-    """
-    if option == "-n" or re.fullmatch(r"-[0-9]+", option):
-        return False
-    return re.fullmatch(r"-[ioe][0A-Z0-9]+", option) is None
-
-
-def _skip_options(valued: str, words: tuple[Word, ...], at: int, *, strict: bool) -> int:
-    while at < len(words) and words[at].raw.startswith("-") and words[at].raw != "-":
-        option = words[at].raw
-        at += 1
-        if option == "--":
-            break
-        if strict and _odd_option(option):
-            return len(words)
-        if len(option) == 2 and option[1] in valued:
-            at += 1
     return at

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
 
+from ledger.core.characters import code_of, is_visible
 from ledger.core.policy import Evaluation
 from ledger.policy.codelia.danger import is_dangerous
 from ledger.policy.codelia.match import skills_of
@@ -21,7 +21,6 @@ INPUT_CHARS_MAX: Final = 500
 _PICTURES: Final = 0x2400  # Unicode has a picture of the control character n at this code point plus n
 _DELETE: Final = 0x7F
 _DELETE_PICTURE: Final = "\u2421"
-_UNSEEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 
 DangerLevel = Literal["normal", "danger"]
 
@@ -140,6 +139,4 @@ def _visible(char: str) -> str:
         return chr(_PICTURES + code)
     if code == _DELETE:
         return _DELETE_PICTURE
-    if char != " " and unicodedata.category(char) in _UNSEEN:
-        return f"<U+{code:04X}>"
-    return char
+    return char if is_visible(char) else f"<{code_of(char)}>"

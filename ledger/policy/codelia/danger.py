@@ -8,19 +8,19 @@ from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import spellings
 
 DANGEROUS: Final[dict[str, str]] = {
-    "takes away files": "rm rmdir unlink shred truncate wipe srm",
+    "removes files": "rm rmdir unlink shred truncate wipe srm",
     "writes devices and file systems": "dd mkfs mkswap fdisk sfdisk parted wipefs mount umount losetup cryptsetup",
-    "becomes somebody else": "sudo su doas pkexec runuser",
-    "changes who may do what": "chmod chown chgrp setfacl chattr visudo passwd useradd userdel usermod groupmod",
-    "ends what is running": "kill pkill killall shutdown reboot halt poweroff systemctl service launchctl init",
-    "runs later or elsewhere": "crontab at batch ssh scp sftp rsync nc ncat socat telnet",
-    "runs what it is given": "eval exec source xargs sh bash zsh dash ksh fish",
+    "runs as another user": "sudo su doas pkexec runuser",
+    "changes permissions or users": "chmod chown chgrp setfacl chattr visudo passwd useradd userdel usermod groupmod",
+    "stops processes or services": "kill pkill killall shutdown reboot halt poweroff systemctl service launchctl init",
+    "runs later or on another machine": "crontab at batch ssh scp sftp rsync nc ncat socat telnet",
+    "runs its arguments": "eval exec source xargs sh bash zsh dash ksh fish",
     "changes the network": "iptables ip6tables nft ufw ip ifconfig route",
     "publishes": "npm publish|pnpm publish|yarn publish|cargo publish|twine upload|gh release|docker push",
-    "rewrites or throws away work": (
+    "rewrites or discards work": (
         "git push|git reset|git clean|git restore|git checkout|git rebase|git filter-branch|git rm|git update-ref"
     ),
-    "changes what others use": (
+    "changes shared resources": (
         "docker rm|docker rmi|docker system|docker volume|kubectl delete|kubectl apply|kubectl drain|helm uninstall"
         "|terraform apply|terraform destroy|gh repo|gh api"
     ),

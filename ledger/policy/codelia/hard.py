@@ -12,7 +12,7 @@ from ledger.policy.codelia.sandbox import real_cd
 from ledger.policy.codelia.text import normalise
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Analysis, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
-from ledger.policy.shell.glob import spells
+from ledger.policy.shell.line_glob import spells
 from ledger.policy.toolrules.commands import visible_text
 
 _FILE_TOOLS: Final = {Access.READ: frozenset({"read"}), Access.EDIT: frozenset({"write", "edit", "apply_patch"})}

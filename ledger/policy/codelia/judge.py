@@ -119,7 +119,7 @@ class CodeliaJudge:
         if misnamed and led is not None and (deny := self._denying(lambda rule: matches_tool(rule, tool, led))):
             part = _denied(part.text, deny)
         if misnamed and self.options.hardened and part.verdict is Verdict.ALLOW:
-            text = f"`{tool}` names {shown(value['name'])}, which is no name of a skill"
+            text = f"`{tool}` names {shown(value['name'])}, which is not a skill name"
             return CodeliaVerdict(Verdict.ASK, (Part(part.text, Verdict.ASK, liftable=False),), text)
         if not self.options.hardened or led is None or named in (None, led) or part.verdict is Verdict.DENY:
             return CodeliaVerdict(part.verdict, (part,), _tool_reason(part))

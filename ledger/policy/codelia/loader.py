@@ -20,7 +20,7 @@ from ledger.policy.codelia.edit import remembered
 from ledger.policy.codelia.rule import read_config
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
-from ledger.policy.reading import cause_of, parse_document, read_text
+from ledger.policy.rule_files import cause_of, parse_document, read_text
 
 PROJECT_CONFIG: Final = ".codelia/config.json"
 
@@ -112,7 +112,7 @@ def write_remembered(path: str | os.PathLike[str], rules: Sequence[Mapping[str, 
     except UnicodeDecodeError as error:
         raise PolicyError(f"{shown(str(file))} is not UTF-8, so nothing was added to it", file=str(file)) from error
     except OSError as error:
-        text = f"{shown(str(file))} could not be written ({cause_of(error)}); what was answered holds for this session only"
+        text = f"{shown(str(file))} could not be written ({cause_of(error)}); the answer holds for this session only"
         raise PolicyError(text, file=str(file)) from error
     return True
 

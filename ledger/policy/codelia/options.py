@@ -15,6 +15,7 @@ from ledger.policy.toolrules.options import read_options
 
 _OWN: Final = ("sandbox_root", "supports_confirm", "defaults", "edition")
 _SHARED: Final = ("profile", "cwd", "home", "fs")
+OPTIONS: Final = (*_SHARED, *_OWN)
 _EDITIONS: Final[tuple[CodeliaEdition, ...]] = ("codelia.md", "current")
 
 
@@ -39,7 +40,7 @@ def read_codelia_options(options: Mapping[str, Any], facts: FileFacts | None) ->
     shared = {name: value for name, value in options.items() if name not in _OWN}
     if shared.get("cwd") is None and root is not None:
         shared["cwd"] = root
-    common = read_options("codelia", shared, facts, (*_SHARED, *_OWN))
+    common = read_options("codelia", shared, facts, OPTIONS)
     return CodeliaOptions(
         hardened=common.hardened,
         cwd=common.cwd,

@@ -18,8 +18,8 @@ from ledger.policy.codelia.remember import line_rules, plain_line_rules, tool_ru
 from ledger.policy.codelia.rule import SHELL, SKILL, Ruleset, canonical, granted_rule, read_layers, rule_text
 from ledger.policy.codelia.system import system_layer
 from ledger.policy.codelia.text import split
+from ledger.policy.evaluations import joined_calls
 from ledger.policy.facts import FileFacts
-from ledger.policy.joining import joined_calls
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened

@@ -15,7 +15,7 @@ from ledger.policy.codelia.text import normalise
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
-from ledger.policy.wildcard import Matcher, compile_normalised
+from ledger.policy.matching.wildcard import Matcher, compile_marks
 
 SHELL: Final = "bash"
 SKILL: Final = "skill_load"
@@ -80,7 +80,7 @@ def read_layers(layers: tuple[Layer, ...], *, strict: bool) -> Ruleset:
     or wider than written, as in Codelia. Raises PolicyError, which names file and line.
     """
     if len(layers) > LAYER_COUNT:
-        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
+        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are accepted")
     allow: list[CodeliaRule] = []
     deny: list[CodeliaRule] = []
     for layer in layers:
@@ -88,7 +88,7 @@ def read_layers(layers: tuple[Layer, ...], *, strict: bool) -> Ruleset:
         allow += rules.allow if layer.trusted else ()
         deny += rules.deny
     if len(allow) + len(deny) > RULE_COUNT:
-        raise PolicyError(f"the policy has {len(allow) + len(deny)} rules; at most {RULE_COUNT} are taken")
+        raise PolicyError(f"the policy has {len(allow) + len(deny)} rules; at most {RULE_COUNT} are accepted")
     return Ruleset(tuple(allow), tuple(deny))
 
 
@@ -126,7 +126,7 @@ def read_config(config: object, origin: RuleOrigin = NOWHERE, *, strict: bool = 
     version = config.get("version", VERSION)
     if type(version) is not int or version != VERSION:
         raise origin.problem(
-            f"the version {shown(version)} of a configuration is not known; {VERSION} is", ("version",)
+            f"the version {shown(version)} of a configuration is unknown; write {VERSION}", ("version",)
         )
     section = config.get("permissions", {})
     if not isinstance(section, Mapping):
@@ -198,9 +198,9 @@ def _text(members: Mapping[str, Any], name: str, origin: RuleOrigin, keys: JsonK
 def _glob(pattern: str) -> Matcher:
     """Compile a glob: `*` is any text, `?` one character, the rest is literal (codelia.md 6.3). Linear in the text.
 
-    In the shared wildcard a final ` *` is optional, in Codelia it is not; a second star removes that difference.
+    A final ` *` is not optional.
     """
-    return compile_normalised(pattern + "*" if pattern.endswith(" *") else pattern)
+    return compile_marks(pattern)
 
 
 @lru_cache(maxsize=_GRANTS_MAX)

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from ledger.core.policy import Grant, Rule, RuleRef, Verdict
-from ledger.policy.meeting import is_glob, wildcard_meets
+from ledger.policy.matching.overlap import is_glob, wildcard_meets
+from ledger.policy.matching.wildcard import Matcher, compile_normalised, normalise
 from ledger.policy.rule_index import RuleIndex
-from ledger.policy.wildcard import Matcher, compile_normalised, normalise
 
 _PERMISSIONS_KEPT_MAX: Final = 256
 

@@ -83,7 +83,7 @@ class _Reader:
             raise self._problem(line)
         key, written = _unquoted(found["key"]), (found["value"] or "").strip()
         if key in value:
-            raise self._problem(line, f"the key {shown(key)} stands there twice")
+            raise self._problem(line, f"the key {shown(key)} is given twice")
         scalar = _SCALAR.fullmatch(written)
         nested = not written or written.startswith("#")
         if (scalar is None) is not nested or bool(inner) is not nested:
@@ -93,7 +93,7 @@ class _Reader:
         value[key] = self._mapping(inner, (*keys, key)) if nested else _BOOLEANS.get(text, _unquoted(text))
 
     def _problem(
-        self, line: _Line, text: str = "this form of YAML is not read here; write `key: action`"
+        self, line: _Line, text: str = "this form of YAML is not supported; write `key: action`"
     ) -> PolicyError:
         return PolicyError(f"{shown(self.file)} line {line.number}: {text}", file=self.file, line=line.number)
 

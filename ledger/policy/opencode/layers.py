@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from msgspec.structs import replace
 
 from ledger.core.policy import Layer, Rule
 from ledger.policy.checks import RuleOrigin, as_rules, origin_of, shown
 from ledger.policy.config import PermissionSection, drop_allows, merge_sections, read_section, read_tools, section_rules
+from ledger.policy.dialect import INHERITED
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
@@ -19,9 +19,6 @@ from ledger.policy.opencode.options import OpenCodeOptions
 
 _AGENT_KEYS = ("agent", "mode")
 """Members that hold sections of agents; `mode` is the older name, and its sections come last."""
-
-INHERITED: Final = "parent"
-"""The layer with the rules that a sub-agent's session inherits from its parent's. It comes last in every order."""
 
 
 def configured_rules(layers: tuple[Layer, ...], options: OpenCodeOptions) -> tuple[Rule, ...]:
@@ -34,8 +31,8 @@ def configured_rules(layers: tuple[Layer, ...], options: OpenCodeOptions) -> tup
     "Last match wins" says; rules that a child session inherits stay last. Raises PolicyError.
     """
     if len(layers) > LAYER_COUNT:
-        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
-    inherited = _inherited_rules(layers, options)
+        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are accepted")
+    inherited = _inherited_rules(layers, options)  # last in every order
     layers = tuple(layer for layer in layers if layer.name != INHERITED)
     rules: list[Rule] = []
     session = 0
@@ -49,7 +46,7 @@ def configured_rules(layers: tuple[Layer, ...], options: OpenCodeOptions) -> tup
         rules += tool_output_rules(folders, rules)
     rules += _layer_rules(layers[len(files) :], agent=options.agent, home=options.home)
     if len(rules) + len(inherited) > RULE_COUNT:
-        raise PolicyError(f"the policy has {len(rules) + len(inherited)} rules; at most {RULE_COUNT} are taken")
+        raise PolicyError(f"the policy has {len(rules) + len(inherited)} rules; at most {RULE_COUNT} are accepted")
     return (*(sorted(rules, key=_key_length) if options.order == "key-length" else rules), *inherited)
 
 
@@ -116,7 +113,7 @@ def _merged_rules(
     permissions: PermissionSection = {}
     for config, origin, keys in parts:
         if "permissions" in config:
-            text = "`permissions` is a list of OpenCode 2, which is not read; write the rules under `permission`"
+            text = "`permissions` is a list of OpenCode 2, which is not supported; write the rules under `permission`"
             raise origin.problem(text, (*keys, "permissions"))
         if "tools" in config:
             tools = merge_sections(tools, read_tools(config["tools"], origin, (*keys, "tools")))

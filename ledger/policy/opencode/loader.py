@@ -18,7 +18,7 @@ from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, pointer
 from ledger.policy.loader import config_layer
 from ledger.policy.opencode.frontmatter import read_frontmatter
-from ledger.policy.reading import parse_document, read_text
+from ledger.policy.rule_files import parse_document, read_text
 
 _NAME: Final = "opencode"
 _FILES: Final = ("opencode.json", "opencode.jsonc")
@@ -141,7 +141,7 @@ def _read(file: str, name: str, *, trusted: bool = True) -> Layer:
 
 def _layer(document: Document, name: str, file: str | None, *, trusted: bool = True) -> Layer:
     if isinstance(document.value, Mapping) and "permissions" in document.value:
-        text = "`permissions` is a list of OpenCode 2, which is not read; write the rules under `permission`"
+        text = "`permissions` is a list of OpenCode 2, which is not supported; write the rules under `permission`"
         raise PolicyError(f"{shown(file or name)}: {text}", file=file or name)
     layer = config_layer(document, file or name, name, trusted=trusted)
     _refuse_placeholders(layer.config, file or name)
@@ -155,7 +155,7 @@ def _refuse_placeholders(value: Any, file: str) -> None:
         if isinstance(text, Mapping):
             _refuse_placeholders(text, file)
         elif isinstance(text, str) and any(mark in text for mark in _PLACEHOLDERS):
-            raise PolicyError(f"{shown(file)}: {shown(text)} is not filled in here; write the text itself", file=file)
+            raise PolicyError(f"{shown(file)}: {shown(text)} is not expanded here; write the value itself", file=file)
 
 
 def _markdown(name: str, folder: Path | None, *, trusted: bool = True) -> Iterator[Layer]:

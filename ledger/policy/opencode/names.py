@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Final
 
 from ledger.core.policy import Rule
-from ledger.policy.rules import EDIT_TOOLS
 
 PERMISSIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -37,11 +36,6 @@ OTHER_PERMISSIONS: Final = frozenset({"skill", "plan_enter", "plan_exit"})
 
 ACTION_ONLY: Final = frozenset({"todowrite", "question", "webfetch", "websearch", "doom_loop"})
 """Keys that take an action and no object of patterns."""
-
-
-def permission_of(tool: str) -> str:
-    """Return the permission that a tool asks for; a tool of an MCP server or a plugin asks by its own name."""
-    return "edit" if tool in EDIT_TOOLS else tool
 
 
 def unknown_permissions(rules: Iterable[Rule]) -> tuple[Rule, ...]:

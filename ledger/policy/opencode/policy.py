@@ -11,19 +11,19 @@ from msgspec.structs import replace
 
 from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
 from ledger.policy.checks import shown
+from ledger.policy.evaluations import joined
 from ledger.policy.facts import FileFacts
-from ledger.policy.joining import joined
+from ledger.policy.matching.wildcard import normalise
 from ledger.policy.opencode.commands import hidden_directories, offered, shell_request
 from ledger.policy.opencode.compiled import CompiledGrant, CompiledRule, CompiledRules, compile_grants, last_match
 from ledger.policy.opencode.hard import OpenCodeCommands
+from ledger.policy.opencode.hardening import led_to, tightened
 from ledger.policy.opencode.layers import configured_rules
 from ledger.policy.opencode.options import Compat, OpenCodeEdition, read_options
 from ledger.policy.opencode.places import OpenCodePlaces
 from ledger.policy.opencode.requests import OpenCodeRequest, tool_request
-from ledger.policy.opencode.tightening import led_to, tightened
 from ledger.policy.rules import disabled
 from ledger.policy.shell import Analysis, analyse, hardened
-from ledger.policy.wildcard import normalise
 
 BASH: Final = "bash"
 EXTERNAL: Final = "external_directory"

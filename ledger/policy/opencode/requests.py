@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.policy.opencode.names import permission_of
 from ledger.policy.opencode.patch import patched_files
 from ledger.policy.opencode.places import OpenCodePlaces, below
+from ledger.policy.rules import permission_of
 
 _ANY: Final = ("*",)
 

@@ -1,5 +1,5 @@
 """Protection of the ledger's own files and commands from the agents that it judges, for the hardened profile."""
 
-from ledger.policy.own.guarding import GuardingPolicy, guarded
+from ledger.policy.own.ledger_access import LAYER, GuardingPolicy, guarded
 
-__all__ = ["GuardingPolicy", "guarded"]
+__all__ = ["LAYER", "GuardingPolicy", "guarded"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import Final
+
+from ledger.policy.matching.wildcard import name_glob
 
 PROGRAM: Final = "permission-ledger"
 DATA: Final = "the ledger's data folder"
@@ -98,8 +99,8 @@ def _is(name: str, wanted: str) -> bool:
     if one == other:
         return True
     # `*` alone matches everything in a folder, so it does not name the ledger's files.
-    means = not _GLOB.isdisjoint(one) and one.strip("*?") != "" and fnmatchcase(other, one)
-    return means or ("*" in other and fnmatchcase(one, other))
+    means = not _GLOB.isdisjoint(one) and one.strip("*?") != "" and name_glob(one)(other)
+    return means or ("*" in other and name_glob(other)(one))
 
 
 def _begins(names: tuple[str, ...], folder: tuple[str, ...]) -> bool:

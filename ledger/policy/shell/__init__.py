@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed
-from ledger.policy.shell.glob import spells
 from ledger.policy.shell.hardened import hardened, spellings
+from ledger.policy.shell.line_glob import spells
 from ledger.policy.shell.model import (
     Access,
     Analysis,
@@ -24,7 +24,7 @@ from ledger.policy.shell.model import (
     Wrapper,
 )
 from ledger.policy.shell.parse import source_commands
-from ledger.policy.shell.touching import accesses
+from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.unwrap import peeled
 
 __all__ = [

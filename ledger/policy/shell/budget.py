@@ -70,19 +70,19 @@ class Budget:
         It has the same length; texts of here-documents are blanked.
         """
         if source.count("<<") > HERE_DOCUMENTS_MAX:
-            self.spent = "the line holds too many here-documents to look into"
+            self.spent = "the line holds too many here-documents to analyse"
             return None
         tame = _HERE_TEXT.sub(_blank, source) if "<<" in source and _BLANK not in source else source
         self.bytes -= len(tame.encode("utf-8", "surrogatepass")) - (tame.count(_BLANK) if tame is not source else 0)
         self.openings -= sum(map(tame.count, _OPENINGS))
         if self.spent is None and (self.bytes < 0 or self.openings < 0):
-            self.spent = "the line is too long or too complicated to look into"
+            self.spent = "the line is too long or too complex to analyse"
         return _safe(tame) if self.spent is None else None
 
     def take_node(self) -> bool:
         self.nodes -= 1
         if self.nodes < 0 and self.spent is None:
-            self.spent = "the line is too complicated to look into"
+            self.spent = "the line is too complex to analyse"
         return self.spent is None
 
     def take_command(self) -> bool:

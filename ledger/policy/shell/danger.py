@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 from ledger.policy.shell.builtins import is_harmless_builtin
@@ -18,12 +17,8 @@ from ledger.policy.shell.scripts import harmless
 from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS, TRANSPARENT, DangerousArguments
 from ledger.policy.shell.unknown import unknown_word
 
-_PATTERNS_MAX: Final = 512
-
-
-@lru_cache(maxsize=_PATTERNS_MAX)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+_REMOTE_HELPER = re.compile(r"[a-zA-Z0-9.+-]+::.*|--?[a-z-]+=[a-zA-Z0-9.+-]+::.*")
+_DANGEROUS: Final = DangerousArguments(always=True)
 
 
 def in_table(program: str) -> bool:
@@ -51,7 +46,7 @@ def never_allowed(command: ShellCommand) -> str | None:
         if name in STATE_BUILTINS:
             return f"`{program}` changes what later commands mean"
         if name in TRANSPARENT:
-            return f"`{program}` is written in a way in which the command that it runs cannot be told"
+            return f"`{program}` is written so that the command it runs is unknown"
     return None
 
 
@@ -90,24 +85,25 @@ def _check(program: str, entry: DangerousArguments, words: Sequence[str], globs:
 def _check_subcommand(
     program: str, entry: DangerousArguments, words: Sequence[str], globs: Sequence[bool]
 ) -> str | None:
-    leading = entry.leading or frozenset()
     at = 0
     while at < len(words) and words[at].startswith("-"):
-        if words[at] not in leading:
+        if words[at] not in (entry.leading or ()):
             return f"`{words[at]}` in front of the sub-command makes `{program}` do something else"
         at += 1
     if at == len(words):
         return None
     if globs[at]:
         return f"`{words[at]}` may become another sub-command of `{program}`"
-    sub = entry.subcommands.get(words[at])
+    sub = _DANGEROUS if words[at] in entry.always_subcommands else entry.subcommands.get(words[at])
     return _check(f"{program} {words[at]}", sub, words[at + 1 :], globs[at + 1 :]) if sub is not None else None
 
 
 def _bad_word(entry: DangerousArguments, words: Sequence[str]) -> str | None:
     ended = False
     for index, word in enumerate(words):
-        if entry.pattern and _compiled(entry.pattern).fullmatch(word):
+        if entry.pattern is not None and entry.pattern.fullmatch(word):
+            return word
+        if entry.remote_helpers and _REMOTE_HELPER.fullmatch(word):
             return word
         if ended or len(word) < 2 or (word[0] != "-" and not (entry.old_style and index == 0)):
             continue

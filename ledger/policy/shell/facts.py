@@ -19,23 +19,10 @@ from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.parse import is_grammatical
+from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.tables import SHELLS
-from ledger.policy.shell.tables.dangers import (
-    DELETERS,
-    DELETING_WORDS,
-    DOWNLOADERS,
-    FETCHING_RUNNERS,
-    INTERPRETERS,
-    NETWORK,
-    NETWORK_WORDS,
-    OWN_FILES,
-    PRIVILEGE_WORDS,
-    PRIVILEGES,
-    PROGRAM_FOLDERS,
-    SECRET,
-)
+from ledger.policy.shell.tables.dangers import DOWNLOADERS, EFFECTS, INTERPRETERS, OWN_FILES, PROGRAM_FOLDERS, SECRET
 from ledger.policy.shell.text import join_lines, shorten, too_long
-from ledger.policy.shell.touching import accesses
 
 DANGERS_COUNT: Final = 32
 """Maximum dangers of one text; the last one counts the rest."""
@@ -66,6 +53,12 @@ _PATCHED: Final = re.compile(
     r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |(?:---|\+\+\+) |rename (?:from|to) )([^\t\r\n]+)",
     re.MULTILINE,
 )
+_EFFECTS: Final[tuple[tuple[DangerKind, str], ...]] = (
+    ("privileges", "acts with other rights"),
+    ("deletes", "deletes or overwrites what cannot be restored"),
+    ("runs-downloaded", "fetches packages or images and runs their code"),
+    ("network", "connects to other machines"),
+)
 
 
 class Danger(msgspec.Struct, frozen=True):
@@ -93,7 +86,7 @@ def patch_dangers(patch: str, folder: str | None) -> tuple[Danger, ...]:
     bare = dict.fromkeys(one[2:] if one.startswith(("a/", "b/")) else one for one in named if one != "/dev/null")
     found = [danger for one in islice(bare, WORDS_COUNT) for danger in _of_path(one, folder, one)]
     if len(bare) > WORDS_COUNT:
-        found.append(Danger("unread", "", f"the patch names {len(bare)} files: nobody looked at all of them"))
+        found.append(Danger("unread", "", f"the patch names {len(bare)} files; not all were checked"))
     return gravest_first(found)
 
 
@@ -113,13 +106,13 @@ def gravest_first(found: Iterable[Danger]) -> tuple[Danger, ...]:
 
 def _of_line(line: str, folder: str | None) -> Iterator[Danger]:
     if too_long(line):
-        yield Danger("unread", "", "longer than 64 KiB: nobody looked into it")
+        yield Danger("unread", "", "longer than 64 KiB, not analysed")
         return
     analysis = analyse(line)
     if analysis.cut:
-        yield Danger("unread", "", analysis.reason or "too complicated to look into")
+        yield Danger("unread", "", analysis.reason or "too complex to analyse")
     elif not analysis.plain and not analysis.redirects_only and not is_grammatical(join_lines(line)):
-        yield Danger("unread", "", analysis.reason or "not understood to its end")
+        yield Danger("unread", "", analysis.reason or "not fully understood")
     runs_something = {one.text for one in analysis.commands if _in(one, SHELLS | INTERPRETERS)}
     words: set[str] = set()
     for command in {(one.statement, one.text): one for one in analysis.commands}.values():
@@ -135,14 +128,14 @@ def _of_command(command: ShellCommand, part: str, folder: str | None, seen: set[
     if command.words and name is None:
         yield Danger("unread", part, f"the name `{shorten(command.words[0].raw)}` is known only when it runs")
     if name is not None:
-        yield from _of_program(command, words[1:], part)
+        yield from _of_program(name, words[1:], part)
         if "/" in name and posixpath.dirname(name) not in PROGRAM_FOLDERS:
             yield from _of_path(name, folder, part)
     values = [_plain(one.value.raw, one.value.resolved) for one in command.assignments]
     for word in dict.fromkeys((*words[1:], *values)):
         seen.add(word)
         if len(seen) > WORDS_COUNT:
-            yield Danger("unread", "", f"more than {WORDS_COUNT} different words: nobody looked at all of them")
+            yield Danger("unread", "", f"more than {WORDS_COUNT} different words; not all were checked")
             break
         yield from _of_word(word, folder, part)
     for redirect in command.redirects:
@@ -155,30 +148,17 @@ def _plain(raw: str, resolved: str | None) -> str:
     return raw.strip("\"'") if resolved is None else resolved
 
 
-def _of_program(command: ShellCommand, words: list[str], part: str) -> Iterator[Danger]:
-    name, given = command.name, frozenset(words)
-    if _in(command, PRIVILEGES) or _has(command, words, PRIVILEGE_WORDS):
-        yield Danger("privileges", part, f"`{name}` acts with other rights")
-    if _in(command, DELETERS) or _has(command, words, DELETING_WORDS):
-        yield Danger("deletes", part, f"`{name}` deletes or overwrites what cannot be brought back")
-    if _has(command, words, FETCHING_RUNNERS):
-        yield Danger("runs-downloaded", part, f"`{name}` fetches packages or images and runs code of theirs")
-    if _in(command, NETWORK) or _has(command, words, NETWORK_WORDS):
-        yield Danger("network", part, f"`{name}` connects to other machines")
+def _of_program(name: str, words: list[str], part: str) -> Iterator[Danger]:
+    given, names = frozenset(words), lookups(name)
+    for kind, says in _EFFECTS:
+        if EFFECTS[kind].applies(names, words):
+            yield Danger(kind, part, f"`{name}` {says}")
     if name in ("printenv", "env", "export", "set", "declare") and not given - {"-0", "-p", "-x"}:
         yield Danger("secrets", part, f"`{name}` prints the environment, with the secrets in it")
 
 
 def _in(command: ShellCommand, programs: frozenset[str]) -> bool:
     return command.name is not None and not programs.isdisjoint(lookups(command.name))
-
-
-def _has(command: ShellCommand, words: list[str], table: dict[str, re.Pattern[str]]) -> bool:
-    """Return whether the arguments of a program in the table, joined by blanks, match the program's pattern."""
-    if command.name is None:
-        return False
-    found = next((table[one] for one in lookups(command.name) if one in table), None)
-    return found is not None and found.search(" ".join(words)) is not None
 
 
 def _of_word(word: str, folder: str | None, part: str) -> Iterator[Danger]:
@@ -188,7 +168,7 @@ def _of_word(word: str, folder: str | None, part: str) -> Iterator[Danger]:
     elif _URL.search(word) is None:
         found = list(islice(_PATH_AT.finditer(word), PLACES_COUNT + 1))
         if len(found) > PLACES_COUNT:
-            yield Danger("unread", part, "a word names more places than anybody looked at")
+            yield Danger("unread", part, "a word names more paths than were checked")
         ends = [one.start() for one in found[1:]]
         paths = [word[one.end() : end] for one, end in zip_longest(found, ends)]
         for path in paths or ([word] if "/" in word or SECRET.search(word) else []):
@@ -205,7 +185,7 @@ def _of_path(path: str, folder: str | None, part: str) -> Iterator[Danger]:
     found = SECRET.search(path)
     if found is not None:
         yield Danger("secrets", part, f"`{shorten(path)}` is where secrets are kept")
-    if path in OWN_FILES:
+    if not path or path in OWN_FILES:
         return
     if _HOME.match(path):
         yield Danger("outside", part, f"`{shorten(path)}` is in the home folder")

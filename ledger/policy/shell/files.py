@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ledger.policy.meeting import UNKNOWN
+from ledger.policy.matching.overlap import UNKNOWN
 from ledger.policy.shell.braces import expanded
 from ledger.policy.shell.forms import Effect, NormalForm, OperandKind
 from ledger.policy.shell.model import Access, ShellCommand, Word

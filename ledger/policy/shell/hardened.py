@@ -15,11 +15,12 @@ from ledger.core.policy import Evaluation, Part, RuleRef, Verdict, strictest
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed, runs_anything
 from ledger.policy.shell.directories import Directories
+from ledger.policy.shell.file_rules import NamedFiles
 from ledger.policy.shell.flow import straight
 from ledger.policy.shell.forms import NormalForm, form_of
-from ledger.policy.shell.forms.judging import obstacle
-from ledger.policy.shell.forms.matching import by_program as by_meaning
-from ledger.policy.shell.forms.matching import rule_about, spelled_again
+from ledger.policy.shell.forms.objections import obstacle
+from ledger.policy.shell.forms.respelling import by_program as by_meaning
+from ledger.policy.shell.forms.respelling import rule_about, spelled_again
 from ledger.policy.shell.forms.spelled import Spelled
 from ledger.policy.shell.forms.worries import worry
 from ledger.policy.shell.model import (
@@ -33,10 +34,9 @@ from ledger.policy.shell.model import (
     Word,
 )
 from ledger.policy.shell.names import basename
-from ledger.policy.shell.naming import NamedFiles
 from ledger.policy.shell.near import Restricted, by_program, near_miss
+from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.text import shorten
-from ledger.policy.shell.touching import accesses
 from ledger.policy.shell.understood import redirects_allowed, understood
 from ledger.policy.shell.unknown import speaks_of, unknown_word
 from ledger.policy.shell.unwrap import inmost, parts_of
@@ -188,7 +188,9 @@ class _Judge:
         seen: dict[tuple[_Key, frozenset[str]], str | None] = {}
         for index, command in self._judged():
             if self.guards_cd and command.name == "cd":
-                reason = f"`{command.text}` may leave what the agent may enter" if index in self.leaves else None
+                reason = (
+                    f"`{command.text}` may leave the folders that the agent may use" if index in self.leaves else None
+                )
             else:
                 places = self.places[index]
                 key = (_key(command), places)
@@ -218,7 +220,7 @@ class _Judge:
         if reason is not None:
             return reason
         if self.guards_cd and inner.name == "cd":
-            return f"`{command.text}` runs `cd` through another program, which no rule means"
+            return f"`{command.text}` runs `cd` through another program, which no rule covers"
         if self._exactly(command, inner):
             return None
         reason = self._unmeant(inner, places)

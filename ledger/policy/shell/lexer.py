@@ -15,7 +15,7 @@ from ledger.policy.shell.model import Analysis, Redirect, ShellCommand, Word
 from ledger.policy.shell.text import join_lines, shorten, strange_character, too_long
 from ledger.policy.shell.words import decode
 
-TOO_LONG_REASON: Final = "the line is longer than 64 KiB and was not read"
+TOO_LONG_REASON: Final = "the line is longer than 64 KiB and was not analysed"
 
 _QUOTES = r"""'[^']*+'|"(?:[^"\\$`]|\\[^\n])*+"|\\[^\n]"""
 _TOKEN = re.compile(
@@ -36,14 +36,14 @@ RESERVED: Final = frozenset(
 _LINE_JOINS: Final = frozenset({"&&", "||", "|", "|&"})
 
 _UNREADABLE: Final = {
-    "$": "`$` stands for something that is known only when the line runs",
+    "$": "`$` expands to a value that is known only when the line runs",
     "`": "a backtick runs another command inside this one",
     "&": "`&` runs a command in the background",
     "(": "parentheses run commands of their own or define a function",
-    ")": "a parenthesis is closed that was never opened",
+    ")": "a closing parenthesis has no opening one",
     "'": "a single quote is not closed",
     '"': "a double quote is not closed, or something in it is known only when the line runs",
-    "\\": "a backslash stands at the end of the line",
+    "\\": "the line ends with a backslash",
 }
 
 
@@ -109,7 +109,7 @@ class _Reader:
         while at < length:
             token = match(source, at)
             if token is None:
-                raise NotPlain(_UNREADABLE.get(source[at], f"`{source[at]}` is not understood here"))
+                raise NotPlain(_UNREADABLE.get(source[at], f"unexpected `{source[at]}`"))
             kind, text, start, at = token.lastgroup, token.group(), at, token.end()
             if kind == "simple":
                 self._add(start, at, Word(text, text))
@@ -146,10 +146,10 @@ class _Reader:
     def _finish(self) -> None:
         if not self.words:
             if self.redirects:
-                raise NotPlain("a redirection stands without a command")
+                raise NotPlain("a redirection has no command")
             return
         if self.words[0].raw == "time" and all(word.raw in ("time", "-p") for word in self.words):
-            raise NotPlain("`time` has no command behind it")
+            raise NotPlain("`time` has no command after it")
         if self.commands:
             self.operators.append(self.pending or "\n")
         self.pending = None
@@ -160,7 +160,7 @@ class _Reader:
 
     def _redirect(self, start: int, operator: str, at: int) -> int:
         if self.words and self.end == start and self.words[-1].raw.endswith("}"):
-            raise NotPlain("a redirection puts its descriptor into a variable")
+            raise NotPlain("a redirection stores its descriptor in a variable")
         while at < len(self.source) and self.source[at] in " \t":
             at += 1
         token = _TOKEN.match(self.source, at)

@@ -214,7 +214,7 @@ class CommandRules(Protocol):
     def restrict_file(self, accesses: Sequence[Access], path: str, directory: str) -> Ruling | None:
         """Return the strictest deny or ask rule about particular files that matches a file which a word may name.
 
-        `path` is as written in a word, and a shell glob if it contains `*`, `?`, `[` or `meeting.UNKNOWN`; `directory`
+        `path` is as written in a word, and a shell glob if it contains `*`, `?`, `[` or `overlap.UNKNOWN`; `directory`
         is a possible directory of the command. A rule about every file there does not count.
         """
         return None

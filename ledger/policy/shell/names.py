@@ -6,19 +6,18 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from ledger.policy.data_files import WordSet, data_file, read_entries
+
 _VERSION = re.compile(r"(?<=[a-z])[-.]?[0-9]+(?:\.[0-9]+)*\Z")
 _SUFFIX = re.compile(r"\.(?:exe|cmd|bat|com)\Z")
 _NAMES_MAX: Final = 4_096
 
+_FILE: Final = "names.toml"
 _ALIASES: Final = {
-    "gawk": "awk", "mawk": "awk", "nawk": "awk", "original-awk": "awk", "gsed": "sed", "ssed": "sed", "gfind": "find",
-    "gtar": "tar", "bsdtar": "tar", "gsort": "sort", "guniq": "uniq", "gdate": "date", "gdd": "dd", "gtee": "tee",
-    "gtest": "test", "[": "test", "gprintf": "printf", "genv": "env", "gnice": "nice", "gnohup": "nohup",
-    "gtimeout": "timeout", "gstdbuf": "stdbuf", "gxargs": "xargs", "fdfind": "fd", "batcat": "bat", "ripgrep": "rg",
-    "nodejs": "node", "gmake": "make", "bmake": "make", "vimdiff": "vim", "gvim": "vim", "rvim": "vim", "view": "vim",
-    "rview": "vim", "red": "ed", "rnano": "nano", "pypy": "python", "ipython": "python", "pnpx": "npx",
-    "zless": "less", "bzless": "less", "xzless": "less", "lessf": "less",
-}  # fmt: skip
+    alias: name
+    for name, aliases in read_entries(WordSet, data_file("ledger.policy.shell.tables", _FILE), _FILE).items()
+    for alias in aliases
+}
 
 
 def basename(program: str) -> str:

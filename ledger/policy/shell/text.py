@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Final
+
+from ledger.core.characters import code_of, is_visible, name_of
 
 LINE_BYTES_MAX: Final = 64 * 1024
 SENTENCE_CHARS_MAX: Final = 240
 
 _ASCII_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-
-# Cc, Cf, Zl, Zp, Zs, Cn, Co, Cs: invisible or misleading to a person. TAB, LF and space are excepted.
-_REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
-
-# Letters, marks and symbols that are drawn as nothing despite their category.
-_INVISIBLE: Final = frozenset(
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
-    + "".join(map(chr, range(0xFE00, 0xFE0F)))
-    + "".join(map(chr, range(0xE0100, 0xE01F0)))
-)
 
 
 def shorten(sentence: str) -> str:
@@ -37,27 +28,23 @@ def too_long(source: str) -> bool:
     return len(source) > LINE_BYTES_MAX or len(source.encode("utf-8", "surrogatepass")) > LINE_BYTES_MAX
 
 
-def strange_character(source: str) -> str | None:
-    """Return a sentence about the first control, invisible or look-alike character; None without one.
+# TAB and LF separate words; U+FE0F only chooses the coloured form of an emoji, and messages of commits are full of it.
+_HARMLESS: Final = "\t\n\ufe0f"
 
-    Python's own Unicode version decides which characters are assigned (Cn): a newer one asks less often, never more.
-    """
+
+def strange_character(source: str) -> str | None:
+    """Return a sentence about the first invisible character except TAB, LF and U+FE0F; None without one."""
     if source.isascii():
         found = _ASCII_CONTROL.search(source)
         return _strange(found.group()) if found else None
-    bad = {
-        char
-        for char in set(source)
-        if (unicodedata.category(char) in _REFUSED_CATEGORIES and char not in " \t\n") or char in _INVISIBLE
-    }
+    bad = {char for char in set(source) if not is_visible(char) and char not in _HARMLESS}
     if not bad:
         return None
     return _strange(min(bad, key=source.index))
 
 
 def _strange(char: str) -> str:
-    name = unicodedata.name(char, "control character" if ord(char) < 0xA0 else "unnamed character").lower()
-    return f"the line holds U+{ord(char):04X} ({name}), which does not show as what it is"
+    return f"the line holds {code_of(char)} ({name_of(char).lower()}), which is invisible or looks like something else"
 
 
 # Inside single quotes and comments a backslash is a letter, so the newline after it stays; elsewhere the shell

@@ -12,8 +12,8 @@ from ledger.policy.shell.danger import never_allowed
 from ledger.policy.shell.forms.worries import worry
 from ledger.policy.shell.model import Analysis, CommandRules, Redirect, ShellCommand
 from ledger.policy.shell.parse import is_grammatical
+from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.text import join_lines, strange_character, too_long
-from ledger.policy.shell.touching import accesses
 from ledger.policy.shell.unwrap import peeled
 
 _MOVING: Final = frozenset({"cd", "chdir", "pushd", "popd"})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ledger.policy.matching.wildcard import whole_glob
 from ledger.policy.shell.conditions import is_known_test
 from ledger.policy.shell.forms.model import NormalForm
 from ledger.policy.shell.forms.nodes import OperandKind
-from ledger.policy.shell.glob import matches
 from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.names import basename
 
@@ -47,7 +47,7 @@ def unknown_word(command: ShellCommand, form: NormalForm | None = None) -> str |
         allowed = all(word.inside for word in unknown)
     else:
         allowed = name in _SAYING
-    return None if allowed else f"`{unknown[0].raw}` stands for something that is known only when the line runs"
+    return None if allowed else f"`{unknown[0].raw}` expands to a value that is known only when the line runs"
 
 
 def speaks_of(rule: str, command: ShellCommand, form: NormalForm | None) -> bool:
@@ -56,7 +56,7 @@ def speaks_of(rule: str, command: ShellCommand, form: NormalForm | None) -> bool
     if first.startswith("*"):
         return bool(rest or first.strip("*?:"))
     name = command.name or ""
-    if not matches(first.removesuffix(":*"), basename(name)) and not matches(first, name):
+    if not whole_glob(first.removesuffix(":*"))(basename(name)) and not whole_glob(first)(name):
         return False
     named = form.path[0] if form is not None and form.path else None
     return named is None or not rest or _NAME.fullmatch(rest[0]) is None or rest[0] == named

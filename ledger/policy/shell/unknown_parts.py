@@ -38,7 +38,7 @@ def _of_word(word: Word) -> tuple[UnknownPart, ...]:
     if word.resolved is not None and not word.glob and not word.tilde:
         return ()
     found = tuple(UnknownPart(word.raw, text, why) for text, why in _scan(word.raw))[:PARTS_COUNT]
-    return found or (UnknownPart(word.raw, word.raw, "the shell works it out when the line runs"),)
+    return found or (UnknownPart(word.raw, word.raw, "the shell computes it when the line runs"),)
 
 
 def _scan(raw: str) -> Iterator[tuple[str, str]]:
@@ -64,21 +64,21 @@ def _part(raw: str, at: int, *, is_quoted: bool) -> tuple[str, str]:
     """Return the part that begins at an index, and why its value is unknown; an empty reason for a plain character."""
     for opening, closing in _OPENING.items():
         if raw.startswith(opening, at) and not (is_quoted and opening in ("<(", ">(")):
-            return _enclosed(raw, at, opening, closing), "it stands for what a command prints"
+            return _enclosed(raw, at, opening, closing), "it is the output of a command"
     name = _NAME.match(raw, at)
     if name is not None:
         return name[0], "the value of a variable is known only when the line runs"
     if is_quoted:
         return raw[at], ""
     for pattern, why in (
-        (_BRACES, "braces make several words"),
-        (_GLOB, "it stands for the files that are there when the line runs"),
+        (_BRACES, "braces expand to several words"),
+        (_GLOB, "it matches the files that exist when the line runs"),
     ):
         found = pattern.match(raw, at)
         if found is not None:
             return found[0], why
     tilde = _TILDE.match(raw, at) if at == 0 else None
-    return (tilde[0], "it stands for a home directory") if tilde is not None else (raw[at], "")
+    return (tilde[0], "it is a home directory") if tilde is not None else (raw[at], "")
 
 
 def _enclosed(raw: str, at: int, opening: str, closing: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from ledger.policy.shell.parse import Found, parse
 from ledger.policy.shell.tables import OPAQUE, RUNNERS, SHELLS, TRANSPARENT, Opaque, Transparent
 from ledger.policy.shell.text import join_lines
 from ledger.policy.shell.words import decode, loosen
+from ledger.policy.shell.wrapped import after_options
 
 UNWRAP_DEPTH_MAX: Final = 16
 
@@ -53,42 +55,23 @@ def peel(command: ShellCommand) -> ShellCommand | None:
     spec = TRANSPARENT.get(command.name or "")
     if spec is None or command.assignments:
         return None
-    at = _after_options(spec, [word.resolved for word in command.words])
-    if at is None or at >= len(command.words):
-        return None
-    return _inner(command, command.words[at:], Wrapper.TRANSPARENT)
+    words = command.words
+    at = after_options(words, 1, lambda word: word.resolved, partial(_width, spec))
+    if at is not None and spec.operand is not None:
+        operand = words[at].resolved if at < len(words) else None
+        at = at + 1 if operand is not None and spec.operand.fullmatch(operand) else None
+    return None if at is None or at >= len(words) else _inner(command, words[at:], Wrapper.TRANSPARENT)
 
 
-def _after_options(spec: Transparent, words: Sequence[str | None]) -> int | None:
-    """Return the index of the inner command's first word; None if an option is not understood."""
-    at, end = 1, len(words)
-    while at < end:
-        word = words[at]
-        if word is None:
-            return None
-        if word == "--":
-            at += 1
-            break
-        if not word.startswith("-") or word == "-":
-            break
-        step = 1 if word in spec.flags else _valued(spec, word, words[at + 1] if at + 1 < end else None)
-        if step is None:
-            return None
-        at += step
-    if spec.operand is not None:
-        operand = words[at] if at < end else None
-        if operand is None or not re.fullmatch(spec.operand, operand):
-            return None
-        at += 1
-    return at
-
-
-def _valued(spec: Transparent, word: str, following: str | None) -> int | None:
+def _width(spec: Transparent, word: str, following: Word | None) -> int | None:
+    if word in spec.flags or spec.value is None:
+        return 1 if word in spec.flags else None
     for option in spec.valued:
         if word == option and option != "-":
-            return 2 if following is not None and re.fullmatch(spec.value, following) else None
+            value = following.resolved if following is not None else None
+            return 2 if value is not None and spec.value.fullmatch(value) else None
         glued = option + "=" if option.startswith("--") else option
-        if word.startswith(glued) and re.fullmatch(spec.value, word[len(glued) :]):
+        if word.startswith(glued) and spec.value.fullmatch(word, len(glued)):
             return 1
     return None
 
@@ -211,18 +194,15 @@ def _opaque(command: ShellCommand, spec: Opaque, budget: Budget, start: int = 1)
 
 
 def _skip_options(spec: Opaque, words: Sequence[Word], at: int) -> int:
-    while at < len(words):
-        word = loosen(words[at])
-        if word == "--":
-            return at + 1
-        if word.startswith("--"):
-            name, glued, _ = word[2:].partition("=")
-            at += 2 if not glued and name in spec.valued_long else 1
-        elif word.startswith("-") and len(word) > 1:
-            at += 2 if _takes_next(spec, word) else 1
-        else:
-            break
-    return at
+    behind = after_options(words, at, loosen, lambda word, _following: _wide_width(spec, word))
+    return len(words) if behind is None else behind
+
+
+def _wide_width(spec: Opaque, word: str) -> int:
+    if word.startswith("--"):
+        name, glued, _ = word[2:].partition("=")
+        return 2 if not glued and name in spec.valued_long else 1
+    return 2 if _takes_next(spec, word) else 1
 
 
 def _takes_next(spec: Opaque, cluster: str) -> bool:

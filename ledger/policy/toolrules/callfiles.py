@@ -40,5 +40,5 @@ def _unknown(written: list[str], paths: tuple[str, ...]) -> str | None:
     if any("\0" in path for path in written):
         return "the path holds a NUL, and may end there"
     if any(map(is_of_a_process, paths)):
-        return "the path is below `/proc/PID`, and leads elsewhere for every process"
+        return "the path is below `/proc/PID`, and is different for every process"
     return None

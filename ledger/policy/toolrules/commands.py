@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
+from ledger.policy.matching.wildcard import Matcher, compile_stars, optional_tail
 from ledger.policy.shell import ShellCommand, Word
 from ledger.policy.toolrules.rule import ToolRule
-from ledger.policy.wildcard import Matcher
 
 _HIDDEN_BLANK: Final = "\0"
 _PREFIX: Final = ":*"
-_TAIL: Final = " *"
 _PATTERNS_MAX: Final = 4_096
 
 
@@ -26,40 +25,7 @@ def normal_specifier(specifier: str) -> str:
 @lru_cache(maxsize=_PATTERNS_MAX)
 def matcher(specifier: str) -> Matcher:
     """Return the glob of a specifier, for texts with single spaces between words."""
-    return tail_glob(normal_specifier(specifier))
-
-
-def tail_glob(pattern: str) -> Matcher:
-    """Compile a glob in which a final ` *` is optional: `git *` matches `git`."""
-    if not pattern.endswith(_TAIL):
-        return glob(pattern)
-    whole, bare = glob(pattern), glob(pattern.removesuffix(_TAIL))
-    return lambda text: whole(text) or bare(text)
-
-
-def glob(pattern: str) -> Matcher:
-    """Compile a glob: `*` is any text, everything else is literal. Matching is linear in the text.
-
-    Each piece between two stars is searched once, from the end of the one before.
-    """
-    first, *rest = pattern.split("*")
-    if not rest:
-        return pattern.__eq__
-    middle, last = rest[:-1], rest[-1]
-    shortest = len(pattern) - len(rest)
-
-    def matches(text: str) -> bool:
-        if len(text) < shortest or not text.startswith(first) or not text.endswith(last):
-            return False
-        at, end = len(first), len(text) - len(last)
-        for piece in middle:
-            found = text.find(piece, at, end)
-            if found < 0:
-                return False
-            at = found + len(piece)
-        return at <= end
-
-    return matches
+    return optional_tail(normal_specifier(specifier), compile_stars)
 
 
 def has_wildcard(specifier: str) -> bool:

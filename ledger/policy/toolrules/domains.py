@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
 from ledger.core.policy import Verdict
+from ledger.policy.matching.tokens import STAR, Star
+from ledger.policy.matching.wildcard import Matcher, compile_tokens
 from ledger.policy.toolrules.calls import WEB_FETCH
 from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.urls import UrlReading, ascii_host, read_address
 
-UNREADABLE: Final = "the address cannot be read, so rules for domains cannot be asked"
+UNREADABLE: Final = "the address cannot be read, so rules for domains cannot be evaluated"
 
 _PREFIX: Final = "domain:"
 _NOWHERE: Final = UrlReading(frozenset())
 _RULES_MAX: Final = 4_096
+_IN_A_LABEL: Final = Star(".")
 
 
 def address_of(value: Any) -> UrlReading:
@@ -56,16 +58,13 @@ def matches_domain(specifier: str, host: str) -> bool:
     `*` at the start is any text, so `*.example.com` matches every host below it and not `example.com`; elsewhere `*`
     matches within one label.
     """
-    return _matcher(specifier)(host.rstrip(".")) is not None
+    return _matcher(specifier)(host.rstrip("."))
 
 
 @lru_cache(maxsize=_RULES_MAX)
-def _matcher(specifier: str) -> Callable[[str], object | None]:
+def _matcher(specifier: str) -> Matcher:
     if not specifier.startswith(_PREFIX):
-        return lambda _host: None
+        return lambda _host: False
     wanted = ascii_host(specifier.removeprefix(_PREFIX).strip())
-    if wanted == "*":
-        return lambda _host: True
-    head = ".*" if wanted.startswith("*") else ""
-    body = "[^.]*".join(re.escape(piece) for piece in wanted.lstrip("*").split("*"))
-    return re.compile(head + body, re.DOTALL).fullmatch
+    head = (STAR,) if wanted.startswith("*") else ()
+    return compile_tokens([*head, *(_IN_A_LABEL if one == "*" else one for one in wanted.lstrip("*"))])

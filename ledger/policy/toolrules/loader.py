@@ -12,7 +12,7 @@ from ledger.core.policy import Layer
 from ledger.policy.checks import RuleOrigin, shown
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
-from ledger.policy.reading import parse_document, read_text
+from ledger.policy.rule_files import parse_document, read_text
 from ledger.policy.toolrules.rule import check_config
 
 SECTION: Final = "permissions"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ledger.policy.wildcard import compile_normalised
+from ledger.policy.matching.wildcard import compile_normalised
 
 MCP: Final = "mcp__"
 _LITERAL_SERVER = re.compile(r"mcp__(?!_)(?:(?!__)[^*])+__")

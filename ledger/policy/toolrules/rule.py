@@ -51,12 +51,12 @@ def read_rules(layers: tuple[Layer, ...]) -> tuple[ToolRule, ...]:
     A layer that is not trusted gives no allow rules. Raises PolicyError, which names file and line.
     """
     if len(layers) > LAYER_COUNT:
-        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are taken")
+        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are accepted")
     rules: list[ToolRule] = []
     for rank, layer in enumerate(layers):
         rules += _layer_rules(layer, rank, len(rules))
     if len(rules) > RULE_COUNT:
-        raise PolicyError(f"the policy has {len(rules)} rules; at most {RULE_COUNT} are taken")
+        raise PolicyError(f"the policy has {len(rules)} rules; at most {RULE_COUNT} are accepted")
     return tuple(rules)
 
 

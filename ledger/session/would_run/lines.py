@@ -77,7 +77,9 @@ def quoted(texts: Iterable[str], limit_chars: int | None = LINE_CHARS) -> str:
 
 
 def would_run(request: Request) -> WouldRun:
-    """Describe a request; a settled one by the stored part of its description."""
+    """Describe a request; a settled one by the stored part of its description, one that was redacted by its name."""
+    if request.redacted:
+        return WouldRun("tool", (f"{request.tool_name or request.permission} (content redacted)",))
     if request.input is None and request.told:
         return _with_patterns(WouldRun("tool", request.told), request.patterns, request.permission)
     return describe(

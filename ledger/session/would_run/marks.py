@@ -17,6 +17,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from ledger.core.characters import code_of, is_visible, name_of
+
 MARKS_COUNT: Final = 500
 """The limit on marks of one text; one more, `crowded`, covers the rest."""
 
@@ -35,13 +37,6 @@ _BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066
 _MIXED_SCRIPTS: Final = ("CYRILLIC ", "GREEK ", "ARMENIAN ", "CHEROKEE ", "COPTIC ", "LISU ", "GEORGIAN ")
 _STACKED_COUNT: Final = 3
 """Combining marks on one letter that no language needs."""
-
-# Characters that are letters, marks or symbols in Unicode but are drawn as nothing.
-_BLANK: Final = frozenset(
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
-    + "".join(map(chr, range(0xFE00, 0xFE10)))
-    + "".join(map(chr, range(0xE0100, 0xE01F0)))
-)
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True):
@@ -65,11 +60,6 @@ class OddCharacter(msgspec.Struct, frozen=True):
     name: str
     kind: MarkKind
     like: str | None = None
-
-
-def is_shown(character: str) -> bool:
-    """Return whether a character has a visible glyph."""
-    return character.isprintable() and character not in _BLANK
 
 
 def marks_of(text: str) -> tuple[Mark, ...]:
@@ -107,23 +97,13 @@ def odd_characters(marked: Iterable[tuple[str, Iterable[Mark]]]) -> tuple[tuple[
     return tuple(named), max(0, len(kinds) - ODD_COUNT)
 
 
-def code_of(character: str) -> str:
-    """Return a character's number in Unicode notation."""
-    return f"U+{ord(character):04X}"
-
-
-def name_of(character: str) -> str:
-    """Return the Unicode name of a character, or that of its kind if it has none."""
-    return unicodedata.name(character, "control character" if ord(character) < 0xA0 else "unnamed character")
-
-
 def _special(text: str) -> frozenset[str]:
     """Return the characters of a text that may have to be marked."""
     if _ODD.search(text) is None:
         return frozenset()
     odd = (one for one in set(text) if _ODD.match(one))
     return frozenset(
-        one for one in odd if one in _alike() or not is_shown(one) or _combines(one) or _is_of_a_mixed_script(one)
+        one for one in odd if one in _alike() or not is_visible(one) or _combines(one) or _is_of_a_mixed_script(one)
     )
 
 
@@ -148,13 +128,13 @@ def _marked(text: str, special: frozenset[str]) -> Iterator[tuple[int, MarkKind]
 
 def _is_foreign(one: str) -> bool:
     """Return whether a visible letter looks like no ASCII, so that its word cannot be read as Latin."""
-    return one not in _alike() and is_shown(one)
+    return one not in _alike() and is_visible(one)
 
 
 def _kind(one: str, base: str, stacked: int, *, is_legible: bool, is_mixed: bool) -> MarkKind | None:
     if one in _BIDI:
         return "bidi"
-    if not is_shown(one):
+    if not is_visible(one):
         return "invisible"
     if stacked:
         return "combining" if stacked >= _STACKED_COUNT or _is_latin(base) else None

@@ -11,7 +11,7 @@ Origin = Literal["input", "metadata", "patterns", "always", "request"]
 
 SectionKind = Literal[
     "command", "path", "before", "after", "content", "patch", "address", "search", "query", "question", "option", "plan",
-    "remark", "member", "rest", "pattern", "offered", "folder", "asker", "agent", "tool", "permission",
+    "remark", "member", "rest", "operand", "pattern", "offered", "folder", "asker", "agent", "tool", "permission",
 ]  # fmt: skip
 
 SHELL_TOOLS: Final = frozenset(

@@ -127,7 +127,7 @@ def real_path(path: Path) -> Path:
     try:
         return path.expanduser().resolve()
     except (ValueError, RuntimeError) as error:  # a NUL byte; an unknown `~user`; a loop of links
-        raise EmbeddedServerError(f"`{path}` is not a folder's path; name another") from error
+        raise EmbeddedServerError(f"`{path}` is not the path of a folder; name another") from error
 
 
 def open_folder(path: Path) -> DataFolder:

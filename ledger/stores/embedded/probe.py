@@ -65,7 +65,7 @@ def _read_bulk(connection: socket.socket) -> str:
     with connection.makefile("rb") as answer:
         head = answer.readline()
         if not head.startswith(b"$"):
-            raise ConnectionError(head.decode(errors="replace").strip() or "the server hung up")
+            raise ConnectionError(head.decode(errors="replace").strip() or "the server closed the connection")
         return answer.read(int(head[1:])).decode(errors="replace")
 
 

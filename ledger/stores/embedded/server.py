@@ -23,7 +23,7 @@ from ledger.stores.embedded.errors import AbandonedError, EmbeddedServerError, e
 from ledger.stores.embedded.folder import DataFolder, open_folder, write_whole
 from ledger.stores.embedded.locks import FileLock, holding, is_held
 from ledger.stores.embedded.patience import Patience
-from ledger.stores.embedded.stopping import STOP_TIMEOUT_S, forget_last_socket, shut_down
+from ledger.stores.embedded.shutdown import STOP_TIMEOUT_S, forget_last_socket, shut_down
 
 if TYPE_CHECKING:
     from pathlib import Path

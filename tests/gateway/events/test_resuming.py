@@ -1,8 +1,11 @@
-"""A disconnected reader resumes at any gateway: nothing twice, nothing missing, in order."""
+"""A disconnected reader comes back.
+
+Of a session it resumes at any gateway: nothing twice, nothing missing, in order. Of the whole ledger it resumes so at the
+same gateway, and begins anew at another one.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 
@@ -14,8 +17,6 @@ from tests.gateway.callers import Caller, Served, served
 from tests.gateway.events.listening import Told, brief, listening
 from tests.support.servers import RealServer
 from workers.gateway.events.ring import Ring
-
-Brief = tuple[str, str | None, str | None]
 
 
 @pytest.fixture
@@ -30,13 +31,14 @@ async def root_elsewhere(elsewhere: Served) -> Caller:
     return await elsewhere.caller("admin", "root")
 
 
-def by_stream(told: Iterable[Told]) -> dict[str | None, list[Brief]]:
-    """Return events per session and per project; across them there is no order."""
-    found: dict[str | None, list[Brief]] = defaultdict(list)
+def pending_after(told: Iterable[Told]) -> set[str]:
+    """Return the requests that are pending according to these events."""
+    found: set[str] = set()
     for one in told:
-        found["shop" if one.name == "grant.created" and one.data["scope"] == "project" else one.data["session"]].append(
-            brief(one)
-        )
+        if one.name == "permission.asked":
+            found.add(one.data["request_id"])
+        elif one.name in ("permission.replied", "permission.cancelled"):
+            found.remove(one.data["request_id"])
     return found
 
 
@@ -62,24 +64,48 @@ async def play(caller: Caller, clock: TestClock) -> None:
     await caller.ask("last", request_id="last")
 
 
+def is_about(request_id: str) -> Callable[[Told], bool]:
+    return lambda one: one.data.get("request_id") == request_id
+
+
 LAST_OF = {"": "last", "?project=shop": "last-in-shop", "?tree=ses_2": "last-in-ses_2"}
 
 
 @pytest.mark.parametrize("filter_", LAST_OF)
-async def test_from_each_id_another_gateway_goes_on_without_gap_or_repeat(
-    admin_caller: Caller, root_elsewhere: Caller, clock: TestClock, filter_: str
+async def test_from_each_id_the_same_gateway_goes_on_without_gap_or_repeat(
+    admin_caller: Caller, clock: TestClock, filter_: str
 ) -> None:
-    async with listening(admin_caller, f"/v1/events{filter_}") as reader:
+    path = f"/v1/events{filter_}"
+    async with listening(admin_caller, path) as reader:
         begun = await reader.named("snapshot.end")
         await play(admin_caller, clock)
-        told = await reader.until(lambda one: one.data.get("request_id") == LAST_OF[filter_])
+        told = await reader.until(is_about(LAST_OF[filter_]))
     assert len(told) > 5
     whole = begun[-1:] + told
     for index, one in enumerate(whole):
-        async with listening(root_elsewhere, f"/v1/events{filter_}", one.last_id) as again:
+        async with listening(admin_caller, path, one.last_id) as again:
             missing = whole[index + 1 :]
-            resumed = [await again.until(lambda _: True) for _ in missing]
-            assert by_stream(part for (part,) in resumed) == by_stream(missing), index
+            assert [(await again.until(lambda _: True))[0] for _ in missing] == missing, index
+
+
+@pytest.mark.parametrize("filter_", LAST_OF)
+async def test_from_an_id_of_another_gateway_a_reader_gets_what_is_pending_and_then_what_is_new(
+    admin_caller: Caller, root_elsewhere: Caller, clock: TestClock, filter_: str
+) -> None:
+    path = f"/v1/events{filter_}"
+    async with listening(admin_caller, path) as reader:
+        await reader.named("snapshot.end")
+        await play(admin_caller, clock)
+        told = await reader.until(is_about(LAST_OF[filter_]))
+    async with listening(root_elsewhere, path) as new, listening(root_elsewhere, path, told[2].last_id) as again:
+        snapshot = await new.named("snapshot.end")
+        begun, *rest = await again.named("snapshot.end")
+        assert (begun.name, begun.last_id) == ("resync", told[2].last_id)
+        assert [(one.name, one.data) for one in rest] == [(one.name, one.data) for one in snapshot]
+        assert pending_after(rest) == pending_after(told)
+        session = told[-1].data["session"]
+        await admin_caller.ask(session, "rm x", request_id="new")
+        assert [brief(one) for one in await again.named("permission.asked")] == [("permission.asked", session, "new")]
 
 
 async def test_from_each_id_of_a_session_another_gateway_goes_on_with_the_same_events(
@@ -105,9 +131,9 @@ async def test_after_the_last_event_only_what_is_new_comes(
 ) -> None:
     async with listening(admin_caller, "/v1/events") as reader:
         await play(admin_caller, clock)
-        last_id = (await reader.until(lambda one: one.data.get("request_id") == "last"))[-1].last_id
+        last_id = (await reader.until(is_about("last")))[-1].last_id
     async with (
-        listening(root_elsewhere, "/v1/events", last_id) as one,
+        listening(admin_caller, "/v1/events", last_id) as one,
         listening(root_elsewhere, "/v1/sessions/last/events", f"{clock.now_ms()}-2") as other,
     ):
         await admin_caller.ask("last", request_id="new")
@@ -121,12 +147,12 @@ async def test_after_the_last_event_only_what_is_new_comes(
     [
         ("/v1/events", "nonsense"),
         ("/v1/events", "1800000000000-1"),
-        ("/v1/events", "00000000.1.1"),
-        ("/v1/events", "{ledger}.fffffffffff.1"),
-        ("/v1/events", "{ledger}.1.ffffff"),
-        ("/v1/events", "{ledger}.1.1." + "0" * 40_000),
+        ("/v1/events", "{run}"),
+        ("/v1/events", "{run}.-1"),
+        ("/v1/events", "{run}.ffffff"),
+        ("/v1/events", "{run}.1." + "0" * 40_000),
         ("/v1/sessions/ses_1/events", "nonsense"),
-        ("/v1/sessions/ses_1/events", "{ledger}.1.1"),
+        ("/v1/sessions/ses_1/events", "{run}.1"),
         ("/v1/sessions/ses_1/events", "9900000000000-1"),
         ("/v1/sessions/ses_1/events", "1800000000000-7"),
         ("/v1/sessions/ses_1/events", "1799999999999-1"),
@@ -139,8 +165,8 @@ async def test_an_id_that_was_never_handed_out_is_refused(
 ) -> None:
     await admin_caller.put("/v1/sessions/ses_1")
     async with listening(admin_caller, "/v1/events") as reader:
-        ledger = str((await reader.named("snapshot.end"))[-1].last_id).partition(".")[0]
-    named = last_id.format(ledger=ledger)
+        run = str((await reader.named("snapshot.end"))[-1].last_id).partition(".")[0]
+    named = last_id.format(run=run)
     for answer in (
         await admin_caller.get(path, Last_Event_ID=named),
         await admin_caller.get(f"{path}?last_event_id={named[:8000]}"),
@@ -149,41 +175,17 @@ async def test_an_id_that_was_never_handed_out_is_refused(
     assert (await admin_caller.get("/v1/sessions/ses_1")).json()["version"] == 1
 
 
-async def test_a_clock_that_was_set_back_makes_a_reader_begin_anew_instead_of_losing_events(
-    admin_caller: Caller, root_elsewhere: Caller, clock: TestClock
-) -> None:
-    await admin_caller.put("/v1/sessions/ses_1")
-    async with listening(admin_caller, "/v1/events") as reader:
-        await reader.named("snapshot.end")
-        await admin_caller.ask("ses_1", request_id="r1")
-        last_id = (await reader.named("permission.asked"))[-1].last_id
-        now_ms = clock.now_ms()
-        clock.set(now_ms - 10_000)
-        await admin_caller.put("/v1/sessions/ses_2")
-        await admin_caller.ask("ses_2", request_id="r2")
-        assert [brief(one)[::2] for one in await reader.named("permission.asked")][-1] == ("permission.asked", "r2")
-    clock.set(now_ms + 60_000)
-    async with listening(root_elsewhere, "/v1/events", last_id) as again:
-        told = await again.named("snapshot.end")
-    assert [brief(one)[::2] for one in told] == [
-        ("resync", None),
-        ("permission.asked", "r2"),
-        ("permission.asked", "r1"),
-        ("snapshot.end", None),
-    ]
+async def test_an_id_of_an_earlier_version_begins_anew(admin_caller: Caller) -> None:
+    last_id = "5f1d0c2a.18b8a3c5d00.2f.0123456789abcdef-7_1.fedcba9876543210-2"
+    async with listening(admin_caller, "/v1/events", last_id) as reader:
+        assert [one.name for one in await reader.named("snapshot.end")] == ["resync", "snapshot.end"]
 
 
-def is_about(request_id: str) -> Callable[[Told], bool]:
-    return lambda one: one.data.get("request_id") == request_id
-
-
-async def test_a_reader_that_takes_nothing_is_sent_away_and_goes_on_from_its_last_id(
-    gateway: Served, admin_caller: Caller, clock: TestClock
+async def test_a_reader_that_takes_nothing_is_sent_away_and_then_gets_all_that_is_pending(
+    gateway: Served, admin_caller: Caller
 ) -> None:
     gateway.gateway.events.hub.ring = Ring(100_000)
     await admin_caller.put("/v1/sessions/ses_1")
-    # What bears the millisecond of the snapshot itself could not be told apart from what came after it.
-    clock.advance("1s")
     big = {"text": "x" * 60_000}
     async with listening(admin_caller, "/v1/events") as slow:
         end = (await slow.named("snapshot.end"))[-1]
@@ -195,11 +197,13 @@ async def test_a_reader_that_takes_nothing_is_sent_away_and_goes_on_from_its_las
         told = await slow.rest()
         # It may have been disconnected before anything else reached it.
         assert (told[-1].name, told[-1].last_id) == ("stream.overrun", [end, *told][-2].last_id)
-        assert len(told) < 40
-    seen = told[:-1]
+        seen = [one.data["request_id"] for one in told[:-1]]
+        assert seen == [f"r{number}" for number in range(len(seen))]
+        assert len(seen) < 39
     async with listening(admin_caller, "/v1/events", told[-1].last_id) as again:
-        seen += await again.until(lambda one: one.data.get("request_id") == "r39")
-    assert [one.data["request_id"] for one in seen] == [f"r{number}" for number in range(40)]
+        begun, *pending, _ = await again.named("snapshot.end")
+    assert begun.name == "resync"
+    assert {one.data["request_id"] for one in pending} == {f"r{number}" for number in range(40)}
 
 
 async def test_a_gateway_that_ends_ends_its_streams(ledger: Ledger, sockets: Path) -> None:

@@ -9,7 +9,7 @@ SERIOUS = ("serious", "critical")
 
 
 async def barriers(page: Page) -> list[str]:
-    """The serious and the critical ones, each with the element and what is wrong with it."""
+    """The serious and critical violations, each with its element and description."""
     results = await Axe().run(page)
     return [
         f"{one['id']}: {node['html'][:120]} {node['failureSummary'][:200]}"

@@ -27,6 +27,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def admin(server: RealServer) -> AsyncIterator[Operator]:
-    """For what is done to the server without the ledger, in the loop of the browser."""
+    """A connection to the server without the ledger, in the browser's event loop."""
     async with Redis.from_url(server.url, protocol=2) as client:
         yield Operator(client)

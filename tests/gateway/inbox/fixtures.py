@@ -14,7 +14,7 @@ from tests.gateway.inbox.visitors import Inbox
 from tests.support.browsers import chromium
 from tests.support.servers import RealServer
 from workers.gateway.gateway import Gateway
-from workers.gateway.serving import ListenAddress, listen, run, url_of
+from workers.gateway.server import ListenAddress, listen, run, url_of
 from workers.gateway.settings import GatewaySettings
 
 expect.set_options(timeout=15_000)

@@ -12,7 +12,8 @@ from ledger.core import codec
 from ledger.core.chain import after_entry, genesis
 from ledger.core.events import Asked, Event, Replied
 from ledger.core.grants import Recorded
-from ledger.log.history import read_events
+from ledger.core.ids import new_salt
+from ledger.log.tail import read_events
 from ledger.stores.port import START, Entry, StreamKey
 
 PORTION_COUNT = 500
@@ -28,9 +29,10 @@ async def write_long_session(ledger: Ledger, session_id: str, events_count: int)
     prev = genesis(key.kind, key.id)
     begun_ms = ledger.store.clock.now_ms() - events_count * STEP_MS
     for version, (sample, event) in enumerate(_story(opened, allowed, waited, replied, events_count), 1):
-        payload = codec.encode(event, event_id=f"evt_{session_id}_{version}", prev=prev, actor=sample.actor)
-        entry = Entry(begun_ms + version * STEP_MS, version, payload)
-        prev = after_entry(entry.ms, version, payload)
+        event_id = f"evt_{session_id}_{version}"
+        fields = codec.encode(event, event_id=event_id, prev=prev, actor=sample.actor, salt=new_salt())
+        entry = Entry(begun_ms + version * STEP_MS, version, *fields)
+        prev = after_entry(entry.ms, version, entry.payload)
         entries.append(entry)
         if len(entries) == PORTION_COUNT or version == events_count:
             assert await ledger.store.admin.restore(key, position, entries, None)
@@ -38,7 +40,7 @@ async def write_long_session(ledger: Ledger, session_id: str, events_count: int)
 
 
 async def _samples(ledger: Ledger) -> list[Recorded]:
-    """An event of each kind that the story has, as the ledger itself writes it."""
+    """An event of each kind of the session, as the ledger itself writes it."""
     session = await ledger.session("ses_sample", project="shop", agent="build", rules=RULES)
     await session.submit("bash", ["ls"], request_id="r1")
     await session.submit("bash", ["git push"], request_id="r2")

@@ -1,4 +1,4 @@
-"""A page whose time stands still until a test lets it pass: nothing depends on how fast this machine is."""
+"""A page with a stopped clock that a test advances, independent of the speed of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page behind an answer link, in a browser: on a phone, with one tap, whatever became of the request or the link."""
+"""The page behind an answer link, in a browser: on a phone, with one tap, in every state of request and link."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ async def test_always_grants_what_it_says_and_exactly_grants_only_what_was_asked
     await exact.get_by_label("exactly this").check()
     await expect(exact.locator(".granting p")).to_contain_text("A grant covers npm test for bash")
     await ann.press("npm test", "Always allow in shop")
-    await expect(exact).to_contain_text("Grant created.")
+    await expect(exact).to_contain_text("Allowed by you (always)")
     grants = await inbox.ledger.approved_in_project("shop")
     assert sorted(one.grant.pattern for one in grants) == ["git push *", "npm test"]
 
@@ -218,9 +218,36 @@ async def test_a_card_offers_the_narrowest_first_and_marks_what_is_wide(inbox: I
     await edit.get_by_label("more").check()
     await expect(edit.locator(".granting.wide")).to_contain_text("A grant covers every file edit")
     await ann.press("rm -rf build", "Always allow in shop")
-    await expect(deleting).to_contain_text("Grant created.")
+    await expect(deleting).to_contain_text("Allowed by you (always)")
     grants = await inbox.ledger.approved_in_project("shop")
     assert [one.grant.pattern for one in grants] == ["rm -rf build"]
+
+
+async def test_what_is_remembered_can_be_bounded_and_edited(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push origin main"], always=["git push *"], request_id="r1")
+    await session.submit("bash", ["npm test"], always=["npm *"], request_id="r2")
+    ann = await inbox.visit("ann")
+    bounded, edited = ann.card("git push origin main"), ann.card("npm test")
+    await bounded.get_by_label("How long it is remembered").select_option("for 1 hour")
+    await bounded.get_by_label("For how many calls").select_option("5 more calls")
+    await ann.press("git push origin main", "Always allow in shop")
+    await expect(bounded).to_contain_text("Allowed by you (always)")
+    await edited.get_by_role("button", name="Edit patterns…").click()
+    await edited.get_by_label("Patterns to remember, one a line").fill("make *")
+    await ann.press("npm test", "Always allow in shop")
+    await expect(edited).to_contain_text("would not allow request `r2` itself")
+    await edited.get_by_label("Patterns to remember, one a line").fill("npm test\nnpm test *")
+    await ann.press("npm test", "Always allow in shop")
+    await expect(edited).to_contain_text("Allowed by you (always)")
+    grants = {one.grant.pattern: one.grant for one in await inbox.ledger.approved_in_project("shop")}
+    assert sorted(grants) == ["git push *", "npm test", "npm test *"]
+    made = grants["git push *"]
+    assert made.uses == 5
+    assert made.expires_ms is not None
+    assert 3_590_000 <= made.expires_ms - made.at_ms <= 3_600_000
+    await ann.page.get_by_role("link", name="Grants").click()
+    await expect(ann.page.locator("li.grant", has_text="git push *")).to_contain_text("5 of 5 uses left")
 
 
 async def test_a_corrected_command_is_what_may_run(inbox: Inbox) -> None:

@@ -1,4 +1,4 @@
-"""A request whose asker is gone, as a person sees it."""
+"""The inbox and the request page for a request whose asker has disconnected."""
 
 from __future__ import annotations
 

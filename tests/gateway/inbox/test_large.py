@@ -115,7 +115,7 @@ async def test_fifty_thousand_events_scroll_without_a_slow_frame_and_any_moment_
 
 
 async def stands_anywhere(eve: Visitor) -> None:
-    """The slider reaches every event: the axis shows what was near it, and the state is that of the moment."""
+    """The slider reaches every event: the axis shows the events near it, and the state is that of the event."""
     slider, chosen = eve.page.get_by_role("slider"), eve.page.locator(".event-body[aria-pressed=true]")
     settled = eve.page.locator(".moment")
     for version, command, text in (
@@ -133,7 +133,7 @@ async def stands_anywhere(eve: Visitor) -> None:
 
 
 async def leads_anywhere(eve: Visitor) -> None:
-    """A link leads to any event; one to an event that is not there says so."""
+    """A link leads to any event; a link to a missing event reports it."""
     await eve.go("/account")
     await eve.go("/sessions/ses_long#40002")
     await expect(eve.page.locator(".event-body[aria-pressed=true]")).to_contain_text("`git push origin branch-10000`")

@@ -50,7 +50,7 @@ async def test_every_event_says_who_and_why_and_a_link_leads_to_it(inbox: Inbox)
     chosen = page.locator(".event-body[aria-pressed=true]")
     await expect(chosen).to_contain_text("ann allowed bash `npm install` (session), remembered for the session")
     await expect(page.locator(".event-detail")).to_contain_text("Event 4")
-    followed = page.locator(".event", has_text="followed from the answer to r1")
+    followed = page.locator(".event", has_text="(session, following r1)")
     await expect(followed).to_have_count(1)
     assert await followed.locator("path.branch").count() >= 1
     await page.locator(".event-body").first.click()
@@ -184,3 +184,21 @@ async def test_an_administrator_makes_and_revokes_tokens(inbox: Inbox) -> None:
         return not [one for one in await inbox.ledger.tokens.all() if one.name == "ci" and one.revoked_ms is None]
 
     await wait_until_async(ended, "the token of ci to be revoked")
+
+
+async def test_a_call_whose_runner_died_may_have_run_and_is_released_on_the_second_press(inbox: Inbox) -> None:
+    session = await inbox.session("ses_story")
+    await session.submit("bash", ["npm install"], request_id="r1")
+    await session.reply("r1", "once", actor="ann")
+    await session.claim("r1", runner="job-7")
+    eve = await inbox.visit("eve", "/sessions/ses_story", role="auditor")
+    await expect(eve.page.locator(".moment")).to_contain_text("claimed by job-7")
+    await expect(eve.page.locator(".moment")).to_contain_text("may have run")
+    await expect(eve.page.get_by_role("button", name="Release the claim")).to_have_count(0)
+    ann = await inbox.visit("ann", "/sessions/ses_story")
+    await ann.page.get_by_role("button", name="Release the claim").click()
+    await ann.page.get_by_role("button", name="It may have run. Release all the same").click()
+    await expect(ann.page.locator(".moment")).not_to_contain_text("claimed by job-7")
+    released = (await session.state()).settled["r1"].claim
+    assert released is not None
+    assert (released.status, released.number) == ("released", 1)

@@ -1,22 +1,45 @@
-"""A request as a person sees it: complete and unaltered."""
+"""The display of a request: complete and unaltered."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
+import unicodedata
+from typing import get_args
 
 import pytest
 from playwright.async_api import Locator, expect
 
 from ledger import Timeouts
+from ledger.core.characters import is_visible
+from ledger.policy.shell.facts import DangerKind
 from tests.gateway.inbox.visitors import Inbox
 from tests.gateway.strange import STRANGE
 from tests.support.kinds import KINDS
 from tests.support.processes import ROOT
-from workers.bridges.opencode.asking import ask_body
 from workers.bridges.opencode.questions import answers_in
+from workers.bridges.opencode.requests import ask_body
 from workers.bridges.opencode.shapes import RequestAsked, read_event
 from workers.gateway.signing_in import sign_in_link
+from workers.presentation.dangers import DANGERS
+
+INVISIBLE_SPANS = """async () => {
+  const { oddities } = await import("/inbox/js/reveal.js");
+  const spans = [];
+  for (let code = 0; code <= 0x10ffff; code += 1) {
+    if (oddities(String.fromCodePoint(code)).get(0) !== "invisible") continue;
+    if (spans.at(-1)?.[1] === code) spans.at(-1)[1] += 1;
+    else spans.push([code, code + 1]);
+  }
+  return spans;
+}"""
+
+DANGER_WORDS = """async (kinds) => {
+  const { dangers } = await import("/inbox/js/dangers.js");
+  const drawn = dangers({ dangers: kinds.map((kind) => ({ kind, says: "" })) });
+  return [...drawn.querySelectorAll(".chip")].map((one) => one.textContent);
+}"""
 
 RECORDED_QUESTION = ROOT / "tests" / "data" / "agents" / "opencode" / "question.jsonl"
 
@@ -51,6 +74,22 @@ async def test_characters_that_cannot_be_seen_or_look_like_others_are_shown(inbo
     await expect(card.locator(".odd.invisible")).to_have_text(["⟨U+202E⟩", "⟨U+200B⟩"])
     await expect(card.locator(".odd-note")).to_contain_text("U+202E RIGHT-TO-LEFT OVERRIDE")
     assert await card.locator(".command").evaluate("node => getComputedStyle(node).unicodeBidi") == "bidi-override"
+
+
+async def test_the_page_holds_the_same_characters_for_invisible_as_the_ledger(inbox: Inbox) -> None:
+    ann = await inbox.visit("ann")
+    spans = await ann.page.evaluate(INVISIBLE_SPANS)
+    invisible = {code for start, end in spans for code in range(start, end)}
+    assigned = [code for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) != "Cn"]
+    differing = [f"U+{code:04X}" for code in assigned if (code in invisible) == is_visible(chr(code))]
+    assert differing == ["U+0009", "U+000A"], "the page draws TAB and LF as they are"
+
+
+async def test_the_page_and_answer_pages_have_the_same_words_for_a_danger(inbox: Inbox) -> None:
+    ann = await inbox.visit("ann")
+    words = await ann.page.evaluate(DANGER_WORDS, list(DANGERS))
+    assert words == list(DANGERS.values())
+    assert set(DANGERS) == set(get_args(DangerKind))
 
 
 async def test_what_an_agent_wrote_is_text_and_never_markup(inbox: Inbox) -> None:

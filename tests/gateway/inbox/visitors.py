@@ -8,7 +8,7 @@ from typing import Any
 from playwright.async_api import Browser, BrowserContext, Locator, Page, Request, StorageState
 
 from ledger import Ledger, Session
-from ledger.core.events import Role
+from ledger.core.access_events import Role
 from workers.projector.worker import CatchingUp
 
 PROOF_ENTRY = "permission-ledger.proof"

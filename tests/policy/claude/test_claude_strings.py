@@ -1,4 +1,4 @@
-"""Words that only the running line knows, as the program takes them: enough text, commands judged one by one, messages known."""
+"""Words that are known only when the line runs, as Claude Code evaluates them."""
 
 from __future__ import annotations
 

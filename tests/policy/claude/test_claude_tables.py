@@ -1,4 +1,4 @@
-"""Answers observed from Claude Code, call by call, and the few calls that ours answers differently."""
+"""Answers observed from Claude Code, call by call, and the few calls for which the dialect differs."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_added_to_stays_as_it_is(tmp_path: Path, content: 
 
 def test_a_folder_in_the_place_of_the_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "config.json").mkdir()
-    with pytest.raises(PolicyError, match=r"could not be written .*; what was answered holds for this session only"):
+    with pytest.raises(PolicyError, match=r"could not be written .*; the answer holds for this session only"):
         write_remembered(tmp_path / "config.json", RULES)
 
 

@@ -89,8 +89,8 @@ def test_the_line_of_a_rule_is_told_when_it_is_known() -> None:
     ("config", "text"),
     [
         ([], "a configuration is an object with `permissions`"),
-        ({"version": 2}, "the version `2` of a configuration is not known; 1 is"),
-        ({"version": True}, "the version `True` of a configuration is not known"),
+        ({"version": 2}, "the version `2` of a configuration is unknown; write 1"),
+        ({"version": True}, "the version `True` of a configuration is unknown"),
         ({"permissions": []}, "`permissions` must be an object with `allow` and `deny`"),
         ({"permissions": {"deny": {}}}, "`deny` must be a list of rules"),
         ({"permissions": {"deny": [{}]}}, "a rule is an object that names its `tool`"),

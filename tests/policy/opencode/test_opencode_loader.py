@@ -202,10 +202,10 @@ def test_what_cannot_be_read_is_refused_and_never_taken_for_no_rules(machine: Ma
     assert "`OPENCODE_CONFIG_CONTENT` line 1" in machine.refusal()
     del machine.environ["OPENCODE_CONFIG_CONTENT"]
     machine.write("repo/opencode.json", '{"permission": {"read": {"{env:SECRETS}/*": "deny"}}}')
-    assert machine.refusal() == "`/repo/opencode.json`: `{env:SECRETS}/*` is not filled in here; write the text itself"
+    assert machine.refusal() == "`/repo/opencode.json`: `{env:SECRETS}/*` is not expanded here; write the value itself"
     machine.write("repo/opencode.json", '{"permissions": [{"action": "bash", "resource": "*", "effect": "deny"}]}')
     assert machine.refusal() == (
-        "`/repo/opencode.json`: `permissions` is a list of OpenCode 2, which is not read; "
+        "`/repo/opencode.json`: `permissions` is a list of OpenCode 2, which is not supported; "
         "write the rules under `permission`"
     )
     machine.write("repo/opencode.json", "{}")

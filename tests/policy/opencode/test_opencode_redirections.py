@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ledger.policy.checking import Checker
+from ledger.policy.check_questions import Checker
 
 EDITING: Any = {"bash": "allow", "edit": "allow", "read": "allow"}
 

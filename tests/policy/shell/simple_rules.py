@@ -8,9 +8,10 @@ from typing import Any
 
 from ledger.core.policy import Evaluation, RuleRef, Verdict
 from ledger.policy.facts import NoFacts
+from ledger.policy.matching.wildcard import whole_glob
 from ledger.policy.reach import leads_out
-from ledger.policy.shell.glob import matches, spells
 from ledger.policy.shell.hardened import hardened
+from ledger.policy.shell.line_glob import spells
 from ledger.policy.shell.model import Access, Analysis, CommandRules, Ruling, ShellCommand, Spelling
 
 ROOT = "/repo"
@@ -32,7 +33,7 @@ class SimpleRules(CommandRules):
             if (
                 kind == "tool"
                 or (kind == "prefix" and words[: len(wanted)] == wanted)
-                or (kind == "glob" and matches(text, command.text))
+                or (kind == "glob" and whole_glob(text)(command.text))
             ):
                 return _ruling(Verdict.ALLOW, kind, text, spelled=True)
         return None
@@ -53,7 +54,7 @@ class SimpleRules(CommandRules):
         for kind, text in self.denies:
             wanted = tuple(text.split())
             if (kind == "prefix" and spelling.words[: len(wanted)] == wanted) or (
-                kind == "glob" and matches(text, spelling.text)
+                kind == "glob" and whole_glob(text)(spelling.text)
             ):
                 return _ruling(Verdict.DENY, kind, text)
         return None

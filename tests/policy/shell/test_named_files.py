@@ -1,4 +1,4 @@
-"""Rules about files against the words of commands: whatever may be the denied file is never simply allowed."""
+"""Rules about files against the words of commands: a word that may name the denied file is never simply allowed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
 from ledger.policy.shell.braces import EXPANSIONS_MAX, expanded
-from ledger.policy.shell.naming import LOOKED_UP_MAX
+from ledger.policy.shell.file_rules import LOOKED_UP_MAX
 
 HOME: Final = "/home/ann"
 FOLDER: Final = "/home/ann/shop"

@@ -1,4 +1,4 @@
-"""The larger plain grammar: what it lets through when each command is allowed, and what no line of it may smuggle."""
+"""The larger plain grammar: lines that it accepts when each command is allowed, and commands that no line may hide."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ async def test_an_agent_that_begins_in_a_mode_that_asks_nobody_is_told_of(start:
     begun = {"jsonrpc": "2.0", "id": 1, "result": {"sessionId": SESSION, "modes": {"currentModeId": "auto"}}}
     between.agent.say(begun)
     assert between.host.received() == [begun]
-    assert "is in mode `auto`: what it allows there by itself is not asked about" in between.errors
+    assert "is in mode `auto`: calls that this mode allows are neither asked about nor recorded" in between.errors
 
 
 async def test_a_person_answers_in_the_inbox_and_the_editors_prompt_is_over(start: Start, ann: Person) -> None:
@@ -163,7 +163,7 @@ async def test_with_a_token_that_may_not_bring_rules_the_editor_may_reject_and_n
         between.agent.say(asks(0))
         between.host.received()
         between.host.say(chosen(0, "proceed_once"))
-        await wait_until_async(lambda: "does not count" in between.errors, "the bridge to say so")
+        await wait_until_async(lambda: "but not in the ledger" in between.errors, "the bridge to say so")
         await ann.answer_next(SESSION, "once")
         assert between.agent.answer_to(0) == chosen(0, "proceed_once")
         between.agent.say(asks(1))
@@ -387,7 +387,7 @@ async def test_what_is_no_message_reaches_nobody(start: Start) -> None:
     between.host.say({"jsonrpc": "2.0", "method": "last"})
     assert between.agent.received(2)[1] == {"jsonrpc": "2.0", "method": "last"}
     assert between.host.lines == []
-    assert between.errors.count("is left out, it is no JSON object") == 4
+    assert between.errors.count("is dropped, it is not a JSON object") == 4
 
 
 async def test_an_id_that_is_used_again_for_something_else_is_the_editors(start: Start) -> None:

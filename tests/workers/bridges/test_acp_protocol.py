@@ -12,9 +12,9 @@ from tests.workers.bridges.recorded import questions_in
 from workers.bridges.acp.protocol import AcpWire
 from workers.bridges.acp.tools import call_of
 from workers.bridges.askers import call_digest
-from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import line_of
 from workers.bridges.rpc import HostAnswer, RpcQuestion, key_of
+from workers.bridges.tool_calls import CallVerdict
 
 ROOT = "/home/user/project"
 
@@ -65,7 +65,7 @@ def test_recorded_opencode_is_judged_by_its_raw_input() -> None:
 
 
 def test_a_recorded_session_that_is_loaded_again_asks_anew_for_the_same_call_in_the_same_session() -> None:
-    """The history that is told again asks nothing; the second request has the first one's digest, and another id."""
+    """The repeated history asks nothing; the second request has the first one's digest, and another id."""
     first, again = questions_in("acp/opencode-load", AcpWire("opencode", "run_1"))
     assert (first.session, first.cwd, first.call.input["command"]) == (again.session, ROOT, "touch proof")
     assert again.cwd == ROOT
@@ -144,7 +144,7 @@ def test_what_is_known_by_its_title_alone_is_asked_about_as_its_kind(
 def test_a_request_that_names_the_tool_alone_is_judged_by_the_input_shown_before_and_never_by_the_tools_name(
     shown: str, tool: str, found: dict[str, Any]
 ) -> None:
-    """As Kimi Code CLI 2.1.0 asks; constructed from what it was seen to send."""
+    """As Kimi Code CLI 2.1.0 asks; constructed from observed messages."""
     talk = wire()
     text = {"type": "content", "content": {"type": "text", "text": shown}}
     call = {"toolCallId": "0:call_1", "title": "Bash", "content": [text]}
@@ -175,10 +175,10 @@ def test_what_was_said_of_a_call_before_is_known_when_it_asks() -> None:
         (None, "it has no `id` or no `params`"),
         ({"toolCall": {"toolCallId": "c"}, "options": []}, "it has no `sessionId`"),
         ({"sessionId": "s", "toolCall": {}, "options": []}, "it has no `toolCall` with a `toolCallId`"),
-        ({"sessionId": "s", "toolCall": {"toolCallId": "c"}}, "it offers no option that can be read"),
+        ({"sessionId": "s", "toolCall": {"toolCallId": "c"}}, "it offers no option that this bridge knows"),
         (
             {"sessionId": "s", "toolCall": {"toolCallId": "c"}, "options": [{"optionId": 1, "kind": "allow_once"}, 2]},
-            "it offers no option that can be read",
+            "it offers no option that this bridge knows",
         ),
     ],
 )

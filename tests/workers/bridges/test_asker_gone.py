@@ -1,4 +1,4 @@
-"""An asker that waits over HTTP is known to wait, and to be gone once its connection is; that is shown, and decides nothing."""
+"""The presence of an asker that waits over HTTP: shown in views, without effect on decisions."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ async def test_an_allowed_call_runs_with_its_own_input(start: Start, gateway: Ru
     shown = await ann.answer_next(recording.session, "once")
     assert ended(process) == (0, recording.for_host())
     assert (shown["tool_name"], shown["agent"], shown["always"]) == ("Bash", "claude-code", ["Bash(touch proof *)"])
-    assert await kinds(ann, recording.session) == ["session_opened", "asked", "replied", "tool_finished"]
+    assert await kinds(ann, recording.session) == ["session_opened", "asked", "replied", "claimed", "tool_finished"]
     await ann.close()
 
 
@@ -228,7 +228,7 @@ def test_what_is_not_ours_passes_byte_for_byte(start: Start, line: bytes) -> Non
 def test_a_line_at_which_the_client_would_end_never_reaches_it(start: Start, line: bytes) -> None:
     code, out, complaint = told(start, line, b'{"type":"x"}\n')
     assert (code, out) == (0, b'{"type":"x"}\n')
-    assert b"left out" in complaint
+    assert b"is dropped" in complaint
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""betcode.md: what the daemon writes to Claude's standard input, as the scenarios spell it.
+"""betcode.md: the daemon's lines to Claude's standard input, as written in the scenarios.
 
 An allow also carries `updatedInput`, without which today's client takes it for a fault and denies (deviations).
 """

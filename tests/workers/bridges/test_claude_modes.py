@@ -1,4 +1,4 @@
-"""Modes in which Claude Code asks nobody: they are told, and with --require-asking not entered."""
+"""Modes in which Claude Code asks nobody: they are reported, and refused with --require-asking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.command_line import CommandLine
 from tests.workers.bridges.test_bridge_claude import RECORDED, Recording, Start, ended, play, start
-from workers.bridges.claude.wrapping import asking
+from workers.bridges.claude.command_line import asking
 from workers.transport.errors import BridgeError
 
 __all__ = ["start"]

@@ -1,4 +1,4 @@
-"""Our hooks in Claude Code's settings: what was there stays, twice is once, and nothing is left behind."""
+"""Our hooks in Claude Code's settings: other content stays, installing is idempotent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.command_line import CommandLine, Ran
-from workers.bridges.claude.hooking import AGENT, EVENTS, hook_settings
+from workers.bridges.claude.hook_settings import AGENT, EVENTS, hook_settings
 from workers.bridges.hook_entries import events_of_ours, with_entries, without_entries
 from workers.bridges.hook_lines import own_line
 from workers.transport.errors import BridgeError
@@ -140,7 +140,7 @@ def test_settings_of_another_form_are_refused() -> None:
     "words", [(), ("--install", "--status"), ("--status", "--", "claude")], ids=["nothing", "two", "and a command"]
 )
 def test_one_thing_is_done_at_a_time(settings: Settings, words: tuple[str, ...]) -> None:
-    assert "say one of" in settings(*words, code=2).err
+    assert "give one of" in settings(*words, code=2).err
 
 
 def test_the_line_for_the_end_of_a_turn_never_keeps_the_agent_from_ending_it() -> None:

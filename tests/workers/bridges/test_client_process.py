@@ -1,4 +1,4 @@
-"""Lines to a client that may not read: written whole and in order, and at once only where nobody has to wait."""
+"""Lines to a client that may not read: written whole, in order, and without blocking other work."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from tests.workers.bridges.codex_talk import THREAD, asks_command, asks_patch, d
 from tests.workers.bridges.recorded import conversation, questions_in
 from workers.bridges.calls import script_of
 from workers.bridges.codex.protocol import CodexWire
-from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import line_of
 from workers.bridges.rpc import EndedQuestions, HostAnswer, RpcQuestion
+from workers.bridges.tool_calls import CallVerdict
 
 ROOT = "/home/user/project"
 

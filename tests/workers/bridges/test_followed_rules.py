@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.judging import GatewayJudge, ToolCall
 from workers.bridges.options import BridgeOptions
+from workers.bridges.tool_calls import GatewayJudge, ToolCall
 from workers.transport.gateway_client import GatewayClient
 
 WITHIN_S = 5.0
@@ -71,4 +71,4 @@ async def test_a_file_that_is_no_rules_any_more_allows_nothing(gateway: RunningG
         spoil(rules)
         verdict = await judge.judge(push("r1"))
     assert (verdict.behaviour, verdict.row) == ("deny", None)
-    assert "are no JSON" in verdict.message
+    assert "are not JSON" in verdict.message

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.judging import CallVerdict, GatewayJudge, ToolCall
 from workers.bridges.options import BridgeOptions
+from workers.bridges.tool_calls import CallVerdict, GatewayJudge, ToolCall
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient, Row
 from workers.transport.place import find_place, parse_place
@@ -97,7 +97,7 @@ def test_an_address_names_a_socket_or_a_host(url: str, path: str | None, host: s
 
 @pytest.mark.parametrize("url", ["", "unix:", "ftp://x", "http://", "http://x:99999", "http://x/y", "http://a@b"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(BridgeError, match="is no gateway's address"):
+    with pytest.raises(BridgeError, match="is not a gateway's address"):
         parse_place(url, None)
 
 
@@ -166,7 +166,7 @@ async def test_a_request_answered_while_nobody_waited_is_asked_anew(gateway: Run
 
 
 class AnsweredWhenSeen(GatewayClient):
-    """Ann answers `r1` as soon as somebody is seen to wait for it: before whatever the asker reads next."""
+    """Ann answers `r1` as soon as an asker is present, before the asker's next read."""
 
     def __init__(self, gateway: RunningGateway, ann: Person) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.claude.hooking import AGENT
+from workers.bridges.claude.hook_settings import AGENT
 from workers.bridges.hook_lines import own_line
 
 SESSION: Final = "5b0e"
@@ -124,7 +124,7 @@ async def test_rules_that_stay_the_same_are_brought_once(hook: Hook, gateway: Ru
     ann = gateway.person()
     kinds = [one["type"] for one in await ann.events(SESSION)]
     await ann.close()
-    assert kinds == ["session_opened", "asked", "asked"]
+    assert kinds == ["session_opened", "asked", "claimed", "asked", "claimed"]
 
 
 async def test_the_rules_of_a_file_are_recorded_without_what_else_stands_in_it(
@@ -245,7 +245,7 @@ async def test_an_end_without_a_gateway_ends_all_the_same_and_the_next_one_withd
     gateway.kill9()
     ended_alone = hook.start(ending("Stop"))
     _, complaint = ended_alone.communicate(timeout=30)
-    assert (ended_alone.returncode, "stays pending that nobody waits for" in complaint) == (0, True)
+    assert (ended_alone.returncode, "stays pending although nobody waits for it" in complaint) == (0, True)
     await asyncio.to_thread(gateway.start)
     hook(ending("SessionEnd"))
     ann = gateway.person()

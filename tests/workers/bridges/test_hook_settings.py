@@ -1,4 +1,4 @@
-"""The hooks of Codex and Gemini CLI in their settings files: what was there stays, twice is once, and nothing is left."""
+"""The hooks of Codex and Gemini CLI in their settings files: other content stays, installing is idempotent."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_comments_are_for_agents_that_take_them(tmp_path: Path, agent: str, code
     text = settings.write('// mine\n{\n  "hooks": {} // none yet\n}')
     ran = settings("--install", "--yes", code=code)
     if code:
-        assert "line 1, is no JSON: the agent takes no comments in it" in ran.err
+        assert "line 1, is not JSON: the agent accepts no comments in it" in ran.err
     settings("--uninstall", "--yes", code=code)
     assert settings.path.read_text() == text
 
@@ -183,7 +183,7 @@ def test_the_status_says_where_the_hook_stands(settings: Settings) -> None:
 
 @pytest.mark.parametrize("words", [("--install", "--status"), ("--settings", "--uninstall")])
 def test_one_thing_is_done_at_a_time(settings: Settings, words: tuple[str, ...]) -> None:
-    assert "say one of" in settings(*words, code=2).err
+    assert "give one of" in settings(*words, code=2).err
 
 
 def test_codex_asked_of_another_event_has_the_hook_there_and_no_more_where_it_was(codex: Settings) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until_async
-from workers.bridges.naming import new_id
+from workers.bridges.session_ids import new_id
 
 SESSION: Final = "7f3a"
 MODULES_MAX: Final = ("asyncio", "ssl", "http", "typing", "socket", "pathlib", "urllib", "hashlib", "ledger", "click")

@@ -11,8 +11,8 @@ import pytest
 from tests.support.command_line import CommandLine
 from tests.support.gateways import RunningGateway
 from workers.bridges.hooks.settings import HookSettings
-from workers.bridges.judging import GatewayJudge, ToolCall
 from workers.bridges.options import BridgeOptions, opening
+from workers.bridges.tool_calls import GatewayJudge, ToolCall
 from workers.transport.errors import BridgeError
 from workers.transport.gateway_client import GatewayClient
 

@@ -1,4 +1,4 @@
-"""One session of each real client on one ledger, as recorded: imported it is one list of what waits, and one replay."""
+"""One session of each real client on one ledger, recorded: one list of pending requests, and one replay."""
 
 from __future__ import annotations
 

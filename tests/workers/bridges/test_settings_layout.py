@@ -1,4 +1,4 @@
-"""Settings files in any layout: what we put in comes out again, and every other byte stays."""
+"""Settings files in any layout: installed lines are removed again, and every other byte stays."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from ledger.policy.json_edit import Insertion, appending, applied, comments_in
 from ledger.policy.jsonc import parse
 from tests.workers.bridges.layouts import settings_of, written
-from workers.bridges import installing
-from workers.bridges.claude.hooking import AGENT, hook_settings
+from workers.bridges import settings_file
+from workers.bridges.claude.hook_settings import AGENT, hook_settings
 from workers.bridges.hook_entries import without_entries
 from workers.bridges.hook_text import essence
 
@@ -48,10 +48,10 @@ class File:
         return parse(text, comments=True).value if text.strip() else {}
 
     def install(self, entries: Any = OURS) -> None:
-        installing.apply(installing.planned(self.path, AGENT, entries, comments=True))
+        settings_file.apply(settings_file.planned(self.path, AGENT, entries, comments=True))
 
     def uninstall(self) -> None:
-        installing.apply(installing.planned(self.path, AGENT, None, comments=True))
+        settings_file.apply(settings_file.planned(self.path, AGENT, None, comments=True))
 
     def forget(self) -> None:
         for record in self.home.rglob("*.json"):

@@ -1,4 +1,4 @@
-"""Hooks in settings that a team commits: nothing of one machine stands there, and who lacks the command is told."""
+"""Hooks in settings that a team commits: they hold nothing of one machine, and a missing command is reported."""
 
 from __future__ import annotations
 

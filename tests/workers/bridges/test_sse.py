@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -27,7 +26,7 @@ EVENTS = [
 ]
 
 
-async def received(folder: Path, pieces: Sequence[bytes]) -> list[ServerSentEvent]:
+async def received(pieces: Sequence[bytes]) -> list[ServerSentEvent]:
     """Return the events of an answer whose chunks are these pieces."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -39,26 +38,24 @@ async def received(folder: Path, pieces: Sequence[bytes]) -> list[ServerSentEven
         writer.close()
         await writer.wait_closed()
 
-    path = folder / "s"
-    async with await asyncio.start_unix_server(answer, path):
-        connection = await HttpConnection.open(parse_place(f"unix://{path}", None))
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        connection = await HttpConnection.open(parse_place(f"http://127.0.0.1:{port}", None))
         try:
             head = await connection.send("GET", "/", b"", {})
-            return [event async for event in server_sent_events(connection, head)]
+            return [event async for event in server_sent_events(connection.pieces(head))]
         finally:
             await connection.close()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, len(STREAM)])
-async def test_events_are_the_same_wherever_the_connection_cuts_them(tmp_path: Path, size: int) -> None:
+async def test_events_are_the_same_wherever_the_connection_cuts_them(size: int) -> None:
     pieces = [STREAM[at : at + size] for at in range(0, len(STREAM), size)]
-    assert await received(tmp_path, pieces) == EVENTS
+    assert await received(pieces) == EVENTS
 
 
 @pytest.mark.parametrize("piece", [b"data: xxxxxxxxxxxxxxxxxxxx", b"data: xxxxxxxxx\ndata: x\n"])
-async def test_an_event_above_the_limit_ends_the_stream(
-    tmp_path: Path, piece: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_event_above_the_limit_ends_the_stream(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "EVENT_BYTES_MAX", 16)
     with pytest.raises(ConnectionError, match="more than 16 bytes"):
-        await received(tmp_path, [piece])
+        await received([piece])

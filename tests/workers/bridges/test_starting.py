@@ -15,8 +15,8 @@ import pytest
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT, free_port
 from tests.support.waiting import wait_until, wait_until_async
-from workers.bridges.judging import GatewayJudge, ToolCall
 from workers.bridges.options import BridgeOptions
+from workers.bridges.tool_calls import GatewayJudge, ToolCall
 from workers.transport.errors import UnreachableError
 from workers.transport.gateway_client import GatewayClient
 from workers.transport.place import ServerAddress, parse_place, unreachable

@@ -35,7 +35,7 @@ def names(client: redis.Redis, pattern: str) -> list[str]:
     return sorted(key.decode() for key in keys)
 
 
-def entries(client: redis.Redis, key: str) -> list[tuple[bytes, dict[bytes, bytes]]]:
+def entries(client: redis.Redis, key: str) -> list[tuple[bytes, dict[Any, Any]]]:
     found: Any = client.xrange(key)
     return list(found)
 

@@ -103,10 +103,11 @@ def test_all_is_well_on_a_server_as_it_should_be(ledger: CommandLine) -> None:
         "streams",
         "projector",
         "expiry",
+        "freeze",
         "tokens",
     ]
     assert {row["ok"] for row in rows} == {True}
-    assert ledger("doctor", "--deep", code=0).err == "12 checks: all is well\n"
+    assert ledger("doctor", "--deep", code=0).err == "13 checks: all is well\n"
 
 
 def test_a_server_that_would_lose_data_is_named(server_without_file: CommandLine) -> None:

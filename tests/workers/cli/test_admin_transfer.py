@@ -1,4 +1,4 @@
-"""`export` and `import`: what comes out on the other side is the same stream, or nothing."""
+"""`export` and `import`: the imported stream equals the exported one, or nothing is imported."""
 
 from __future__ import annotations
 
@@ -64,8 +64,27 @@ def test_a_session_brings_the_grants_of_its_project_along(ledger: CommandLine, c
     fill(ledger)
     lines = ledger("export", "ses_1", code=0).rows
     assert [line["stream"] for line in lines if "stream" in line] == ["project:shop", "session:ses_1"]
-    assert lines[0] == {"file": "permission-ledger export", "format": 1}
+    assert lines[0] == {"file": "permission-ledger export", "format": 2}
     assert lines[-1] == {"complete": True, "streams": 2}
+
+
+def test_an_imported_grant_keeps_its_bounds_and_its_uses(
+    ledger: CommandLine, client: redis.Redis, tmp_path: Path
+) -> None:
+    ask = ("ask", "ses_1", "bash", "git push", "--project", "shop", "--no-wait")
+    ledger(*ask, "--id", "r0", code=7)
+    ledger("grant", "--project", "shop", "bash", "git *", "--uses", "2", "--expires", "1h", code=0)
+    ledger(*ask, "--id", "r1", code=0)
+    before = ledger("approved", "--project", "shop", "--json", code=0).row
+    file = tmp_path / "ledger.jsonl"
+    ledger("export", "--all", "--out", file, code=0)
+    client.flushall()
+    ledger("import", file, "--with-grants", code=0)
+    after = ledger("approved", "--project", "shop", "--json", code=0).row
+    assert after == {**before, "imported": True}
+    assert after["uses_left"] == 1
+    ledger(*ask, "--id", "r2", code=0)
+    ledger(*ask, "--id", "r3", code=7)
 
 
 def test_importing_twice_adds_nothing(ledger: CommandLine, exported: Path) -> None:
@@ -163,7 +182,7 @@ def test_an_import_that_broke_off_is_completed(ledger: CommandLine, client: redi
     before = entries(client, key)
     entry_id, fields = before[0]
     client.flushall()
-    client.xadd(key, {"d": fields[b"d"]}, id=entry_id)
+    client.xadd(key, fields, id=entry_id)
     rows = ledger("import", exported, "--with-grants", "--json", code=0).rows
     assert [row["added"] for row in rows] == [1, 2, 2]
     assert entries(client, key)[:-1] == before
@@ -217,7 +236,7 @@ def without(line: int) -> Spoil:
 # The file: 1 header, 2-4 project, 5 session ses_1, 6-8 its entries, 9 its end, 10-13 ses_2, 14 the end.
 SPOILED: Final[dict[str, tuple[Spoil, int]]] = {
     "no header": (without(1), 1),
-    "another format": (change(1, '"format":1', '"format":7'), 1),
+    "another format": (change(1, '"format":2', '"format":7'), 1),
     "an edited payload": (change(7, "git push", "git pull"), 7),
     "an edited last payload": (change(8, "ann", "bob"), 9),
     "another id": (change(7, '-2"', '-9"'), 7),
@@ -275,6 +294,9 @@ def test_payloads_are_exported_byte_for_byte(ledger: CommandLine, client: redis.
     stored = [fields[b"d"] for _, fields in entries(client, key)]
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["d"].encode() for line in lines if "d" in line] == stored
+    contents = [fields.get(b"x") for _, fields in entries(client, key)]
+    assert [line["x"].encode() if "x" in line else None for line in lines if "d" in line] == contents
+    assert any(contents)
 
 
 def test_what_cannot_be_read_or_written_is_said(ledger: CommandLine, tmp_path: Path) -> None:
@@ -288,5 +310,5 @@ def test_what_cannot_be_read_or_written_is_said(ledger: CommandLine, tmp_path: P
 def test_a_file_of_something_else_is_no_export(ledger: CommandLine, tmp_path: Path) -> None:
     rules = tmp_path / "rules.json"
     rules.write_text('{"permission": {"bash": "ask"}}')
-    told = f"error: `{rules}` line 1: this is no file that `permission-ledger export` wrote\n"
+    told = f"error: `{rules}` line 1: this is not a file that `permission-ledger export` wrote\n"
     assert ledger("import", str(rules), code=12).err == told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import redis
@@ -36,8 +36,23 @@ def edit_payload(client: Client, key: str) -> None:
     whole = entries(client, key)
     client.delete(key)
     for number, (entry_id, fields) in enumerate(whole, 1):
-        payload = fields[b"d"].replace(b"git push", b"git pull") if number == 2 else fields[b"d"]
-        client.xadd(key, {"d": payload}, id=entry_id)
+        payload = fields[b"d"].replace(b'"bash"', b'"read"') if number == 2 else fields[b"d"]
+        client.xadd(key, {**fields, b"d": payload}, id=entry_id)
+
+
+def edit_content(client: Client, key: str) -> None:
+    whole = entries(client, key)
+    client.delete(key)
+    for number, (entry_id, fields) in enumerate(whole, 1):
+        changed: dict[Any, Any] = {b"x": fields[b"x"].replace(b"git push", b"git pull")} if number == 2 else {}
+        client.xadd(key, {**fields, **changed}, id=entry_id)
+
+
+def remove_content(client: Client, key: str) -> None:
+    whole = entries(client, key)
+    client.delete(key)
+    for number, (entry_id, fields) in enumerate(whole, 1):
+        client.xadd(key, {b"d": fields[b"d"]} if number == 2 else fields, id=entry_id)
 
 
 def delete_entry(client: Client, key: str) -> None:
@@ -47,7 +62,7 @@ def delete_entry(client: Client, key: str) -> None:
 def add_foreign_field(client: Client, key: str) -> None:
     last = entries(client, key)[-1][0]
     ms, _, version = last.decode().partition("-")
-    client.xadd(key, {"d": "{}", "x": "1"}, id=f"{ms}-{int(version) + 1}")
+    client.xadd(key, {"d": "{}", "y": "1"}, id=f"{ms}-{int(version) + 1}")
 
 
 def trim(client: Client, key: str) -> None:
@@ -63,7 +78,7 @@ def redate(client: Client, key: str) -> None:
     client.delete(key)
     for entry_id, fields in whole:
         ms, _, version = entry_id.decode().partition("-")
-        client.xadd(key, {"d": fields[b"d"]}, id=f"{int(ms) + 1000 * int(version)}-{version}")
+        client.xadd(key, fields, id=f"{int(ms) + 1000 * int(version)}-{version}")
 
 
 def replace(client: Client, key: str) -> None:
@@ -73,6 +88,8 @@ def replace(client: Client, key: str) -> None:
 
 DAMAGES: Final[dict[str, tuple[Damage, set[str]]]] = {
     "edited payload": (edit_payload, {"edited"}),
+    "edited content": (edit_content, {"altered"}),
+    "removed content": (remove_content, {"missing"}),
     "deleted entry": (delete_entry, {"gap", "deleted", "miscounted"}),
     "foreign field": (add_foreign_field, {"foreign", "undecodable"}),
     "cut beginning": (trim, {"gap", "miscounted"}),
@@ -136,7 +153,7 @@ def test_an_end_that_was_cut_off_shows_only_beside_heads_that_were_saved(
     whole = entries(intruder, key)
     intruder.delete(key)
     for entry_id, fields in whole[:-1]:
-        intruder.xadd(key, {"d": fields[b"d"]}, id=entry_id)
+        intruder.xadd(key, fields, id=entry_id)
     ledger("verify", "--all", code=0)
     rows = ledger("verify", "--all", "--checkpoint", heads, "--json", code=11).rows
     assert [row["problems"][0]["kind"] for row in rows if not row["ok"]] == ["truncated"]

@@ -1,4 +1,4 @@
-"""`ask --rules FILE` follows the file while it waits: the change is an event, and judges what is asked then."""
+"""`ask --rules FILE` follows the file while it waits: a change is recorded, and applies to later asks."""
 
 from __future__ import annotations
 

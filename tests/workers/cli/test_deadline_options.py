@@ -1,4 +1,4 @@
-"""`--attended` and `--unattended` of `serve`, `up`, bridges and hooks."""
+"""`--attended` and `--unattended` of `serve`, `up`, bridges and hooks, and the limits of runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from tests.support.command_line import CommandLine
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.options import BridgeOptions, opening
 from workers.cli.bridge.claude import hook_words
-from workers.cli.hook.running import hook_line
+from workers.cli.hook.hook_run import hook_line
+from workers.up import UpOptions, _words
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,29 @@ def test_what_is_no_duration_is_refused_at_once_everywhere(ledger: CommandLine, 
     ran = ledger(*command, "--unattended", "soon", *rest[len(command) :], code=12)
     assert ran.err.startswith("error: the --unattended `soon` is not a duration; write it like `60s`")
     assert ran.out == ""
+
+
+@pytest.mark.parametrize("words", [["ask", "s", "bash", "x"], ["run", "s", "--", "x"], ["serve"], ["up"]], ids=" ".join)
+def test_limits_of_runs_that_are_out_of_bounds_are_refused_at_once(ledger: CommandLine, words: list[str]) -> None:
+    refused = ledger(words[0], "--claim-timeout", "none", *words[1:], code=12)
+    assert refused.err.startswith("error: the --claim-timeout cannot be `none`")
+    refused = ledger(words[0], "--approval-lifetime", "0s", *words[1:], code=12)
+    assert refused.err.startswith("error: the --approval-lifetime of 0 ms is out of range")
+
+
+def test_the_settings_of_runs_that_an_ask_states_are_those_of_its_session(ledger: CommandLine) -> None:
+    typed = ("--approval-lifetime", "10m", "--claim-timeout", "5m", "--when-frozen", "deny")
+    ledger("ask", "ses_1", "bash", "make", *typed, "--no-wait", code=7)
+    ledger("ask", "ses_1", "bash", "make test", "--no-wait", code=7)
+    (opened,) = [row for row in ledger("log", "ses_1", "--json", code=0).rows if row["type"] == "session_opened"]
+    settings = opened["event"]["settings"]
+    assert (settings["approval_lifetime_ms"], settings["claim_timeout_ms"]) == (600_000, 300_000)
+    assert settings["when_frozen"] == "deny"
+
+
+def test_up_hands_the_limits_of_runs_to_its_gateway() -> None:
+    words = _words("gateway", UpOptions(approval_lifetime="10m", unattended="8h"), [])
+    assert words == ["serve", "--unattended", "8h", "--approval-lifetime", "10m"]
 
 
 def test_a_bridge_states_its_deadlines_when_it_opens_the_session() -> None:
@@ -55,4 +79,4 @@ def test_up_refuses_rules_that_cannot_be_read_before_it_starts_anything(ledger: 
     assert "cannot be read: no such file" in ran.err
     assert ran.out == ""
     ran = ledger("up", "--listen", "none", "--unattended", "8h", code=12)
-    assert "take `--listen none` away" in ran.err
+    assert "remove `--listen none`" in ran.err

@@ -55,9 +55,9 @@ def test_1_is_our_fault_told_in_two_lines_with_a_traceback_for_developers_only(l
         (["aks"], "there is no command `aks`; did you mean `ask`?"),
         (["pending", "--nowhere"], "no such option '--nowhere'"),
         (["ask"], "missing argument 'SESSION'"),
-        (["ask", "s"], "say PERMISSION and PATTERN, or --tool NAME with --input JSON"),
-        (["ask", "s", "bash"], "say at least one PATTERN after `bash` (`*` is any use of it)"),
-        (["ask", "s", "--tool", "Bash"], "say PERMISSION and PATTERN, or --tool NAME with --input JSON"),
+        (["ask", "s"], "give PERMISSION and PATTERN, or --tool NAME with --input JSON"),
+        (["ask", "s", "bash"], "give at least one PATTERN after `bash` (`*` is any use of it)"),
+        (["ask", "s", "--tool", "Bash"], "give PERMISSION and PATTERN, or --tool NAME with --input JSON"),
         (["ask", "s", "--input", "{}"], "--input needs --tool NAME"),
         (["ask", "s", "bash", "x", "--no-wait", "--timeout", "1s"], "give --no-wait or --timeout, not both"),
         (["approved", "--session", "s", "--project", "p"], "give --session SESSION or --project PROJECT, not both"),
@@ -192,7 +192,7 @@ def test_11_is_a_stream_that_somebody_damaged(ledger: CommandLine, server: RealS
         (["ask", "s", "bash", "x", "--timeout", "soon"], "the --timeout `soon` is not a duration"),
         (["ask", "s", "bash", "x", "--unattended", "-1s"], "the --unattended `-1s` is not a duration"),
         (["ask", "s", "bash", "x", "--metadata", "{oops"], "--metadata `{oops` is not JSON"),
-        (["ask", "s", "bash", "x", "--metadata", '{"a": NaN}'], "is not JSON: NaN is no JSON value"),
+        (["ask", "s", "bash", "x", "--metadata", '{"a": NaN}'], "is not JSON: NaN is not a JSON value"),
         (["ask", "s", "bash", "x", "--metadata", "[" * 9999], "is not JSON"),
         (["ask", "s", "--tool", "Bash", "--input", "null"], "--input `null` is not a JSON object"),
         (["ask", "s", "bash", "x", "--rules", "/nowhere/rules.json"], "`/nowhere/rules.json` cannot be read"),
@@ -215,7 +215,7 @@ def test_12_is_input_that_cannot_be_taken(ledger: CommandLine, words: list[str],
 def test_12_is_also_a_reply_that_is_none_and_the_request_stays_pending(ledger: CommandLine) -> None:
     asked(ledger)
     told = ledger("reply", "r1", "perhaps", code=12).err
-    assert told == "error: `perhaps` is not a reply; say `once`, `session`, `always` or `reject`\n"
+    assert told == "error: `perhaps` is not a reply; use `once`, `session`, `always` or `reject`\n"
     assert [row["request_id"] for row in ledger("pending", "--json", code=0).rows] == ["r1"]
 
 

@@ -120,7 +120,7 @@ def test_a_port_in_use_names_who_uses_it_and_the_way_out(ledger: CommandLine) ->
         assert user is not None
         told = ledger("serve", "--no-tokens", "--listen", f"127.0.0.1:{port}", code=12).err
         assert f"cannot listen on `127.0.0.1:{port}`: Address already in use, by process {user.pid}" in told
-        assert "hint: end what listens there, or choose another address: `--listen HOST:PORT`" in told
+        assert "hint: stop the program there, or choose another address: `--listen HOST:PORT`" in told
     assert listener_on(port) is None
 
 

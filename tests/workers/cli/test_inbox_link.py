@@ -15,4 +15,4 @@ def test_the_link_leads_to_the_gateway_that_the_environment_names(ledger: Comman
 
 def test_an_address_that_no_browser_opens_is_refused(ledger: CommandLine) -> None:
     ran = ledger("inbox", "--gateway", "unix:/run/gateway.sock", code=12)
-    assert "is no address for a browser" in ran.err
+    assert "is not an address for a browser" in ran.err

@@ -1,4 +1,4 @@
-"""Without an extra every command says which one it needs, and how to install it."""
+"""Without an extra, every command names the extra that it needs and the command to install it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The damage of one stream is its own: every command names it, and shows what all others hold."""
+"""Damage of one stream: every command names it, and still shows all other streams."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_waits_elsewhere_is_shown_and_answered_beside_damage(spoiled: Comma
     assert all(name in told.err for name in BAD)
     spoiled("reply", "p1", "once", code=0)
     refused = spoiled("reply", "nothing", "once", code=9).err
-    assert "no session has a request `nothing`; damaged and not looked into: `session:ses_" in refused
+    assert "no session has a request `nothing`; damaged streams, not read: `session:ses_" in refused
 
 
 def test_sessions_streams_and_replays_name_the_bad_and_show_the_rest(spoiled: CommandLine) -> None:
@@ -63,7 +63,7 @@ def test_sessions_streams_and_replays_name_the_bad_and_show_the_rest(spoiled: Co
 def test_grants_are_found_and_ended_beside_damage(spoiled: CommandLine) -> None:
     (row,) = spoiled("approved", "--project", "shop", "--json", code=0).rows
     spoiled("revoke", row["grant_id"], code=0)
-    assert "damaged and not looked into" in spoiled("revoke", "grn_none", code=9).err
+    assert "damaged streams, not read" in spoiled("revoke", "grn_none", code=9).err
 
 
 def test_an_export_of_all_holds_what_is_whole(spoiled: CommandLine, server: RealServer, tmp_path: Path) -> None:
@@ -98,9 +98,12 @@ def test_an_import_refuses_durations_and_times_out_of_bounds(
             forge(server.url, key, change, shift_ms)
             found = client.xrange(key)
             lines = [
-                {"file": "permission-ledger export", "format": 1},
+                {"file": "permission-ledger export", "format": 2},
                 {"stream": "session:ses_2"},
-                *({"id": entry_id.decode(), "d": fields[b"d"].decode()} for entry_id, fields in found),
+                *(
+                    {"id": entry_id.decode(), **{name.decode(): value.decode() for name, value in fields.items()}}
+                    for entry_id, fields in found
+                ),
                 {"end": "session:ses_2", "entries": len(found), "hash": "0" * 64},
                 {"complete": True, "streams": 1},
             ]

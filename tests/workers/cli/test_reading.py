@@ -8,7 +8,7 @@ from ledger import InputError
 from tests.support.command_line import CommandLine
 from workers.cli.inputs import seconds, version_or_time
 from workers.cli.replay import PAUSE_MAX_SECONDS, pause_seconds
-from workers.presentation.wording import about
+from workers.presentation.words import about
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,11 @@ def test_a_request_that_is_named_twice_is_answered_once(ledger: CommandLine) -> 
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["reply", "r1"], "say REQUEST and then the reply: `permission-ledger reply r1 once`"),
-        (["reply", "once", "r1"], "the reply stands last: `permission-ledger reply r1 once`"),
+        (["reply", "r1"], "give REQUEST and then the reply: `permission-ledger reply r1 once`"),
+        (["reply", "once", "r1"], "the reply comes last: `permission-ledger reply r1 once`"),
         (
             ["reply", "r1", "r2", "once", "--digest", "0" * 64],
-            "--digest is of one request; answer the others without it, or one by one",
+            "--digest is for one request; answer the others without it, or one by one",
         ),
     ],
 )

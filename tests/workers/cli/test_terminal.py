@@ -1,4 +1,4 @@
-"""Terminal output: harmless whatever an agent wrote, with colours and tables on a terminal only."""
+"""Terminal output: harmless for every text of an agent, with colours and tables on a terminal only."""
 
 from __future__ import annotations
 

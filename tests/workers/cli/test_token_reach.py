@@ -1,4 +1,4 @@
-"""`token create` narrows an agent by default, and says loudly what reaches others."""
+"""`token create` narrows an agent by default, and warns of a token that reaches others' sessions."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def test_where_and_for_whom_an_agent_works_stands_in_its_token(ledger: CommandLi
 
 @pytest.mark.parametrize("words", [("--everything",), ("--any-project",), ("--folder", "/srv")])
 def test_what_is_said_of_agents_is_refused_for_others(ledger: CommandLine, words: tuple[str, ...]) -> None:
-    assert "said of agents" in ledger("token", "create", "ann", "--role", "approver", *words, code=12).err
+    assert "for tokens of role agent" in ledger("token", "create", "ann", "--role", "approver", *words, code=12).err
     assert "absolute path" in ledger("token", "create", "x", "--role", "agent", "--folder", "srv", code=12).err

@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from ledger import Ledger
+from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
+from tests.support.backends import Operator, as_redis
 from tests.support.servers import RealServer
 from tests.support.waiting import TIMEOUT_S, wait_until_async
 from tests.workers.notifier.listening import TIMING, Listening, listening, notifying, settings_for
@@ -74,7 +76,7 @@ async def test_a_message_says_what_would_run_and_carries_a_link_for_that_person(
         "> in shop / ses_1",
         "> calls itself: claude",
         "Danger: deletes, network",
-        "Look closely, characters hide or look like others: U+001B control character",
+        "Look closely, characters are invisible or look like others: U+001B control character",
         "Asked by the token `worker` 0s ago, 7d left",
         "",
         "Answer:",
@@ -223,3 +225,30 @@ async def test_nothing_secret_of_a_service_is_recorded_or_logged(
     assert "secret-path" not in repr(events)
     assert [one.name for one in caplog.records if one.name.startswith("apprise")] == []
     assert "secret-path" not in "".join(one.getMessage() for one in caplog.records if "urllib3" not in one.name)
+
+
+async def test_a_session_with_an_entry_of_another_program_is_skipped_and_the_others_are_told_of(
+    ledger: Ledger, notifier: Start, phone: Listening, admin: Operator, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = await ledger.session("ses_bad")
+    await bad.submit("bash", ["ls"], request_id="of_bad")
+    key = as_redis(ledger.store).keys.stream(StreamKey("session", "ses_bad"))
+    await admin.run("XADD", key, f"{bad.stream.position.ms}-{bad.stream.position.version + 1}", "other", "x")
+    session = await ledger.session("ses_1")
+    async with notifier(settings_for(("ann", phone.url))):
+        await session.submit("bash", ["git push"], request_id="r1")
+        await until_recorded(ledger, ("r1", "ann", "json", "sent", 0))
+    told = [line for line in caplog.messages if line.startswith("notifier: session ses_bad is skipped: ")]
+    assert len(told) == 1
+    assert "has other fields than `d`" in told[0]
+
+
+async def test_a_message_shows_a_mask_and_never_the_secret(ledger: Ledger, notifier: Start, phone: Listening) -> None:
+    secret = "ghp" + "_Zz9Yy8Xx7Ww6Vv5Uu4Tt3Ss2Rr1Qq0Pp9Oo8N"
+    session = await ledger.session("ses_1")
+    async with notifier(settings_for(("ann", phone.url))):
+        await session.submit("bash", [f"git push https://ann:{secret}@github.com/acme/web"], request_id="r1")
+        await until_recorded(ledger, ("r1", "ann", "json", "sent", 0))
+    (message,) = phone.messages
+    assert "> command: git push https[:]//ann:{secret:github:" in message["message"]
+    assert secret not in str(phone.messages)

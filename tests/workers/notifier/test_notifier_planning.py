@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from ledger import Ledger
 from ledger.testing import TestClock
-from projections.reading import SentMessage
+from projections.queries import SentMessage
 from tests.workers.notifier.listening import TIMING
 from workers.notifier.notification_state import NotificationState
 from workers.notifier.notification_states import NotificationStates
-from workers.notifier.planning import MessagePlan, RecipientChannel, plan
+from workers.notifier.plan import MessagePlan, RecipientChannel, plan
 from workers.notifier.settings import Recipient
 
 ANN = RecipientChannel(Recipient("ann"), "ntfy")
@@ -27,7 +27,7 @@ def said(found: MessagePlan) -> list[tuple[str, int]]:
 
 
 class Ann:
-    """Looks, and is told, as a notifier would."""
+    """Plans and records deliveries as a notifier does."""
 
     def __init__(self, ledger: Ledger, clock: TestClock, channel: RecipientChannel = ANN) -> None:
         self.ledger = ledger

@@ -1,4 +1,4 @@
-"""A notifier's configuration is read whole or refused, and no secret of it is ever told."""
+"""A notifier's configuration is read completely or refused, and no message shows a secret of it."""
 
 from __future__ import annotations
 

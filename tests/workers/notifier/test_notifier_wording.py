@@ -6,9 +6,9 @@ from ledger import Ledger
 from ledger.testing import TestClock
 from tests.workers.notifier.listening import TIMING
 from workers.notifier.notification_states import NotificationStates
-from workers.notifier.planning import MessagePlan, RecipientChannel, plan
+from workers.notifier.plan import MessagePlan, RecipientChannel, plan
 from workers.notifier.settings import Recipient
-from workers.notifier.wording import (
+from workers.notifier.text import (
     BODY_CHARS_MAX,
     FOLDER_CHARS_MAX,
     LINE_CHARS_MAX,

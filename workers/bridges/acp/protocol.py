@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from workers.bridges.acp.modes import is_silent, mode_begun, mode_changed
 from workers.bridges.acp.tools import call_of, input_shown
-from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import Message, line_of
-from workers.bridges.naming import id_of
-from workers.bridges.rpc import EndedQuestions, HostAnswer, RpcQuestion, key_of
+from workers.bridges.rpc import EndedCall, EndedQuestions, HostAnswer, RpcQuestion, key_of
+from workers.bridges.session_ids import id_of
+from workers.bridges.tool_calls import CallVerdict
 
 ASK: Final = "session/request_permission"
 CANCEL: Final = "session/cancel"
@@ -56,7 +56,7 @@ class AcpWire:
         if not isinstance(tool_call, dict) or not _is_text(tool_call.get("toolCallId")):
             return "it has no `toolCall` with a `toolCallId`"
         if not options_of(message):
-            return "it offers no option that can be read"
+            return "it offers no option that this bridge knows"
         known = self._calls.get((session, tool_call["toolCallId"]), {})
         said = _said(known, {name: value for name, value in tool_call.items() if value is not None})
         key, cwd = key_of(message["id"]), self._cwd.get(session)
@@ -131,6 +131,16 @@ class AcpWire:
             self._hear_update(params.get("sessionId"), params["update"])
         return None
 
+    def call_ended(self, message: Message) -> EndedCall | None:
+        params = message.get("params")
+        update = params.get("update") if isinstance(params, dict) and "method" in message else None
+        if not isinstance(params, dict) or not isinstance(update, dict) or update.get("status") not in _ENDED:
+            return None
+        session, call_id = params.get("sessionId"), update.get("toolCallId")
+        if not isinstance(session, str) or not isinstance(call_id, str):
+            return None
+        return EndedCall(id_of(session), id_of(call_id), update["status"] == "completed")
+
     def _hear_answer(self, message: Message) -> None:
         cwd = self._opening.pop(key_of(message.get("id")), None)
         result = message.get("result")
@@ -144,8 +154,8 @@ class AcpWire:
             return
         if is_silent(mode):
             self._tell(
-                f"`{self.agent}` is in mode `{mode}`: what it allows there by itself is not asked about, and not in the "
-                "ledger; choose a mode that asks"
+                f"`{self.agent}` is in mode `{mode}`: calls that this mode allows are neither asked about nor "
+                "recorded; choose a mode that asks"
             )
         self._mode_told = mode
 

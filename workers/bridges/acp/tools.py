@@ -11,8 +11,8 @@ import posixpath
 from typing import Any, Final, NamedTuple
 
 from workers.bridges.calls import FileChange, edit_of, exactly, script_of
-from workers.bridges.judging import ToolCall
-from workers.bridges.naming import id_of
+from workers.bridges.session_ids import id_of
+from workers.bridges.tool_calls import ToolCall
 
 _FILE_MEMBERS: Final = ("filePath", "filepath", "file_path", "path", "abs_path")
 _CHANGING: Final = frozenset({"edit", "delete", "move"})

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from workers.bridges.carrying import Carrier
 from workers.bridges.claude import protocol
-from workers.bridges.claude.asking import ClaudeRequests
+from workers.bridges.claude.requests import ClaudeRequests
 from workers.bridges.messages import Message, line_of, parse
 from workers.bridges.options import BridgeOptions
+from workers.bridges.pipes import Carrier
 from workers.bridges.stdio import tell
 from workers.transport.gateway_client import GatewayClient
 
@@ -52,7 +52,8 @@ class ClaudeBridge:
         self._carrier = Carrier(command)
         await self._carrier.carry(self._hear_host, self._hear_client, self._host_ended)
         code = await self._carrier.ended()
-        # Pending requests have no asker any more, and finished calls are noted before we exit.
+        # Finished calls are noted before the rest of the claims end; pending requests have no asker any more.
+        await self._carrier.last_words()
         self._carrier.start(self._asking.end())
         await self._carrier.last_words()
         return code
@@ -76,7 +77,7 @@ class ClaudeBridge:
 
     def _may_reach_client(self, line: bytes) -> bool:
         if protocol.ends_client(line):
-            tell("a line of the host is left out: the client would end at it")
+            tell("a line of the host is dropped: the client would exit on it")
             return False
         if _CONTROL not in line:
             return True
@@ -85,7 +86,7 @@ class ClaudeBridge:
             return False
         control_id = protocol.answered(message)
         if control_id is not None and self._asking.has(control_id):
-            tell("an answer of the host is left out: the ledger decides that request")
+            tell("an answer of the host is dropped: the ledger decides that request")
             return False
         return True
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from workers.bridges.claude import protocol
-from workers.bridges.judging import CallVerdict, GatewayJudge, ToolCall
-from workers.bridges.naming import id_of, new_id
 from workers.bridges.options import BridgeOptions, check_rules
-from workers.bridges.starting import announce
+from workers.bridges.session_ids import id_of, new_id
+from workers.bridges.startup import announce
 from workers.bridges.stdio import tell
+from workers.bridges.tool_calls import CallVerdict, GatewayJudge, ToolCall
 from workers.transport.gateway_client import GatewayClient
 
 SERVER = "ledger"
@@ -39,6 +39,7 @@ async def serve(options: BridgeOptions) -> None:
         await server.run_stdio_async()
         # The end of our stdin means that the client has ended: pending questions are cancelled.
         await judge.left()
+        await judge.claims.agent_ended()
 
 
 def answer(tool_input: dict[str, Any], verdict: CallVerdict) -> str:

@@ -10,8 +10,8 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
-from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import Message, line_of
+from workers.bridges.tool_calls import CallVerdict
 
 AGENT: Final = "claude-code"
 QUESTION: Final = "AskUserQuestion"
@@ -150,9 +150,14 @@ def rule_of(text: str) -> Message:
 
 
 def to_share(verdict: CallVerdict) -> tuple[str, ...]:
-    """Return the grants that came with an answer, for a client that is to remember them too."""
+    """Return the grants that came with an answer, for a client that is to remember them too.
+
+    None of an answer with bounds or patterns of its own, nor of what follows from another answer: the client asks again.
+    """
     row = verdict.row
-    return tuple(row["request"]["always"]) if row is not None and row.get("reply") in ("session", "always") else ()
+    if row is None or row.get("reply") not in ("session", "always") or "bounds" in row or row.get("cause"):
+        return ()
+    return tuple(row["request"]["always"])
 
 
 def allow(control_id: str, tool_input: Mapping[str, Any], granted: tuple[str, ...] = ()) -> bytes:

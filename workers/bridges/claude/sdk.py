@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from workers.bridges.claude import protocol
 from workers.bridges.claude.protocol import Permission
-from workers.bridges.judging import CallVerdict, GatewayJudge, ToolCall
-from workers.bridges.naming import id_of, new_id
 from workers.bridges.options import BridgeOptions, OnUnreachable
+from workers.bridges.session_ids import id_of, new_id
+from workers.bridges.tool_calls import CallVerdict, GatewayJudge, ToolCall
 from workers.transport.gateway_client import GatewayClient
 from workers.transport.place import GRACE_SECONDS
 

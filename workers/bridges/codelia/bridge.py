@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from workers.bridges.carrying import Carrier
 from workers.bridges.codelia import protocol
-from workers.bridges.codelia.asking import CodeliaRequests
 from workers.bridges.codelia.protocol import Confirm
+from workers.bridges.codelia.requests import CodeliaRequests
 from workers.bridges.messages import Message, line_of, parse
 from workers.bridges.options import BridgeOptions
+from workers.bridges.pipes import Carrier
 from workers.bridges.rpc import key_of
 from workers.bridges.stdio import tell
 from workers.transport.gateway_client import GatewayClient
@@ -34,19 +34,17 @@ class CodeliaBridge:
         self._carrier = Carrier(command)
         await self._carrier.carry(self._hear_host, self._hear_runtime)
         code = await self._carrier.ended()
-        self._carrier.start(self._end())
+        await self._carrier.last_words()
+        self._carrier.start(self._asking.end())
         await self._carrier.last_words()
         return code
-
-    async def _end(self) -> None:
-        await self._asking.withdraw("asker_died")
 
     # --- host to runtime, in a thread --------------------------------------------------------------------------------
 
     def _hear_host(self, line: bytes) -> None:
         message = parse(line)
         if line.strip() and message is None:
-            tell("a line of the host is left out: it is no JSON object")
+            tell("a line of the host is dropped: it is not a JSON object")
             return
         passed = line if message is None else self._said(message, line)
         if passed is not None:
@@ -59,7 +57,7 @@ class CodeliaBridge:
         method = message.get("method")
         if method is None:
             if self._asking.has(message.get("id")):
-                tell("an answer of the host is left out: the ledger decides that request")
+                tell("an answer of the host is dropped: the ledger decides that request")
                 return None
         elif method == "run.start":
             self._carrier.on_loop(self._asking.use_session, protocol.params_of(message).get("session_id"))

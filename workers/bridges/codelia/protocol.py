@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final, NamedTuple
 
-from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import Message, line_of
+from workers.bridges.tool_calls import CallVerdict
 
 AGENT: Final = "codelia"
 CONFIRM: Final = "ui.confirm.request"
@@ -107,10 +107,16 @@ def answer(confirm: Confirm, verdict: CallVerdict, *, shares_grants: bool) -> by
             result["reason"] = _reason(verdict)
     elif verdict.updated_input is not None:
         tried = json.dumps(verdict.updated_input, ensure_ascii=False)
-        result = {"ok": False, "reason": f"not allowed as it is; allowed is this input, so call again with it: {tried}"}
-    elif shares_grants and confirm.may_remember and row.get("reply") == "always" and row["request"]["always"]:
+        result = {"ok": False, "reason": f"not allowed as it is; call again with this input, which is allowed: {tried}"}
+    elif shares_grants and confirm.may_remember and _is_shared(row):
         result["remember"] = True
     return line_of({"jsonrpc": "2.0", "id": confirm.rpc_id, "result": result})
+
+
+def _is_shared(row: Message) -> bool:
+    """Return whether the client may remember an answer: not one with bounds or patterns of its own, nor a release."""
+    is_whole = "bounds" not in row and not row.get("cause")
+    return row.get("reply") == "always" and bool(row["request"]["always"]) and is_whole
 
 
 def _reason(verdict: CallVerdict) -> str:

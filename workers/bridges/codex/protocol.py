@@ -10,10 +10,10 @@ from collections import OrderedDict
 from typing import Any, Final
 
 from workers.bridges.codex.tools import command_call, file_change_call
-from workers.bridges.judging import CallVerdict
 from workers.bridges.messages import Message, line_of
-from workers.bridges.naming import id_of
-from workers.bridges.rpc import EndedQuestions, HostAnswer, HostReply, RpcQuestion, key_of
+from workers.bridges.rpc import EndedCall, EndedQuestions, HostAnswer, HostReply, RpcQuestion, key_of
+from workers.bridges.session_ids import id_of
+from workers.bridges.tool_calls import CallVerdict
 
 COMMAND: Final = "item/commandExecution/requestApproval"
 FILE_CHANGE: Final = "item/fileChange/requestApproval"
@@ -29,6 +29,9 @@ _REPLY: Final[dict[str, HostReply]] = {
 _LINEAGE_DEPTH: Final = 16
 PARENTS_KEPT_COUNT: Final = 1024
 _ASKING_ITEMS: Final = ("commandExecution", "fileChange")
+_RAN: Final = ("completed", "failed")
+"""The states of an item that has run; the other, `declined`, has not."""
+
 _AMENDED: Final = "acceptWithExecpolicyAmendment"
 _NETWORK: Final = "applyNetworkPolicyAmendment"
 _BY_SESSION: Final = "codex-session"
@@ -132,6 +135,16 @@ class CodexWire:
         if method in (_STARTED, _COMPLETED):
             self._hear_item(params.get("threadId"), params.get("item"), started=method == _STARTED)
         return None
+
+    def call_ended(self, message: Message) -> EndedCall | None:
+        params = message.get("params")
+        item = params.get("item") if isinstance(params, dict) and message.get("method") == _COMPLETED else None
+        if not isinstance(params, dict) or not isinstance(item, dict) or item.get("type") not in _ASKING_ITEMS:
+            return None
+        thread, item_id, status = params.get("threadId"), item.get("id"), item.get("status")
+        if not isinstance(thread, str) or not isinstance(item_id, str) or status not in _RAN:
+            return None
+        return EndedCall(id_of(thread), id_of(item_id), status == "completed")
 
     def _hear_thread(self, thread: object) -> None:
         """Take in a thread from a notification, or from the answer to its start or resumption."""

@@ -6,8 +6,8 @@ import shlex
 from typing import Any, Final
 
 from workers.bridges.calls import FileChange, edit_of, exactly, script_of
-from workers.bridges.judging import ToolCall
-from workers.bridges.naming import id_of
+from workers.bridges.session_ids import id_of
+from workers.bridges.tool_calls import ToolCall
 
 _COMMAND: Final = "command"
 _DIFF_CHARS_MAX: Final = 60_000

@@ -17,10 +17,10 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from ledger.policy.json_edit import Edit
-from workers.bridges import install_record, installing
+from workers.bridges import install_record, settings_file
 from workers.bridges.hook_entries import is_ours
 from workers.bridges.install_record import InstallRecord
-from workers.bridges.installing import SettingsChange
+from workers.bridges.settings_file import SettingsChange
 from workers.transport.errors import BridgeError
 
 _BY_HAND = 'take its `[hooks.state."…"]` out by hand'
@@ -31,7 +31,7 @@ def remembering(config: Path, hooks: Path) -> Iterator[None]:
     """Record what Codex writes to its configuration about our hooks in the file `hooks` during the block."""
     before = forgetting(config, hooks)
     yield
-    after = installing.read_text(config)
+    after = settings_file.read_text(config)
     if after is not None and after != before.before:
         edit = _difference(before.after or "", after)
         install_record.save(config, InstallRecord.of(after, (edit,), created=before.after is None))
@@ -39,7 +39,7 @@ def remembering(config: Path, hooks: Path) -> Iterator[None]:
 
 def forgetting(config: Path, hooks: Path) -> SettingsChange:
     """Return the change of Codex's configuration that removes the trust in our hooks of `hooks`. Raises BridgeError."""
-    text = installing.read_text(config)
+    text = settings_file.read_text(config)
     if text is None:
         return SettingsChange(config, None, None)
     found = _parsed(config, text)
@@ -63,7 +63,7 @@ def _keys_of_ours(config: dict[str, Any], hooks: Path, written: str) -> list[str
 
 def _places_of_ours(hooks: Path) -> list[list[str]]:
     """Return event, group and hook of each of our hooks, as Codex counts them."""
-    found = installing.read_settings(hooks).get("hooks")
+    found = settings_file.read_settings(hooks).get("hooks")
     lists = found if isinstance(found, dict) else {}
     return [
         [_snake(event), str(group), str(number)]
@@ -111,7 +111,7 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        raise BridgeError(f"`{path}` is no TOML: {error}; put it right first") from error
+        raise BridgeError(f"`{path}` is not valid TOML: {error}; correct it first") from error
 
 
 def _difference(before: str, after: str) -> Edit:

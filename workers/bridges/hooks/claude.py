@@ -12,20 +12,22 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from time import monotonic
 
-from workers.bridges.hooks.answering import HookAnswer, answer_of, input_of, read_event, text_of
-from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted, say
 from workers.bridges.hooks.settings import HookSettings
+from workers.bridges.hooks.steps import HookAnswer, answer_of, hooked_call, input_of, read_event, runner_name, text_of
 from workers.bridges.hooks.terminal import Transcript, shows_prompts
-from workers.bridges.naming import id_of, new_id
+from workers.bridges.session_ids import id_of, new_id
 from workers.transport.errors import BridgeError, UnreachableError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+    from workers.bridges.hooks.question import HookedCall
 
 AGENT = "claude-code"
 QUESTIONS = ("PreToolUse", "PermissionRequest")
@@ -51,10 +53,11 @@ def run(settings: HookSettings) -> int:
         return 0
     if name in ENDINGS:
         _withdraw_left(event, settings, ENDINGS[name])
+        _end_claims(event, settings)
         return 0
     if name not in QUESTIONS:
         known = ", ".join((*QUESTIONS, *RAN, *ENDINGS))
-        raise BridgeError(f"`{name}` is no event of this hook; it answers {known}")
+        raise BridgeError(f"`{name}` is not an event of this hook; it answers {known}")
     if event.get("tool_name") in DIALOGS:
         return 0
     answer = _answer(event, settings, until)
@@ -81,7 +84,6 @@ def _answer(event: dict[str, Any], settings: HookSettings, until: float) -> Hook
 
 
 def _hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
-    session = settings.session or id_of(text_of(event, "session_id"))
     call_id = event.get("tool_use_id")
     body: dict[str, Any] = {
         "request_id": id_of(call_id) if isinstance(call_id, str) and call_id else new_id("hook"),
@@ -89,15 +91,12 @@ def _hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
         "input": input_of(event),
         "metadata": {name: event[name] for name in ("hook_event_name", "permission_mode") if name in event},
         "agent": event.get("agent_type") or event.get("agent_id") or AGENT,
-        "cwd": event.get("cwd"),
     }
     if isinstance(call_id, str) and call_id:
         body["tool"] = _tool(event, id_of(call_id))
-    if body["agent"] != AGENT:
-        body["parent"] = AGENT
-    opening = {"agent": AGENT, "cwd": os.environ.get("CLAUDE_PROJECT_DIR") or event.get("cwd")}
-    said = {key: value for key, value in body.items() if value is not None}
-    return HookedCall(session, said, opening, settings, text_of(event, "session_id"))
+    hooked = hooked_call(AGENT, event, body, settings, os.environ.get("CLAUDE_PROJECT_DIR"))
+    hooked.owner = text_of(event, "session_id")
+    return hooked
 
 
 def _tool(event: dict[str, Any], call_id: str) -> dict[str, str]:
@@ -133,13 +132,13 @@ def _note(event: dict[str, Any], settings: HookSettings, *, ok: bool) -> None:
         call("POST", f"{path}/tools-finished", body, 0)
     except (BridgeError, ReaderGoneError) as error:
         # A note only: the tool has run already, and the next call will report the failure.
-        sys.stderr.write(f"permission-ledger: what ran was not recorded: {error}\n")
+        sys.stderr.write(f"permission-ledger: the call that ran was not recorded: {error}\n")
 
 
 def _record_yes(event: dict[str, Any], session: str, path: str, call_id: str) -> str:
     """Return the call's request: if the call ran while the request was pending, the user said yes at the prompt."""
     from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
-    from workers.bridges.hooks.recording import record  # noqa: PLC0415 - rarely needed
+    from workers.bridges.hooks.record import record  # noqa: PLC0415 - rarely needed
 
     found = waiting_for(session, call_digest(text_of(event, "tool_name"), event.get("tool_input")))
     if not found:
@@ -167,8 +166,16 @@ def _withdraw_left(event: dict[str, Any], settings: HookSettings, why: str) -> N
             call("POST", path, body, 0, watched=False)
         except UnreachableError as error:
             asker.leave()
-            sys.stderr.write(f"permission-ledger: a request stays pending that nobody waits for: {error}\n")
+            sys.stderr.write(f"permission-ledger: a request stays pending although nobody waits for it: {error}\n")
         except BridgeError:
             asker.done()  # answered meanwhile, or unknown to the ledger
         else:
             asker.done()
+
+
+def _end_claims(event: dict[str, Any], settings: HookSettings) -> None:
+    """End the claims of calls that were allowed and whose end was not reported: they may have run."""
+    session = settings.session or id_of(text_of(event, "session_id"))
+    body = {"runner": runner_name(AGENT, event, session)}
+    with suppress(BridgeError):  # they end with their timeout as well
+        call("POST", f"/v1/sessions/{quoted(session)}/claims-ended", body, 0, watched=False)

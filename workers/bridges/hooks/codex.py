@@ -8,14 +8,11 @@ Codex's own rules and sandbox then apply as usual; PreToolUse cannot lift them.
 from __future__ import annotations
 
 import json
-from time import monotonic
 
-from workers.bridges.hooks.answering import HookAnswer, answer_of, input_of, read_event, text_of
-from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import say
 from workers.bridges.hooks.settings import HookSettings
-from workers.bridges.naming import id_of, new_id
-from workers.transport.errors import BridgeError
+from workers.bridges.hooks.steps import HookAnswer, decided, input_of, text_of
+from workers.bridges.session_ids import id_of, new_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,37 +31,28 @@ def main(words: Sequence[str]) -> int:
 
 
 def run(settings: HookSettings) -> int:
-    until = monotonic() + settings.patience
-    event = read_event()
-    name = event.get("hook_event_name")
-    if name not in EVENTS:
-        raise BridgeError(f"`{name}` is no event of this hook; it answers {' and '.join(EVENTS)}")
-    answer = answer_of(hooked(event, settings), settings, until)
+    event, answer = decided(settings, AGENT, EVENTS, asked)
+    name = event["hook_event_name"]
     said = None if answer is None else permission_answer(answer) if name == "PermissionRequest" else tool_answer(answer)
     if said is not None:
         say(json.dumps({"hookSpecificOutput": {"hookEventName": name, **said}}))
     return 0
 
 
-def hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
-    """Return the call under OpenCode's names: bash, apply_patch; others as Codex calls them."""
-    session = settings.session or id_of(text_of(event, "session_id"))
+def asked(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the call's ask under OpenCode's names: bash, apply_patch; others as Codex calls them."""
     call_id = event.get("tool_use_id")
     has_id = isinstance(call_id, str) and call_id != ""
-    agent = event.get("agent_type") or event.get("agent_id") or AGENT
     body: dict[str, Any] = {
         # A model's call ids may repeat in a later turn, for another call.
         "request_id": id_of(f"{call_id}.{event.get('turn_id')}") if has_id else new_id("hook"),
         **judged(text_of(event, "tool_name"), input_of(event)),
         "metadata": {name: event[name] for name in ("hook_event_name", "permission_mode") if name in event},
-        "agent": agent,
-        "parent": None if agent == AGENT else AGENT,
-        "cwd": event.get("cwd"),
+        "agent": event.get("agent_type") or event.get("agent_id") or AGENT,
     }
     if has_id:
         body["tool"] = {"call_id": id_of(str(call_id)), "message_id": id_of(str(event.get("turn_id") or call_id))}
-    opening = {"agent": AGENT, "cwd": event.get("cwd")}
-    return HookedCall(session, {key: value for key, value in body.items() if value is not None}, opening, settings)
+    return body
 
 
 def judged(tool: str, tool_input: dict[str, Any]) -> dict[str, Any]:
@@ -103,5 +91,6 @@ def permission_answer(answer: HookAnswer) -> dict[str, Any] | None:
         return {"decision": {"behavior": "allow"}}
     message = answer.message
     if answer.behaviour == "allow":
+        answer.not_told()
         message = f"allowed only as: {json.dumps(answer.updated_input)}"  # Codex accepts no other input here
     return {"decision": {"behavior": "deny", "message": message}}

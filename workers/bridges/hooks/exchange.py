@@ -13,7 +13,7 @@ except ImportError:
     import socket  # type: ignore[no-redef]
 
 from workers.transport.errors import GatewayRefusalError, UnreachableError
-from workers.transport.place import find_place, unreachable
+from workers.transport.place import ANSWER_SECONDS, BODY_BYTES_MAX, CONNECT_SECONDS, find_place, unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 
     from workers.transport.place import ServerAddress
 
-CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 20.0
-BODY_BYTES_MAX = 64 * 1024 * 1024
 PAUSE_SECONDS = 0.1
 LOOK_SECONDS = 0.5
-_TRY_AGAIN = (429, 502, 503, 504)
 _READ_BYTES = 65536
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
@@ -58,7 +54,7 @@ def call(
         try:
             return _exchange(method, path, payload, ANSWER_SECONDS + patience, look, watched=watched)
         except GatewayRefusalError as error:
-            if error.status not in _TRY_AGAIN:
+            if not error.is_temporary:
                 raise
             cause = error
         except (UnreachableError, OSError, EOFError) as error:
@@ -145,7 +141,7 @@ def _wait_for(descriptor: int, until: float, look: Callable[[], None] | None, *,
             if ready == descriptor:
                 return
             if what & _GONE:
-                raise ReaderGoneError("whoever started the hook has ended")
+                raise ReaderGoneError("the process that started the hook has ended")
     raise EOFError("it did not answer in time")
 
 
@@ -153,7 +149,7 @@ def _wait_for_reader(seconds: float) -> None:
     poll = select.poll()
     poll.register(1, 0)
     if any(what & _GONE for _, what in poll.poll(seconds * 1000)):
-        raise ReaderGoneError("whoever started the hook has ended")
+        raise ReaderGoneError("the process that started the hook has ended")
 
 
 def _parsed(text: bytes) -> tuple[int, dict[str, Any]]:
@@ -167,11 +163,11 @@ def _parsed(text: bytes) -> tuple[int, dict[str, Any]]:
         if name == "content-length" and value.strip() != str(len(body)):
             raise EOFError("the connection was lost")
         if name == "transfer-encoding":
-            raise EOFError("its answer comes in pieces, which this hook does not read")
+            raise EOFError("its answer is chunked, which this hook does not support")
     try:
         found = json.loads(body) if body else {}
     except ValueError:
-        raise EOFError("its answer is no JSON") from None
+        raise EOFError("its answer is not JSON") from None
     return int(words[1]), found if isinstance(found, dict) else {"answer": found}
 
 

@@ -7,15 +7,12 @@ runs the tool; so every failure is a deny, or exit code 2.
 from __future__ import annotations
 
 import json
-from time import monotonic
 
-from workers.bridges.hooks.answering import HookAnswer, answer_of, input_of, read_event, text_of
-from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import say
 from workers.bridges.hooks.settings import HookSettings
+from workers.bridges.hooks.steps import HookAnswer, decided, input_of, text_of
 from workers.bridges.hooks.tool_names import named_back, renamed
-from workers.bridges.naming import id_of, new_id
-from workers.transport.errors import BridgeError
+from workers.bridges.session_ids import new_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,29 +46,20 @@ def main(words: Sequence[str]) -> int:
 
 
 def run(settings: HookSettings) -> int:
-    until = monotonic() + settings.patience
-    event = read_event()
-    if event.get("hook_event_name") != EVENT:
-        raise BridgeError(f"`{event.get('hook_event_name')}` is no event of this hook; it answers {EVENT}")
-    answer = answer_of(hooked(event, settings), settings, until)
+    event, answer = decided(settings, AGENT, (EVENT,), asked)
     said = None if answer is None else answered(answer, text_of(event, "tool_name"), input_of(event))
     if said is not None:
         say(json.dumps(said))
     return 0
 
 
-def hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
-    """Return the call. Gemini gives it no id, so each run of the hook is a request of its own."""
-    session = settings.session or id_of(text_of(event, "session_id"))
-    body = {
+def asked(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the call's ask. Gemini gives it no id, so each run of the hook is a request of its own."""
+    return {
         "request_id": new_id("hook"),
         **judged(text_of(event, "tool_name"), input_of(event)),
         "metadata": {name: event[name] for name in ("mcp_context", "original_request_name") if name in event},
-        "agent": AGENT,
-        "cwd": event.get("cwd"),
     }
-    opening = {"agent": AGENT, "cwd": event.get("cwd")}
-    return HookedCall(session, {key: value for key, value in body.items() if value is not None}, opening, settings)
 
 
 def judged(tool: str, tool_input: dict[str, Any]) -> dict[str, Any]:
@@ -95,5 +83,6 @@ def answered(answer: HookAnswer, tool: str, tool_input: dict[str, Any]) -> dict[
     corrected = named_back(TOOLS, tool, answer.updated_input)
     if not set(tool_input) <= set(corrected):
         # Gemini merges it into the first input: removed members would still run.
+        answer.not_told()
         return {"decision": "deny", "reason": f"allowed only as: {json.dumps(corrected)}"}
     return {"decision": "allow", "hookSpecificOutput": {"hookEventName": EVENT, "tool_input": corrected}}

@@ -8,15 +8,12 @@ change the input; version 0.24.4 runs the first one all the same, so a corrected
 from __future__ import annotations
 
 import json
-from time import monotonic
 
-from workers.bridges.hooks.answering import HookAnswer, answer_of, input_of, read_event, text_of
-from workers.bridges.hooks.asking import HookedCall
 from workers.bridges.hooks.exchange import say
 from workers.bridges.hooks.settings import HookSettings
+from workers.bridges.hooks.steps import HookAnswer, decided, input_of, text_of
 from workers.bridges.hooks.tool_names import named_back, renamed
-from workers.bridges.naming import id_of, new_id
-from workers.transport.errors import BridgeError
+from workers.bridges.session_ids import id_of, new_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,39 +49,31 @@ def main(words: Sequence[str]) -> int:
 
 
 def run(settings: HookSettings) -> int:
-    until = monotonic() + settings.patience
-    event = read_event()
-    if event.get("hook_event_name") != EVENT:
-        raise BridgeError(f"`{event.get('hook_event_name')}` is no event of this hook; it answers {EVENT}")
-    answer = answer_of(hooked(event, settings), settings, until)
+    event, answer = decided(settings, AGENT, (EVENT,), asked)
     if answer is not None:
         said = {"hookEventName": EVENT, **answered(answer, text_of(event, "tool_name"))}
         say(json.dumps({"hookSpecificOutput": said}))
     return 0
 
 
-def hooked(event: dict[str, Any], settings: HookSettings) -> HookedCall:
-    """Return the call. `tool_use_id` is new in each run of the hook, `tool_call_id` is the model's."""
-    session = settings.session or id_of(text_of(event, "session_id"))
+def asked(event: dict[str, Any]) -> dict[str, Any]:
+    """Return the call's ask. `tool_use_id` is new in each run of the hook, `tool_call_id` is the model's."""
     run_id, call_id = event.get("tool_use_id"), event.get("tool_call_id")
     body: dict[str, Any] = {
         "request_id": id_of(run_id) if isinstance(run_id, str) and run_id else new_id("hook"),
         **renamed(TOOLS, text_of(event, "tool_name"), input_of(event)),
         "metadata": {name: event[name] for name in ("permission_mode",) if name in event},
         "agent": event.get("agent_id") or AGENT,
-        "cwd": event.get("cwd"),
     }
     if isinstance(call_id, str) and call_id:
         body["tool"] = {"call_id": id_of(call_id), "message_id": id_of(call_id)}
-    if body["agent"] != AGENT:
-        body["parent"] = AGENT
-    opening = {"agent": AGENT, "cwd": event.get("cwd")}
-    return HookedCall(session, {key: value for key, value in body.items() if value is not None}, opening, settings)
+    return body
 
 
 def answered(answer: HookAnswer, tool: str) -> dict[str, str]:
     """Return the decision for Qwen. `ask` is its own question; without a user to ask, Qwen refuses the call."""
     if answer.updated_input is not None:
+        answer.not_told()
         corrected = json.dumps(named_back(TOOLS, tool, answer.updated_input))
         return {"permissionDecision": "deny", "permissionDecisionReason": f"allowed only as: {corrected}"}
     decision = "ask" if answer.behaviour == "agent" else answer.behaviour

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from workers.bridges.naming import folder_name, home_of_agent, project_of
+from workers.bridges.session_ids import folder_name, home_of_agent, project_of
 from workers.transport.errors import BridgeError
 from workers.transport.place import GRACE_SECONDS, data_folder
 
@@ -70,7 +70,7 @@ class HookSettings:
         elif name == "--on-unreachable" and value in ("deny", "agent"):
             self.on_unreachable = value
         else:
-            raise BridgeError(f"`{name} {value}` is no option of this hook")
+            raise BridgeError(f"`{name} {value}` is not an option of this hook")
 
     def opening(self, known: dict[str, Any]) -> dict[str, Any]:
         """Return the body that opens the session. Raises BridgeError when the rules cannot be read."""

@@ -13,7 +13,7 @@ import json
 import os
 from time import monotonic, sleep
 
-from workers.bridges.naming import id_of
+from workers.bridges.session_ids import id_of
 from workers.transport.small_files import open_regular
 
 TYPE_CHECKING = False

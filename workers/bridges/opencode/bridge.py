@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -18,11 +19,11 @@ from workers.bridges.opencode.actions import (
     Tell,
     Withdraw,
 )
-from workers.bridges.opencode.asking import Sessions, mark_of
 from workers.bridges.opencode.effects import GatewayEffects, NoVerdictError
 from workers.bridges.opencode.questions import said_to_opencode
 from workers.bridges.opencode.request_tracker import RequestTracker
-from workers.bridges.opencode.server import LOST, OpenCode
+from workers.bridges.opencode.requests import Sessions, mark_of
+from workers.bridges.opencode.server import OpenCode
 from workers.bridges.opencode.shapes import (
     RequestAsked,
     ShapeError,
@@ -35,6 +36,7 @@ from workers.bridges.options import BridgeOptions
 from workers.transport.errors import BridgeError, UnreachableError
 from workers.transport.gateway_client import GatewayClient
 from workers.transport.place import why_lost
+from workers.transport.wire import LOST
 
 RECONNECT_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 GONE_SECONDS: Final = 5.0
@@ -113,7 +115,13 @@ class OpencodeBridge:
             for one in late:
                 one.cancel()
             if late:
-                self._tell(f"{len(late)} requests stay pending that nobody waits for: the gateway cannot be reached")
+                self._tell(f"{len(late)} requests stay pending although nobody waits: the gateway cannot be reached")
+
+    async def end_claims(self) -> None:
+        """End the claims of a server that has ended: how its calls ended is not known."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_SECONDS):
+                await self._effects.server_ended()
 
     def _heard(self, event: Any, directory: str | None) -> None:
         try:
@@ -160,7 +168,7 @@ class OpencodeBridge:
         known = self._tracker.waiting
         listed = await self._opencode.pending(directory)
         if listed is None:
-            self._tell("opencode cannot list what it has pending; only what it asks from now on is judged")
+            self._tell("opencode cannot list its pending requests; only later requests are judged")
             return False
         questions = await self._opencode.questions(directory)
         self._lists_questions = questions is not None

@@ -14,7 +14,7 @@ from workers.bridges.opencode.bridge import OpencodeBridge
 from workers.bridges.opencode.relay import Relay
 from workers.bridges.opencode.server import OpenCode, place_of
 from workers.bridges.options import BridgeOptions
-from workers.bridges.starting import run_bridge
+from workers.bridges.startup import run_bridge
 from workers.bridges.stdio import tell
 from workers.transport.errors import BridgeError
 from workers.transport.gateway_client import GatewayClient
@@ -59,7 +59,7 @@ async def _run(
     try:
         if address is not None:
             port = await relay.start(*address)
-            tell(f"passing http://{address[0]}:{port} on to {opencode.url}")
+            tell(f"forwarding http://{address[0]}:{port} on to {opencode.url}")
         bridge = OpencodeBridge(opencode, client, options, directory=wanted.directory, tell=tell)
         return await _until_either(wanted.program, bridge, stop)
     finally:
@@ -82,6 +82,7 @@ async def _until_either(program: Sequence[str], bridge: OpencodeBridge, stop: as
         # At once, since the server may take time to end; and again for its requests meanwhile.
         _, code = await asyncio.gather(bridge.server_ended(), _ended(child))
         await bridge.server_ended()
+        await bridge.end_claims()
         return code
     finally:
         for one in ends:
@@ -118,7 +119,7 @@ def _url_in(program: Sequence[str]) -> str:
     words = [part for word in program for part in word.split("=", 1)]
     said = {name: value for name, value in pairwise(words) if name in ("--port", "--hostname")}
     if program and not said.get("--port", "").isdecimal():
-        raise BridgeError("say on which port opencode listens: `-- opencode serve --port 4096`, or --url")
+        raise BridgeError("name the port that opencode listens on: `-- opencode serve --port 4096`, or --url")
     host = said.get("--hostname", "127.0.0.1")
     local = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - compared, not listened on
     return f"http://{local}:{said['--port']}" if program else URL_DEFAULT
@@ -127,5 +128,5 @@ def _url_in(program: Sequence[str]) -> str:
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise BridgeError(f"`{text}` is no address to listen on; write it like `127.0.0.1:4097`")
+        raise BridgeError(f"`{text}` is not an address to listen on; write it like `127.0.0.1:4097`")
     return host.strip("[]"), int(port)

@@ -7,15 +7,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from workers.bridges.held_claims import NOT_AS_CORRECTED
 from workers.bridges.opencode.actions import CloseSession, Note, RecordReply, Withdraw
-from workers.bridges.opencode.asking import Sessions, ask_body
 from workers.bridges.opencode.questions import verdict_of_question
-from workers.bridges.opencode.server import LOST
+from workers.bridges.opencode.requests import FOLDER, Sessions, ask_body
 from workers.bridges.opencode.shapes import RequestAsked
 from workers.bridges.opencode.verdicts import OpencodeVerdict, verdict_of
 from workers.bridges.options import OnUnreachable
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
-from workers.transport.gateway_client import GatewayClient
+from workers.transport.gateway_client import GatewayClient, Row
+from workers.transport.wire import LOST
 
 WriteLine = Callable[[str], None]
 
@@ -46,6 +47,8 @@ class GatewayEffects:
         self._on_unreachable = on_unreachable
         self._tell = tell
         self._written: dict[str, asyncio.Event] = {}
+        self._claimed_in: set[str] = set()
+        """The ledger's sessions in which the server was told to run something."""
 
     async def judge(self, asked: RequestAsked) -> OpencodeVerdict:
         """Ask, and wait as long as it takes. Raises NoVerdictError."""
@@ -81,8 +84,26 @@ class GatewayEffects:
     async def _asked(self, asked: RequestAsked, written: asyncio.Event) -> OpencodeVerdict:
         agent = await self._sessions.open(asked.session, asked.directory)
         body = ask_body(asked, agent, self._url, await self._sessions.call_behind(asked))
-        row = await self._client.ask(self._sessions.name(asked.session), body, seen=lambda _: written.set())
+        name = self._sessions.name(asked.session)
+        if _runs(asked):
+            body["claim"] = self._runner_of(asked.request_id)
+        row = await self._client.ask(name, body, seen=lambda _: written.set())
+        if row["outcome"] == "allowed" and _runs(asked):
+            self._claimed_in.add(name)
+            if row.get("updated_input") is not None:
+                await self._patiently(lambda: self._client.release(name, asked.request_id, NOT_AS_CORRECTED))
         return verdict_of_question(asked, row) if asked.is_question else verdict_of(row)
+
+    def _runner_of(self, request_id: str) -> dict[str, str]:
+        """Return the runner of a request: the server, which runs it once, whichever bridge answers it."""
+        return {"name": f"opencode at {self._url}", "call": request_id}
+
+    async def server_ended(self) -> None:
+        """End all claims of the server, which has ended and will not tell how its calls did."""
+        names, self._claimed_in = self._claimed_in, set()
+        runner = self._runner_of("")["name"]
+        with suppress(BridgeError):
+            await asyncio.gather(*(self._client.end_claims(name, runner) for name in names))
 
     def forget(self, request_id: str) -> None:
         self._written.pop(request_id, None)
@@ -102,8 +123,9 @@ class GatewayEffects:
         async def record() -> None:
             try:
                 row = await self._client.call("POST", path, said)
+                await self._note_claim(name, one, row)
                 if row["outcome"] == "denied" and one.reply != "reject":
-                    self._tell(f"`{one.request_id}` was allowed in opencode itself, and the rules deny it by now")
+                    self._tell(f"`{one.request_id}` was allowed in opencode itself, and the rules now deny it")
             except GatewayRefusalError as error:
                 if error.status not in FORBIDDEN:
                     raise
@@ -111,6 +133,16 @@ class GatewayEffects:
                 await self._client.cancel(name, one.request_id, "withdrawn", reason)
 
         await self._patiently(record)
+
+    async def _note_claim(self, name: str, one: RecordReply, row: Row) -> None:
+        """Claim a call that opencode itself allowed, so that the log says who runs it; a refusal is told."""
+        if row["outcome"] != "allowed" or one.input is not None or row["request"]["permission"] == FOLDER:
+            return
+        try:
+            await self._client.claim(name, one.request_id, self._runner_of(one.request_id))
+            self._claimed_in.add(name)
+        except GatewayRefusalError as error:
+            self._tell(f"`{one.request_id}` was allowed in opencode itself and may run: {error.text}")
 
     async def note(self, one: Note) -> None:
         name = self._sessions.name(one.session)
@@ -145,3 +177,8 @@ class GatewayEffects:
                 return
             else:
                 return
+
+
+def _runs(asked: RequestAsked) -> bool:
+    """Return whether an allow lets a call run: a question runs nothing, and a folder is allowed before its call."""
+    return not asked.is_question and asked.permission != FOLDER

@@ -62,7 +62,7 @@ class Relay:
                 both.create_task(_pump(far_reader, writer))
         except* OSError:
             far_writer.transport.abort()
-            raise ConnectionError("one side is gone") from None
+            raise ConnectionError("one side closed the connection") from None
         finally:
             for one in (far_writer, writer):
                 one.close()

@@ -99,7 +99,7 @@ class RequestTracker:
     def misread(self, error: ShapeError, directory: str | None) -> list[Action]:
         """Refuse a request that cannot be read, and so cannot be judged, if its id could be read."""
         if error.session is None or error.request_id is None or error.request_id in self._held:
-            return [Tell(f"opencode said something that cannot be read: {error}")]
+            return [Tell(f"opencode sent an event that cannot be read: {error}")]
         asked = RequestAsked(error.request_id, error.session, "?", (), (), {}, directory)
         if error.is_question:
             asked = asked._replace(input={"questions": []})
@@ -222,7 +222,7 @@ class RequestTracker:
         stage, held.stage = held.stage, "over"
         if stage != "judging":
             return []
-        reason = "opencode does not have it any more: its process ended, or it was answered there unseen"
+        reason = "opencode no longer has it: its process ended, or it was answered there unseen"
         return [Withdraw(held.asked.session, held.asked.request_id, "asker_died", reason)]
 
     def died(self) -> list[Action]:
@@ -239,7 +239,7 @@ class RequestTracker:
         held = self._held.get(request_id)
         if held is not None and held.stage != "over":
             return []
-        return [Withdraw(session, request_id, "asker_died", "opencode does not have it any more")]
+        return [Withdraw(session, request_id, "asker_died", "opencode no longer has it")]
 
     # --- the gateway's answers
 

@@ -12,20 +12,14 @@ from urllib.parse import quote, urlencode
 
 from workers.bridges.opencode.shapes import ENDED, Answers, RequestAsked
 from workers.transport.errors import BridgeError
-from workers.transport.place import ServerAddress, parse_place
+from workers.transport.place import ANSWER_SECONDS, ServerAddress, parse_place
 from workers.transport.sse import server_sent_events
-from workers.transport.wire import Connections, HttpConnection, ResponseHead
+from workers.transport.wire import Connections, HttpConnection
 
 FIRST_BYTE_SECONDS: Final = 3.0
 """The time limit for the first byte: a server that is still starting accepts connections and does not answer."""
 
-ANSWER_SECONDS: Final = 20.0
-"""The time limit for lists and answers after the first byte."""
-
 IDLE_COUNT: Final = 4
-
-LOST: Final = (OSError, EOFError, TimeoutError)
-"""The errors of a connection that fails or is lost."""
 
 _OK = 200
 _UNAUTHORIZED = 401
@@ -52,15 +46,15 @@ class OpenCode:
     async def events(self, directory: str | None) -> AsyncGenerator[tuple[Mapping[str, Any], str | None]]:
         """Yield events with their directories; of all directories if none is named.
 
-        Ends when the connection does; the first event is `server.connected`. Raises the errors in LOST, BridgeError.
+        Ends when the connection does; the first event is `server.connected`. Raises the errors in `wire.LOST`, BridgeError.
         """
         path = "/global/event" if directory is None else _path("/event", directory)
         connection = await HttpConnection.open(self._place)
         try:
             async with asyncio.timeout(FIRST_BYTE_SECONDS):
                 head = await connection.send("GET", path, b"", {**self._headers, "accept": "text/event-stream"})
-            await self._require_welcome(connection, head)
-            async with aclosing(server_sent_events(connection, head)) as found:
+            self._require_welcome(head.status)
+            async with aclosing(server_sent_events(connection.pieces(head))) as found:
                 async for _, _, message in found:
                     if directory is not None:
                         yield message, directory
@@ -70,14 +64,13 @@ class OpenCode:
         finally:
             await connection.close()
 
-    async def _require_welcome(self, connection: HttpConnection, head: ResponseHead) -> None:
-        if head.status == _UNAUTHORIZED:
+    def _require_welcome(self, status: int) -> None:
+        if status == _UNAUTHORIZED:
             raise BridgeError(
                 f"opencode at `{self.url}` wants a password: set OPENCODE_SERVER_PASSWORD as for the server"
             )
-        if head.status != _OK:
-            await connection.body(head)
-            raise ConnectionError(f"opencode at `{self.url}` answered with status {head.status}")
+        if status != _OK:
+            raise ConnectionError(f"opencode at `{self.url}` answered with status {status}")
 
     # --- requests to it
 
@@ -111,7 +104,7 @@ class OpenCode:
     async def call_behind(self, asked: RequestAsked) -> tuple[str, dict[str, Any]] | None:
         """Return the tool and the input of the call that a request is part of; None if the server has no such call.
 
-        Raises the errors in LOST.
+        Raises the errors in `wire.LOST`.
         """
         for part in await self._parts_of(asked):
             tool, state = part.get("tool"), part.get("state")
@@ -153,7 +146,7 @@ class OpenCode:
         return status
 
     async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Make one exchange; return the status and the answer's JSON. Raises the errors in LOST."""
+        """Make one exchange; return the status and the answer's JSON. Raises the errors in `wire.LOST`."""
         payload = b"" if body is None else json.dumps(body).encode()
         async with asyncio.timeout(ANSWER_SECONDS):
             head, content = await self._connections.exchange(method, path, payload, lambda _: self._headers)
@@ -170,7 +163,7 @@ def place_of(url: str) -> ServerAddress:
     except BridgeError:
         place = None
     if place is None or place.path is not None:
-        raise BridgeError(f"`{url}` is no address of an opencode server; write it like `http://127.0.0.1:4096`")
+        raise BridgeError(f"`{url}` is not the address of an opencode server; write it like `http://127.0.0.1:4096`")
     return place
 
 

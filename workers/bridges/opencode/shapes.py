@@ -106,7 +106,7 @@ def read_event(event: Mapping[str, Any], directory: str | None) -> Event | None:
             fields = _object(said, "permission.replied")
             reply = fields.get("reply")
             if reply not in REPLY_WORDS:
-                raise ShapeError(f"`{str(reply)[:40]}` is no reply of opencode")
+                raise ShapeError(f"`{str(reply)[:40]}` is not a reply of opencode")
             return RequestReplied(_id(fields, "sessionID"), _id(fields, "requestID"), reply)
         case "question.asked":
             return read_question(said, directory)
@@ -193,7 +193,7 @@ def _question_text(value: object) -> str:
     fields = _object(value, "one of its questions")
     options = fields.get("options", [])
     if not isinstance(options, list) or len(options) > PATTERN_COUNT:
-        raise ShapeError(f"the options of a question are no list of at most {PATTERN_COUNT}")
+        raise ShapeError(f"the options of a question are not a list of at most {PATTERN_COUNT}")
     for option in options:
         _text(_object(option, "an option of a question").get("label"), "option's label")
     return _text(fields.get("question"), "question")
@@ -201,7 +201,7 @@ def _question_text(value: object) -> str:
 
 def _answers(value: object) -> Answers:
     if not isinstance(value, list) or len(value) > QUESTION_COUNT:
-        raise ShapeError(f"the answers to a question are no list of at most {QUESTION_COUNT}")
+        raise ShapeError(f"the answers to a question are not a list of at most {QUESTION_COUNT}")
     return tuple(_texts(one, "answer") for one in value)
 
 
@@ -223,14 +223,14 @@ def _tool_ended(said: object) -> ToolEnded | None:
 
 def _object(value: object, what: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise ShapeError(f"{what} is no object")
+        raise ShapeError(f"{what} is not an object")
     return value
 
 
 def _id(fields: Mapping[str, Any], *names: str) -> str:
     value = next((fields[name] for name in names if name in fields), None)
     if not isinstance(value, str) or not 0 < len(value) <= ID_LENGTH_CHARS:
-        raise ShapeError(f"`{names[0]}` is no id")
+        raise ShapeError(f"`{names[0]}` is not an id")
     return value
 
 
@@ -245,11 +245,11 @@ def _metadata(value: object) -> dict[str, Any]:
 
 def _text(value: object, what: str) -> str:
     if not isinstance(value, str) or not value:
-        raise ShapeError(f"its {what} is no text")
+        raise ShapeError(f"its {what} is not a text")
     return value
 
 
 def _texts(value: object, what: str) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > PATTERN_COUNT or not all(isinstance(one, str) for one in value):
-        raise ShapeError(f"its {what} is no list of at most {PATTERN_COUNT} texts")
+        raise ShapeError(f"its {what} is not a list of at most {PATTERN_COUNT} texts")
     return tuple(value)

@@ -8,11 +8,11 @@ from pathlib import PurePath
 import click
 
 from workers.bridges.acp.protocol import AcpWire
-from workers.bridges.naming import new_id
 from workers.bridges.options import BridgeOptions
-from workers.bridges.racing import RacingBridge
+from workers.bridges.race import RacingBridge
 from workers.bridges.rpc import Wire
-from workers.bridges.starting import run_bridge
+from workers.bridges.session_ids import new_id
+from workers.bridges.startup import run_bridge
 from workers.bridges.stdio import tell
 from workers.cli.bridge.base import bridge_command
 from workers.transport.errors import BridgeError

@@ -79,7 +79,7 @@ def _dialect_option(dialect: str, others: Sequence[str]) -> list[click.Parameter
     known = click.Choice([dialect, *others])
     return [
         click.Option(
-            ["--dialect"], type=known, default=dialect, show_default=True, help="The language of the session's rules."
+            ["--dialect"], type=known, default=dialect, show_default=True, help="The dialect of the session's rules."
         )
     ]
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import click
 
-from workers.bridges import installing
-from workers.bridges.claude import hooking
+from workers.bridges import settings_file
+from workers.bridges.claude import hook_settings
 from workers.bridges.claude.bridge import ClaudeBridge
-from workers.bridges.claude.wrapping import asking, wrap
+from workers.bridges.claude.command_line import asking, wrap
 from workers.bridges.hook_lines import SHARED_SCOPE, rules_word
 from workers.bridges.options import BridgeOptions, check_rules
-from workers.bridges.starting import announce_alone, run_bridge
+from workers.bridges.startup import announce_alone, run_bridge
 from workers.cli.bridge.base import bridge_command
-from workers.cli.hook.installing import write
+from workers.cli.hook.installation import write
 from workers.transport.errors import BridgeError
 from workers.transport.gateway_client import GatewayClient
 
@@ -66,8 +66,8 @@ NOT_ASKED = {
 @click.option("--yes", is_flag=True, help="Write without asking.")
 @click.option(
     "--event",
-    type=click.Choice(hooking.WAYS),
-    default=hooking.BOTH,
+    type=click.Choice(hook_settings.WAYS),
+    default=hook_settings.BOTH,
     show_default=True,
     help="The calls that the hooks ask about: every call, at the terminal and in the inbox at once; every call, in the inbox alone "
     "(PreToolUse); or only what Claude Code would ask its user (PermissionRequest).",
@@ -94,7 +94,7 @@ def claude(
     every run of Claude Code does.
     """
     if sum([install, uninstall, status, prompt_tool, bool(command)]) != 1:
-        raise click.UsageError("say one of: -- COMMAND, --prompt-tool, --install, --uninstall, --status")
+        raise click.UsageError("give one of: -- COMMAND, --prompt-tool, --install, --uninstall, --status")
     if require_asking and not command:
         raise click.UsageError("--require-asking goes with a COMMAND; hooks ask in every mode (--event both)")
     if prompt_tool:
@@ -102,7 +102,9 @@ def claude(
         return None
     if status:
         for one in SCOPES:
-            click.echo(installing.status(settings_path(one, Path.cwd()), hooking.AGENT, hooking.wanted_events))
+            click.echo(
+                settings_file.status(settings_path(one, Path.cwd()), hook_settings.AGENT, hook_settings.wanted_events)
+            )
         return None
     if command:
         make = partial(ClaudeBridge, interrupts=interrupt, shares_grants=share_grants, requires_asking=require_asking)
@@ -111,8 +113,8 @@ def claude(
     if install:
         check_rules(options)
     shared = scope == SHARED_SCOPE
-    entries = hooking.hook_settings(hook_words(options, scope), way=event, shared=shared) if install else None
-    code = write(installing.planned(path, hooking.AGENT, entries), yes=yes)
+    entries = hook_settings.hook_settings(hook_words(options, scope), way=event, shared=shared) if install else None
+    code = write(settings_file.planned(path, hook_settings.AGENT, entries), yes=yes)
     if install and not code and event in NOT_ASKED:
         click.echo(NOT_ASKED[event], err=True)
     return code

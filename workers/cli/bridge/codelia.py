@@ -28,7 +28,7 @@ def codelia(*, options: BridgeOptions, command: tuple[str, ...], headless: bool,
     CODELIA_RUNTIME_ARGS="bridge codelia -- COMMAND…".
     """
     from workers.bridges.codelia.bridge import CodeliaBridge  # noqa: PLC0415 - asyncio is slow to import
-    from workers.bridges.starting import run_bridge  # noqa: PLC0415
+    from workers.bridges.startup import run_bridge  # noqa: PLC0415
     from workers.transport.gateway_client import GatewayClient  # noqa: PLC0415
 
     async def bridged(client: GatewayClient) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 
 from workers.bridges.codex.protocol import CodexWire
-from workers.bridges.naming import new_id
 from workers.bridges.options import BridgeOptions
+from workers.bridges.session_ids import new_id
 from workers.cli.bridge.acp import run_racing
 from workers.cli.bridge.base import bridge_command
 

@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.options import BridgeOptions, check_rules
-from workers.cli.hook.installing import InstallOptions, carry_out
-from workers.cli.hook.running import entries_of, hook_line, print_settings, run_hook
+from workers.cli.hook.hook_run import entries_of, hook_line, print_settings, run_hook
+from workers.cli.hook.installation import InstallOptions, carry_out
 
 _MILLISECONDS: Final = 1000
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from workers.bridges.claude.hooking import BOTH
+from workers.bridges.claude.hook_settings import BOTH
 from workers.bridges.hooks import claude as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
 from workers.bridges.options import BridgeOptions
 from workers.cli.bridge.base import bridge_command
-from workers.cli.hook.running import limit_option, run_hook
+from workers.cli.hook.hook_run import limit_option, run_hook
 
 
 @bridge_command(

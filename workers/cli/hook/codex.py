@@ -12,11 +12,11 @@ from workers.bridges.codex.trust import trust_hooks, trust_of
 from workers.bridges.codex.trust_file import forgetting
 from workers.bridges.hooks import codex as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
-from workers.bridges.installing import SettingsChange, installed_in
 from workers.bridges.options import BridgeOptions, check_rules
+from workers.bridges.settings_file import SettingsChange, installed_in
 from workers.cli.bridge.base import bridge_command
-from workers.cli.hook.installing import SCOPES, InstallOptions, carry_out, install_options
-from workers.cli.hook.running import entries_of, hook_line, limit_option, print_settings, run_hook, settings_option
+from workers.cli.hook.hook_run import entries_of, hook_line, limit_option, print_settings, run_hook, settings_option
+from workers.cli.hook.installation import SCOPES, InstallOptions, carry_out, install_options
 from workers.transport.errors import BridgeError
 
 UNTRUSTED: Final = "Codex leaves it out until it is trusted, and says nothing: `/hooks` in Codex, or --install --trust"

@@ -10,8 +10,8 @@ from workers.bridges.hooks.settings import LIMIT_SECONDS
 from workers.bridges.options import BridgeOptions
 from workers.cli.bridge.base import bridge_command
 from workers.cli.hook.before_tool import before_tool
-from workers.cli.hook.installing import InstallOptions, install_options
-from workers.cli.hook.running import limit_option, settings_option
+from workers.cli.hook.hook_run import limit_option, settings_option
+from workers.cli.hook.installation import InstallOptions, install_options
 
 
 @bridge_command(

@@ -10,17 +10,17 @@ _CARE = "Care for the rules"
 COMMANDS = {
     "check": ListedCommand("workers.cli.policy.check:check", "Judge JSON lines from stdin, one answer a line.", _ASK),
     "explain": ListedCommand(
-        "workers.cli.policy.explain:explain", "Say why a command would run, ask or be denied.", _ASK
+        "workers.cli.policy.explain:explain", "Explain why a command would run, ask or be denied.", _ASK
     ),
     "shell": ListedCommand("workers.cli.policy.shell:shell", "Show what a command line would run.", _ASK),
     "coverage": ListedCommand(
         "workers.cli.policy.coverage:coverage", "Show which programs and options have tables.", _ASK
     ),
-    "remember": ListedCommand("workers.cli.policy.remember:remember", "Show the choices of what to remember.", _ASK),
+    "remember": ListedCommand("workers.cli.policy.remember:remember", "Show what can be remembered for a call.", _ASK),
     "disabled": ListedCommand("workers.cli.policy.disabled:disabled", "List the tools that are wholly denied.", _ASK),
     "rules": ListedCommand("workers.cli.policy.rules:rules", "Print the rules in force, with their layers.", _CARE),
-    "lint": ListedCommand("workers.cli.policy.lint:lint", "Find what is wrong with rules.", _CARE),
-    "test": ListedCommand("workers.cli.policy.table:table", "Hold rules to a table of expected verdicts.", _CARE),
+    "lint": ListedCommand("workers.cli.policy.lint:lint", "Report problems in rules.", _CARE),
+    "test": ListedCommand("workers.cli.policy.table:table", "Test rules against a table of expected verdicts.", _CARE),
     "convert": ListedCommand("workers.cli.policy.convert:convert", "Write rules in another dialect.", _CARE),
 }
 

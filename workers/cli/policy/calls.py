@@ -9,7 +9,8 @@ import click
 
 from ledger.core.errors import InputError
 from ledger.core.policy import Call
-from ledger.policy.asked import call_of, shell_tool
+from ledger.policy.asked import call_of
+from ledger.policy.dialects import dialect_named
 from workers.cli.policy.options import json_of
 
 _Decorated = Callable[..., Any]
@@ -35,7 +36,7 @@ def typed_call(dialect: str, *, patterns: tuple[str, ...], **typed: str | None) 
     command, tool, permission = (typed[name] for name in ("command", "tool", "permission"))
     tool_input = typed["tool_input"]
     if sum(one is not None for one in (command, tool, permission)) != 1:
-        raise click.UsageError("say COMMAND, or --tool NAME with --input JSON, or --permission NAME with --pattern P")
+        raise click.UsageError("give COMMAND, or --tool NAME with --input JSON, or --permission NAME with --pattern P")
     if tool_input is not None and tool is None:
         raise click.UsageError("--input needs --tool NAME")
     if patterns and permission is None:
@@ -44,7 +45,7 @@ def typed_call(dialect: str, *, patterns: tuple[str, ...], **typed: str | None) 
         return command_call(dialect, command)
     if permission is not None:
         if not patterns:
-            raise click.UsageError("say at least one --pattern PATTERN (`*` is any use of it)")
+            raise click.UsageError("give at least one --pattern PATTERN (`*` is any use of it)")
         return call_of({"dialect": dialect, "permission": permission, "patterns": list(patterns)})
     if tool_input is None:
         raise click.UsageError("--tool needs --input JSON")
@@ -55,4 +56,4 @@ def command_call(dialect: str, command: str) -> Call:
     """Return a call of the dialect's shell tool with a command line. Raises InputError for an empty one."""
     if not command.strip():
         raise InputError("the command is empty")
-    return call_of({"dialect": dialect, "tool": shell_tool(dialect), "input": {"command": command}})
+    return call_of({"dialect": dialect, "tool": dialect_named(dialect).shell, "input": {"command": command}})

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from ledger.client.machine import machine_facts
-from ledger.policy.checking import Checker
+from ledger.policy.check_questions import Checker
 from ledger.policy.limits import QUESTION_BYTES
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput
@@ -52,7 +52,7 @@ def _answer(checker: Checker, line: bytes) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,9 +7,10 @@ import json
 import click
 
 from ledger.policy.asked import source_of
-from ledger.policy.converting import ConversionChange, Converted
-from ledger.policy.converting import convert as converted
+from ledger.policy.conversion.convert import Converted
+from ledger.policy.conversion.convert import convert as converted
 from ledger.policy.dialects import DIALECTS
+from ledger.policy.neutral import ConversionChange
 from workers.cli.output import CommandOutput, talk
 from workers.cli.policy.explain import compiled_here
 from workers.cli.policy.options import Choices, policy_command
@@ -22,8 +23,8 @@ from workers.cli.policy.options import Choices, policy_command
         "permission-ledger policy convert --from opencode --to claude --config opencode.json --json",
     ),
 )
-@click.option("--from", "source", required=True, type=click.Choice(sorted(DIALECTS)), help="The language of the rules.")
-@click.option("--to", "target", required=True, type=click.Choice(sorted(DIALECTS)), help="The language to write.")
+@click.option("--from", "source", required=True, type=click.Choice(sorted(DIALECTS)), help="The dialect of the rules.")
+@click.option("--to", "target", required=True, type=click.Choice(sorted(DIALECTS)), help="The dialect to write.")
 def convert(*, choices: Choices, as_json: bool, source: str, target: str) -> None:
     """Write rules in another dialect, by what they mean; the configuration goes to stdout.
 
@@ -35,7 +36,7 @@ def convert(*, choices: Choices, as_json: bool, source: str, target: str) -> Non
     options = given.found()
     if not options.get("layers") and not options.get("config"):
         raise given.no_files()
-    found = converted(compiled_here(source_of(options)), target)
+    found = converted(compiled_here(source_of(options)), DIALECTS[target])
     if as_json:
         output.row({"config": found.config, "changes": [_json(one) for one in found.changes]})
         return

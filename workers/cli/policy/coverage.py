@@ -10,12 +10,12 @@ import msgspec
 
 from ledger.core.errors import InputError
 from ledger.policy.shell.forms import known_programs
-from ledger.policy.shell.forms.telling import Covered, covered
+from ledger.policy.shell.forms.description import Covered, covered
 from workers.cli.output import CommandOutput
 from workers.cli.policy.options import policy_command
 
 _MEANINGS: Final = {
-    "plain": "mere flags and values",
+    "plain": "plain flags and values",
     "read": "read a file",
     "write": "write a file",
     "output": "write a product",

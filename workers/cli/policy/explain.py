@@ -10,11 +10,11 @@ import msgspec
 
 from ledger.client.machine import machine_facts
 from ledger.core.policy import Part, Policy, PolicySource, RuleRef, Verdict
-from ledger.policy.checking import JudgedCall, judge, rule_json, with_facts
+from ledger.policy.check_questions import JudgedCall, judge, rule_json, with_facts
 from ledger.policy.dialects import compile_policy
-from ledger.policy.explaining import Explanation, Near, ReadCommand
-from ledger.policy.explaining import explain as explained
-from ledger.policy.shell.forms.telling import form_json, form_text
+from ledger.policy.explanation import Explanation, Near, ReadCommand
+from ledger.policy.explanation import explain as explained
+from ledger.policy.shell.forms.description import form_json, form_text
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput
 from workers.cli.policy.calls import call_options, typed_call
@@ -105,7 +105,7 @@ def _tell(output: CommandOutput, found: Explanation) -> None:
 
 def _besides(lets_through: Iterable[str]) -> str:
     told = ", ".join(f"`{one}`" for one in lets_through)
-    return f"it also lets through: {told}" if told else "nothing else that was tried is let through by it"
+    return f"it also lets through: {told}" if told else "it lets through none of the other calls that were tried"
 
 
 def _read(output: CommandOutput, commands: tuple[ReadCommand, ...]) -> None:
@@ -114,7 +114,7 @@ def _read(output: CommandOutput, commands: tuple[ReadCommand, ...]) -> None:
         output.line()
         output.line("read as:")
     for one in commands:
-        output.line(f"  {form_text(one.form) if one.form is not None else f'`{one.text}`, a program in no table'}")
+        output.line(f"  {form_text(one.form) if one.form is not None else f'`{one.text}`, a program without a table'}")
         for unclear in one.form.unclear if one.form is not None else ():
             output.line(f"    not understood: {unclear.reason}")
 

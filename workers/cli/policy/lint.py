@@ -8,8 +8,9 @@ import msgspec
 
 from ledger.core.limits import POLICY_BYTES
 from ledger.core.regular_files import read_regular
+from ledger.policy.dialect import Dialect
 from ledger.policy.errors import PolicyError
-from ledger.policy.linting import LintFinding, lint_rules, lint_text
+from ledger.policy.lint import LintFinding, lint_rules, lint_text
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
 from workers.cli.policy.explain import compiled_here
@@ -58,7 +59,7 @@ def _files(choices: Choices) -> list[str]:
 
 
 def _findings(choices: Choices, files: list[str]) -> list[LintFinding]:
-    found = [one for file in files for one in lint_text(choices.dialect, _read(file), file)]
+    found = [one for file in files for one in lint_text(choices.spoken, _read(file), file)]
     if choices.has_files and any(one.severity == "error" for one in found):
         return found
     try:
@@ -66,12 +67,12 @@ def _findings(choices: Choices, files: list[str]) -> list[LintFinding]:
     except PolicyError as problem:
         if isinstance(problem.__cause__, OSError):
             raise
-        broken = _broken(choices.dialect, problem)
+        broken = _broken(choices.spoken, problem)
         return found if broken in found else [*found, broken]
     return found + lint_rules(policy, compiled_here)
 
 
-def _broken(dialect: str, problem: PolicyError) -> LintFinding:
+def _broken(dialect: Dialect, problem: PolicyError) -> LintFinding:
     """Return a finding for an unusable file."""
     file, line = problem.data.get("file"), problem.data.get("line")
     if isinstance(file, str):

@@ -14,20 +14,19 @@ from ledger.client.machine import machine_facts
 from ledger.core.errors import InputError
 from ledger.core.policy import Layer, Policy, PolicySource
 from ledger.policy.asked import source_of
-from ledger.policy.checking import with_facts
-from ledger.policy.dialects import DIALECTS, compile_policy
-from ledger.policy.files import find_layers, load_layer, searched_files
-from ledger.policy.placing import placed
+from ledger.policy.check_questions import with_facts
+from ledger.policy.dialect import Dialect
+from ledger.policy.dialects import DEFAULT_DIALECT, DIALECTS, compile_policy, dialect_named
+from ledger.policy.locations import placed
 from workers.cli.base import LedgerCommand, Run, json_option
 from workers.cli.output import talk
 
-DEFAULT_DIALECT: Final = "opencode"
 _TOP: Final = "project"
 SHOWN_COUNT: Final = 4
 """The number of places named when no file was found."""
 
 _OPTIONS: Final = (
-    click.Option(["--dialect"], type=click.Choice(sorted(DIALECTS)), help="The language of the rules."),
+    click.Option(["--dialect"], type=click.Choice(sorted(DIALECTS)), help="The dialect of the rules."),
     click.Option(
         ["--profile"], type=click.Choice(["hardened", "faithful"]), help="Safer, or as the source (default: hardened)."
     ),
@@ -65,6 +64,10 @@ class Choices(NamedTuple):
         return dialect or DEFAULT_DIALECT
 
     @property
+    def spoken(self) -> Dialect:
+        return dialect_named(self.dialect)
+
+    @property
     def cwd(self) -> str:
         return str(Path(self.typed["cwd"] or ".").absolute())
 
@@ -89,12 +92,12 @@ class Choices(NamedTuple):
         """As `named`; if no file was typed, with those that the source's program would find here."""
         named = {"dialect": self.dialect, **self.named()}
         if not self.has_files:
-            named["layers"] = list(find_layers(self.dialect, self.cwd, os.environ, home=self.home))
+            named["layers"] = list(self.spoken.find(self.cwd, os.environ, home=self.home))
         return named
 
     def places(self) -> tuple[str, ...]:
         """Return the files where the source's program looks, existing or not."""
-        return searched_files(self.dialect, self.cwd, os.environ, home=self.home)
+        return tuple(dict.fromkeys(map(str, self.spoken.searched(self.cwd, os.environ, home=self.home))))
 
     def no_files(self) -> InputError:
         """Return the error of a command that needs a file of rules and finds none."""
@@ -124,7 +127,7 @@ class Choices(NamedTuple):
         return layers, self._load(_TOP, self.typed["config"]) if self.typed["config"] else None
 
     def _load(self, name: str, file: str) -> Layer:
-        return load_layer(self.dialect, file, name=name, strict=self.strict)
+        return self.spoken.load(file, name=name, strict=self.strict)
 
     def policy(self, *, quiet: bool) -> Policy:
         """Return the typed or found rules, compiled. Raises PolicyError."""

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from ledger.core.policy import Offer, Verdict
 from ledger.policy.acceptance import not_accepted
-from ledger.policy.listing import always_objects
-from ledger.policy.offering import narrowed, offers
+from ledger.policy.dialect import Dialect
+from ledger.policy.offers import narrowed, offers
 from workers.cli.output import CommandOutput, talk
 from workers.cli.policy.calls import call_options, typed_call
 from workers.cli.policy.options import Choices, policy_command
@@ -39,7 +39,7 @@ def remember(*, choices: Choices, as_json: bool, **typed: Any) -> None:
     stored = narrowed(policy, call, evaluation, tuple(entry for entry in evaluation.always if entry not in idle))
     found = offers(policy, call, evaluation, stored)
     if as_json:
-        output.rows(row for one in found for row in _rows(choices.dialect, call.permission, one, stored))
+        output.rows(row for one in found for row in _rows(choices.spoken, call.permission, one, stored))
         return
     for entry in idle:
         talk(f"left out: `{entry}` would lift nothing of this call in profile hardened")
@@ -57,8 +57,9 @@ _NOTHING: Final = {
 }
 
 
-def _rows(dialect: str, permission: str, offer: Offer, stored: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    for entry, grant in zip(offer.entries, always_objects(dialect, permission, offer.entries), strict=True):
+def _rows(dialect: Dialect, permission: str, offer: Offer, stored: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    for entry in offer.entries:
+        grant = dialect.grant_object(permission, entry)
         still = {"still_asked": list(offer.still_asked)} if offer.still_asked else {}
         yield {**grant, "reach": offer.reach, "wide": offer.wide, "always": entry in stored, **still}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.policy.listing import listed_rules
+from ledger.policy.dialects import listed_rules
 from workers.cli.output import CommandOutput
 from workers.cli.policy.options import Choices, policy_command
 
@@ -27,5 +27,4 @@ def rules(*, choices: Choices, as_json: bool) -> None:
         rows = [(one.action.value, one.permission, one.pattern, one.ref.layer, one.place) for one in found]
         output.table(("ACTION", "PERMISSION", "PATTERN", "LAYER", "WHERE"), rows)
     else:
-        asked = "whatever does more than look" if choices.dialect == "claude" else "everything"
-        output.line(f"there are no rules: {choices.dialect} asks about {asked}")
+        output.line(f"there are no rules: {choices.dialect} asks about {choices.spoken.asks_about}")

@@ -9,7 +9,7 @@ import click
 
 from ledger.policy.shell import Analysis, ShellCommand, Word, analyse
 from ledger.policy.shell.forms import form_of
-from ledger.policy.shell.forms.telling import form_json, form_text
+from ledger.policy.shell.forms.description import form_json, form_text
 from workers.cli.output import CommandOutput
 from workers.cli.policy.options import policy_command
 

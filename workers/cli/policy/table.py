@@ -11,8 +11,8 @@ from ledger.core.errors import InputError
 from ledger.core.limits import POLICY_BYTES
 from ledger.core.regular_files import read_regular
 from ledger.policy.asked import source_of
+from ledger.policy.dialects import dialect_named
 from ledger.policy.errors import PolicyError
-from ledger.policy.files import load_layer
 from ledger.policy.jsonc import Document, JsonSyntaxError, parse
 from ledger.policy.tables import RowResult, Table, hold, read_table
 from workers.cli.exits import Exit
@@ -59,9 +59,10 @@ def _asked(choices: Choices, read: Table, folder: Path) -> dict[str, Any]:
             typed[name] = read.options[name]
     asked = {**read.options, **typed, "dialect": read.dialect}
     if own and not choices.has_files:
-        asked["layers"] = [load_layer(read.dialect, folder / path, name=name) for name, path in read.layers]
+        dialect = dialect_named(read.dialect)
+        asked["layers"] = [dialect.load(folder / path, name=name) for name, path in read.layers]
         if read.rules is not None:
-            asked["config"] = load_layer(read.dialect, folder / read.rules)
+            asked["config"] = dialect.load(folder / read.rules)
     return asked
 
 

@@ -27,7 +27,7 @@ Made from the commands' own help by `python -m workers.cli.reference`; a test ke
   theirs: {", ".join(str(code.value) for code in WORST_FIRST)}, in this order.
 - What agents and people wrote is shown with every control, invisible or direction-changing character escaped; colour
   and tables appear on a terminal only, and `NO_COLOR` is respected.
-- `PERMISSION_LEDGER_DEBUG=1` shows the traceback of a fault of this program. Passwords in URLs are never shown.
+- `PERMISSION_LEDGER_DEBUG=1` shows the traceback of an error in this program. Passwords in URLs are never shown.
 """
 
 

@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from ledger.core.errors import LedgerError
-from workers.gateway.beside.framing import HEAD_BYTES, framed, length_of
+from workers.gateway.beside.frames import HEAD_BYTES, framed, length_of
 from workers.gateway.beside.work import WORK
 
 NICE: Final = 4

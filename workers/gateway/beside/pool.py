@@ -58,7 +58,7 @@ class Beside:
         """
         async with self._turn(caller, rests=rests) as used:
             if self._is_closed:
-                raise BusyError("this gateway is ending; ask the next one", retry_after=1)
+                raise BusyError("this gateway is shutting down; ask another one", retry_after=1)
             worker = await self._free.get()
             try:
                 answer = await worker.do({"name": name, "argument": argument, "seconds": seconds}, WALL_SECONDS_MAX)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from workers.gateway.beside.framing import HEAD_BYTES, framed, length_of
+from workers.gateway.beside.frames import HEAD_BYTES, framed, length_of
 from workers.runtime.children import own_environment, own_module
 
 COMMAND: Final = tuple(own_module("workers.gateway.beside.child"))

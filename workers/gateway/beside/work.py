@@ -8,19 +8,20 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.client.asking_tools import tool_requests
 from ledger.client.machine import machine_facts
 from ledger.client.session_options import policy_source_of
+from ledger.client.tool_requests import tool_requests
 from ledger.core.errors import InputError
 from ledger.core.events import Actor
 from ledger.core.policy import Call, Policy, PolicySource
 from ledger.policy.asked import call_of, source_of
-from ledger.policy.checking import Checker, judge, rule_json, with_facts
+from ledger.policy.check_questions import Checker, judge, rule_json, with_facts
 from ledger.policy.dialects import compile_policy
-from ledger.policy.explaining import explain
-from ledger.policy.placing import placed
+from ledger.policy.explanation import explain
+from ledger.policy.locations import placed
+from ledger.policy.operands import operands_wanted
 from ledger.session.state import Request
-from ledger.session.would_run.describing import describe_request
+from ledger.session.would_run.description import describe_request
 
 Row = dict[str, Any]
 
@@ -53,6 +54,7 @@ def rehearse(asked: Row) -> None:
             policy, asked["tool"], asked["input"], request_id="per_rehearsed", cwd=asked["cwd"], always=asked["always"]
         )
         calls = [Call(one.permission, one.patterns, asked["tool"], asked["input"]) for one in found]
+    operands_wanted(msgspec.structs.replace(calls[-1], cwd=asked["cwd"]), asked["home"])
     for call in calls:
         for first in policy.evaluate(call).ask_first:
             policy.evaluate(first)

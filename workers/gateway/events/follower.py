@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from ledger.log.plans import Fold
-from ledger.log.reading import read_entry
+from ledger.log.tail import Folded, fold_entries, nothing_folded
 from ledger.session.state import SessionState
-from ledger.stores.port import START, Entry, StreamKey
+from ledger.stores.port import Entry, Position, StreamKey
 from workers.gateway.events.frames import Frame, frames_of
 from workers.gateway.events.ring import SESSION_BYTES, Ring
 
@@ -16,17 +15,22 @@ from workers.gateway.events.ring import SESSION_BYTES, Ring
 class Follower:
     """The state of a stream as of the last entry that was sent."""
 
-    def __init__(self, key: StreamKey, fold: Fold[Any]) -> None:
+    def __init__(self, key: StreamKey) -> None:
         self.key = key
-        self._fold = fold
-        self.state = fold.initial(key)
-        self.position = START
-        self.payload = b""
+        self.folded: Folded[Any] = nothing_folded(key)
         self.lineage: tuple[str, ...] = ()
         self.watchers = 0
         self.ring: Ring | None = None
         self.replays: dict[tuple[str, str], tuple[object, bytes]] = {}
         """The serialized pending requests for new readers, by form and request."""
+
+    @property
+    def state(self) -> Any:
+        return self.folded.state
+
+    @property
+    def position(self) -> Position:
+        return self.folded.position
 
     @property
     def has_pending(self) -> bool:
@@ -44,19 +48,14 @@ class Follower:
         if self.watchers == 0:
             self.ring = None
 
-    def pass_over(self, entries: Sequence[Entry]) -> None:
+    def pass_over(self, entries: Iterable[Entry]) -> None:
         """Fold entries that were sent before. Raises DamageError."""
-        for entry in entries:
-            recorded = read_entry(self.key, entry, self.position, self.payload)
-            self.state = self._fold.evolve(self.state, recorded)
-            self.position, self.payload = entry.position, entry.payload
+        self.folded = fold_entries(self.key, self.folded, entries)
 
     def take(self, entry: Entry) -> list[Frame]:
         """Fold the next entry and return its frames. Raises DamageError."""
-        recorded = read_entry(self.key, entry, self.position, self.payload)
-        before = self.state
-        self.state = self._fold.evolve(before, recorded)
-        self.position, self.payload = entry.position, entry.payload
+        before = self.folded.state
+        recorded, self.folded = self.folded.next(self.key, entry)
         if self.replays:
             self.replays.clear()
-        return frames_of(self.key, recorded, before, self.state, self.lineage)
+        return frames_of(self.key, recorded, before, self.folded.state, self.lineage)

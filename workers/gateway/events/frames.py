@@ -21,11 +21,12 @@ from ledger.core.events import (
     Revoked,
     SessionClosed,
     SessionOpened,
+    UseTaken,
     event_type,
 )
 from ledger.core.grants import Recorded
 from ledger.core.policy import Verdict
-from ledger.core.times import format_time
+from ledger.core.times import format_time, format_time_or_none
 from ledger.log.history import logged
 from ledger.project.state import ProjectState
 from ledger.session.state import Request, SessionState, in_order
@@ -46,9 +47,15 @@ NAMES: Final = {
     "lock_passed": "client.lock_passed",
     "notification": "notification",
     "tool_finished": "tool.finished",
+    "claimed": "permission.claimed",
+    "claim_released": "permission.claim_released",
+    "end_unknown": "permission.end_unknown",
     "log_regressed": "session.log_regressed",
 }
 """Events that are sent as they stand in the log, by their type there."""
+
+REDACTIONS: Final = frozenset(("session.redacted", "project.redacted"))
+"""The names of events after which earlier ones of their stream have lost content."""
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +183,7 @@ def _connected(key: StreamKey, recorded: Recorded, before: SessionState, after: 
 
 
 def _deadline(key: StreamKey, request: Request) -> Told:
-    deadline = None if request.deadline_ms is None else format_time(request.deadline_ms)
+    deadline = format_time_or_none(request.deadline_ms)
     row = {"session": key.id, "request_id": request.request_id, "deadline": deadline, "tier": request.tier}
     return "permission.deadline_moved", row, request
 
@@ -206,6 +213,13 @@ def _revoked(key: StreamKey, recorded: Recorded, _: State, after: State) -> Iter
     yield "grant.revoked", {"grant_id": event.grant_id, "reason": reason, **row}, None
 
 
+def _used(event: UseTaken, after: State) -> Iterator[Told]:
+    grant = after.grants.get(event.grant_id)
+    left = None if grant is None else grant.uses_left
+    used = {"grant_id": event.grant_id, "used_in": event.session, "request_id": event.request_id, "uses_left": left}
+    yield "grant.used", used, None
+
+
 def _opened(key: StreamKey, recorded: Recorded, _: SessionState, after: SessionState) -> Iterator[Told]:
     name = "session.opened" if isinstance(recorded.event, SessionOpened) else "session.closed"
     yield name, session_row(after), None
@@ -223,6 +237,8 @@ def _of_project(key: StreamKey, recorded: Recorded, after: State) -> Iterator[To
     event = recorded.event
     if isinstance(event, Granted) and event.grant_id in after.grants:
         yield from _grant(key, event.grant_id, after, key.id)
+    elif isinstance(event, UseTaken):
+        yield from _used(event, after)
     elif isinstance(event, Revoked):
         yield from _revoked(key, recorded, after, after)
     else:

@@ -1,31 +1,27 @@
 """The subscription of one gateway to the ledger's events, shared by all its readers.
 
 Wake-ups bring most entries; the others are read. Wake-ups may be lost, so the streams' heads are compared with what was
-published, after every new subscription and at intervals. No state is stored: every position that a reader may resume
-from is found again in the log.
+published, after every new subscription and at intervals. No state is stored.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from ledger import Ledger
-from ledger.client.ledger import PENDING_SESSIONS_MAX
-from ledger.core.errors import DamageError, LedgerError, StoreError
-from ledger.core.limits import PAGE_COUNT
-from ledger.log.folds import ProjectFold
-from ledger.log.plans import Fold
-from ledger.log.reading import contradicts
-from ledger.stores.port import START, Entry, Foreign, Position, StreamKey, WakeUp
-from workers.gateway.events.cursors import SessionCursor, ledger_tag
+from ledger.client.waiting_sessions import PENDING_SESSIONS_MAX
+from ledger.core.errors import DamageError, InputError, LedgerError, StoreError
+from ledger.log.tail import LostHistoryError, fold_entries, read_pages
+from ledger.stores.port import START, Entry, Position, StreamKey, WakeUp
+from workers.gateway.events.cursors import FeedCursor, SessionCursor
 from workers.gateway.events.follower import Follower
-from workers.gateway.events.frames import Frame
-from workers.gateway.events.horizon import HOLD_MS_MAX, Horizon
+from workers.gateway.events.frames import REDACTIONS, Frame
 from workers.gateway.events.lineages import Lineages
 from workers.gateway.events.ring import FEED_BYTES, Item, Ring
 
@@ -48,14 +44,13 @@ class Hub:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.store = ledger.store
-        self._project_fold = ProjectFold()
         self._lineages = Lineages(ledger)
         self.followers: OrderedDict[StreamKey, Follower] = OrderedDict()
         self.pending: dict[StreamKey, Follower] = {}
-        self.heads: OrderedDict[StreamKey, Position] = OrderedDict()
-        """The last published entry of each stream, the most recently published one last."""
+        self.heads: dict[StreamKey, Position] = {}
+        """The last published entry of each stream."""
         self.ring = Ring(FEED_BYTES)
-        self._horizon = Horizon("")
+        self._run = secrets.token_hex(8)
         self._wanted: dict[StreamKey, Position] = {}
         """Streams to be read, at least up to that position."""
         self._readers: dict[StreamKey, asyncio.Task[None]] = {}
@@ -65,9 +60,6 @@ class Hub:
         self._beginning: asyncio.Task[None] | None = None
         self._comparing: asyncio.Task[None] | None = None
         self._again = asyncio.Event()
-        self._rounds = asyncio.Condition()
-        self._rounds_begun = 0
-        self._rounds_done = 0
         self._listening = False
         self.on_ring: Callable[[Ring], None] = lambda _: None
 
@@ -79,32 +71,17 @@ class Hub:
                     await task
 
     @property
-    def cursor(self) -> str:
+    def cursor(self) -> FeedCursor:
         """Return the position of a reader who has received everything published so far."""
-        return str(self._horizon.cursor())
+        return FeedCursor(self._run, self.ring.end)
 
-    @property
-    def total(self) -> int:
-        """Return the number of published entries of all streams."""
-        return self._horizon.total
-
-    @property
-    def ledger_tag(self) -> str:
-        """Return the prefix of this ledger's ids."""
-        return self._horizon.ledger
-
-    def since(self, ms: int) -> list[tuple[StreamKey, Position]]:
-        """Return the streams with entries published after this time, within limits also those out of order."""
-        found: list[tuple[StreamKey, Position]] = []
-        for key, head in reversed(self.heads.items()):
-            if head.ms <= ms - HOLD_MS_MAX:
-                break
-            if head.ms > ms:
-                found.append((key, head))
-        return found
-
-    def fold_of(self, key: StreamKey) -> Fold[Any]:
-        return self._project_fold if key.kind == "project" else self._ledger.streams.session_fold
+    def can_resume(self, cursor: FeedCursor) -> bool:
+        """Return whether the ring has all events after the cursor. Raises InputError for an id that was never sent."""
+        if cursor.run != self._run:
+            return False
+        if cursor.number > self.ring.end:
+            raise InputError(f"`{cursor}` is an id of the future; leave `Last-Event-ID` out to start again")
+        return self.ring.since(cursor.number, 0) is not None
 
     async def lineage_of(self, parent: str | None) -> tuple[str, ...]:
         return await self._lineages.above(parent)
@@ -132,18 +109,14 @@ class Hub:
 
     async def _begin(self) -> None:
         self._listen()
-        admin = self.store.admin
-        self._horizon = Horizon(ledger_tag(await admin.secret()), len(await admin.facts_of_each_server()))
-        self._horizon.frozen = True
         partitions = range(self.store.partition_count)
         for first in range(0, len(partitions), SUBSCRIBED_AT_ONCE_COUNT):
             some = partitions[first : first + SUBSCRIBED_AT_ONCE_COUNT]
             await asyncio.gather(*(self.store.subscribe(one) for one in some))
-        now_ms = await self.store.now_ms()
         # Older entries are not published; entries from here on are found by a wake-up or by a comparison of heads.
         heads = await self._heads()
         heads.update((key, follower.position) for key, follower in self.followers.items())
-        self.heads = OrderedDict(sorted(heads.items(), key=lambda one: one[1]))
+        self.heads = heads
         self._following_all = True
         try:
             for session, _ in await self.store.due(None, PENDING_SESSIONS_MAX):
@@ -153,8 +126,6 @@ class Hub:
         except BaseException:
             self._following_all = False
             raise
-        self._horizon.frozen = False
-        self._horizon.begin(now_ms, self.heads)
         self._comparing = asyncio.create_task(self._compare_again(), name="compare heads")
 
     def _listen(self) -> None:
@@ -176,33 +147,24 @@ class Hub:
         key, follower = wake_up.key, self.followers.get(wake_up.key)
         if key.kind == "access" or not (self._following_all or follower is not None or key in self._wanted):
             return
-        self._horizon.heard(wake_up.head.ms)
         told = self.heads.get(key, START) if follower is None else follower.position
         if wake_up.head <= told:
             return
         entries = wake_up.entries
         if follower is None or key in self._wanted or not entries or entries[0].version > told.version + 1:
-            self._want(key, wake_up.head, entries[0].ms if entries else wake_up.head.ms)
+            self._want(key, wake_up.head)
             return
         try:
             self._absorb(follower, entries)
         except DamageError:
-            self._want(key, wake_up.head, entries[0].ms)
+            self._want(key, wake_up.head)
 
     def _gap(self, partition: int) -> None:
         for key, follower in self.followers.items():
             if self.store.partition_of(key) == partition:
                 self._want(key, follower.position)
         if self._following_all:
-            self._horizon.frozen = True
             self._again.set()
-
-    async def verify(self) -> None:
-        """Return when everything that was appended before this call was published."""
-        wanted = self._rounds_begun + 1
-        self._again.set()
-        async with self._rounds:
-            await self._rounds.wait_for(lambda: self._rounds_done >= wanted)
 
     async def _compare_again(self) -> None:
         """Compare all heads, at intervals and whenever something may be missing."""
@@ -211,20 +173,13 @@ class Hub:
                 async with asyncio.timeout(VERIFY_SECONDS):
                     await self._again.wait()
             self._again.clear()
-            self._horizon.frozen = True
-            self._rounds_begun += 1
             try:
                 await self._compare()
                 await self._settle_reads()
             except StoreError as error:
-                log.warning("the event streams wait: %s", error)
+                log.warning("event streams are delayed: %s", error)
                 self._again.set()
                 await asyncio.sleep(AGAIN_SECONDS)
-                continue
-            self._horizon.frozen = self._again.is_set()
-            async with self._rounds:
-                self._rounds_done = self._rounds_begun
-                self._rounds.notify_all()
 
     async def _compare(self) -> None:
         """Read every stream whose head is not the last published entry."""
@@ -239,10 +194,8 @@ class Hub:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    def _want(self, key: StreamKey, head: Position, ms: int | None = None) -> None:
+    def _want(self, key: StreamKey, head: Position) -> None:
         self._wanted[key] = max(head, self._wanted.get(key, START))
-        if ms is not None:
-            self._horizon.behind(key, ms)
         if key not in self._readers:
             task = asyncio.create_task(self._read_on(key), name=f"events of {key.name}")
             self._readers[key] = task
@@ -256,7 +209,6 @@ class Hub:
             while key in self._wanted:
                 await self._read(key)
         finally:
-            self._horizon.caught_up(key)
             self._wanted.pop(key, None)
             self._readers.pop(key, None)
 
@@ -266,12 +218,12 @@ class Hub:
             async with self._reads:
                 follower = self.followers.get(key) or await self._fold(key)
                 await self._read_tail(follower)
-        except (DamageError, Foreign) as error:
-            log.warning("the events of %s cannot be told: %s", key.name, error)
+        except DamageError as error:
+            log.warning("the events of %s cannot be sent: %s", key.name, error)
             self._damaged[key] = DamageError(f"stream `{key.name}` is damaged; run verify", stream=key.name)
             await self._pass_over(key)
         except StoreError as error:
-            log.warning("the events of %s wait: %s", key.name, error)
+            log.warning("the events of %s are delayed: %s", key.name, error)
             await asyncio.sleep(AGAIN_SECONDS)
             return
         # A wake-up that arrived meanwhile may be for more entries than were read.
@@ -281,13 +233,9 @@ class Hub:
     async def _fold(self, key: StreamKey) -> Follower:
         """Fold a stream up to its last published entry."""
         told = self.heads.get(key, START)
-        follower = Follower(key, self.fold_of(key))
-        while follower.position < told:
-            page = await self.store.read(key, follower.position, PAGE_COUNT)
-            page = tuple(entry for entry in page if entry.position <= told)
-            if not page:
-                break
-            follower.pass_over(page)
+        follower = Follower(key)
+        async for page in read_pages(self.store, key, until=told.version):
+            follower.pass_over(entry for entry in page if entry.position <= told)
         if follower.position != told:
             self._lost(key, follower.position)
         follower.lineage = await self.lineage_of(getattr(follower.state, "parent", None))
@@ -297,36 +245,26 @@ class Hub:
         return follower
 
     async def _read_tail(self, follower: Follower) -> None:
-        """Read the new entries and the last known one: if that is missing, entries were lost."""
-        while True:
-            seen, payload = follower.position, follower.payload
-            page = await self.store.read(follower.key, Position(seen.ms, max(seen.version - 1, 0)), PAGE_COUNT)
-            lost = seen != START and (not page or (page[0].position, page[0].payload) != (seen, payload))
-            if lost or contradicts(page, seen, payload):
-                self._lost(follower.key, START)
-                await self._read_tail(await self._fold(follower.key))
-                return
-            if seen == START and page:
-                first = Follower(follower.key, self.fold_of(follower.key))
-                first.pass_over(page[:1])
-                follower.lineage = await self.lineage_of(getattr(first.state, "parent", None))
-            self._absorb(follower, page)
-            if len(page) < PAGE_COUNT:
-                return
+        try:
+            async for page in read_pages(self.store, follower.key, follower.folded.last):
+                if follower.position == START:
+                    first = fold_entries(follower.key, follower.folded, page[:1])
+                    follower.lineage = await self.lineage_of(getattr(first.state, "parent", None))
+                self._absorb(follower, page)
+        except LostHistoryError:
+            self._lost(follower.key, START)
+            await self._read_tail(await self._fold(follower.key))
 
     async def _pass_over(self, key: StreamKey) -> None:
         """Skip a damaged stream: none of its entries are published, and no reader waits for it."""
         with suppress(StoreError):
-            (head,) = await self.store.admin.heads([key])
-            self._horizon.told(key, self.heads.get(key, START), head)
-            self.heads[key] = head
+            (self.heads[key],) = await self.store.admin.heads([key])
         self.followers.pop(key, None)
         self.pending.pop(key, None)
 
     def _lost(self, key: StreamKey, now: Position) -> None:
         """Record that the server has fewer entries than were published: readers start again with a snapshot."""
         log.warning("stream %s is not what it was; its readers begin anew", key.name)
-        self._horizon.lost(key, self.heads.get(key, START), now)
         self.heads[key] = now
         follower = self.followers.pop(key, None)
         self.pending.pop(key, None)
@@ -343,16 +281,15 @@ class Hub:
         self._keep(follower)
 
     def _tell(self, follower: Follower, frames: Sequence[Frame]) -> None:
-        key, last = follower.key, frames[-1]
-        before = self.heads.get(key, START)
+        last = frames[-1]
+        self.heads[follower.key] = last.at
+        if last.name in REDACTIONS:
+            for ring in (self.ring, follower.ring):
+                if ring is not None:
+                    ring.forget(follower.key)
         for frame in frames:
-            if frame is last:
-                self._horizon.told(key, before, frame.at)
-                self.heads[key] = frame.at
-                self.heads.move_to_end(key)
             if self._following_all:
-                partly = None if frame is last else (key, before, frame.part)
-                self._push(self.ring, Item(frame, str(self._horizon.cursor(partly))))
+                self._push(self.ring, Item(frame, str(FeedCursor(self._run, self.ring.end + 1))))
             if follower.ring is not None:
                 parts = None if frame is last else frame.part
                 self._push(follower.ring, Item(frame, str(SessionCursor(frame.at, parts))))

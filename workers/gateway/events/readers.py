@@ -181,7 +181,7 @@ class Reader:
                 async with asyncio.timeout(STUCK_SECONDS):
                     await send({"type": "http.response.body", "body": self._last, "more_body": False})
         except TimeoutError:
-            log.info("a reader of events takes nothing any more; its stream is closed")
+            log.info("a subscriber has stopped reading; its stream is closed")
             self._close()
         except LedgerError as error:
             # The reader reconnects with its last id.

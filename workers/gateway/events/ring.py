@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from ledger.stores.port import StreamKey
 from workers.gateway.events.frames import Frame
 
 FEED_BYTES: Final = 32 * 1024 * 1024
-"""Size of the whole ledger's ring; a reader further behind is disconnected and resumes from the log."""
+"""Size of the whole ledger's ring; a reader further behind is disconnected, and starts again with a snapshot."""
 
 SESSION_BYTES: Final = 4 * 1024 * 1024
 """Size of one session's ring."""
@@ -24,7 +25,7 @@ class Item:
 
     def __init__(self, frame: Frame | None, place: str) -> None:
         self.frame = frame
-        """None means that the log lost entries: readers start again with a snapshot."""
+        """None means that the log lost entries or content: readers start again with a snapshot."""
         self.place = place
         self.written: dict[str, bytes] = {}
 
@@ -56,6 +57,14 @@ class Ring:
         self._bytes -= sum(_size(item) for item in self._items[:count])
         del self._items[:count]
         self._first += count
+
+    def forget(self, key: StreamKey) -> None:
+        """Drop what events of a stream said, after content of it was redacted: readers still before them start again."""
+        for item in self._items:
+            if item.frame is not None and item.frame.key == key:
+                self._bytes -= len(item.frame.data)
+                item.frame = None
+                item.written.clear()
 
     def since(self, number: int, count_max: int) -> list[Item] | None:
         """Return the events from this number on; None when some were dropped already."""

@@ -16,12 +16,12 @@ from workers.gateway.events.cursors import parse_feed_cursor, parse_session_curs
 from workers.gateway.events.follower import Follower
 from workers.gateway.events.forms import EventForm, StreamForm
 from workers.gateway.events.hub import Hub
+from workers.gateway.events.past_events import events_after
 from workers.gateway.events.readers import Reader, ReaderGroup
-from workers.gateway.events.resuming import Resuming
 from workers.gateway.events.ring import Item, Ring
-from workers.gateway.limiting import RateLimitedError
 from workers.gateway.principals import Principal
 from workers.gateway.quotas import Holdings
+from workers.gateway.rate_limit import RateLimitedError
 
 STREAMS_COUNT_MAX: Final = 5000
 """Limit of open event streams at one gateway."""
@@ -56,7 +56,6 @@ class EventStreams:
         self._store = ledger.store
         self._tokens: Tokens = ledger.tokens
         self.hub = Hub(ledger)
-        self._resuming = Resuming(self.hub)
         self._channels: dict[tuple[int, Audience, str], ReaderGroup] = {}
         self._by_ring: dict[int, set[ReaderGroup]] = {}
         self._grown: set[int] = set()
@@ -78,7 +77,7 @@ class EventStreams:
         """End all streams because the gateway stops: readers reconnect elsewhere with the ids that they have."""
         self._closing = True
         for reader in list(self._readers):
-            reader.end("stream.end", "this gateway ends; connect again")
+            reader.end("stream.end", "this gateway is shutting down; connect again")
 
     @property
     def count(self) -> int:
@@ -100,7 +99,7 @@ class EventStreams:
             if cursor is None:
                 prelude = self._snapshot_of_session(held[0])
             else:
-                items = await self._resuming.of_session(key, cursor, position)
+                items = await events_after(self.hub, key, cursor, position)
                 prelude = _joined(EVENTS, items)
         except BaseException:
             held[0].unwatch()
@@ -133,21 +132,19 @@ class EventStreams:
         self._make_room(principal)
         await self.hub.follow_all()
         audience = Audience.of(principal, wanted)
-        prelude, number = None, 0
-        if last_id is not None:
-            missed = await self._resuming.of_all(parse_feed_cursor(last_id, self.hub.ledger_tag))
-            if missed is not None:
-                seen = [form.event(item) for item in missed.items if item.frame and audience.sees(item.frame)]
-                prelude, number = _pieces([form.begin(), *seen, form.heartbeat(missed.place)]), missed.number
-        if prelude is None:
-            reason = None if last_id is None else "what happened since cannot be told any more"
-            prelude, number = self._snapshot(audience, form, reason)
+        cursor = None if last_id is None else parse_feed_cursor(last_id)
+        if cursor is None:
+            prelude, number = self._snapshot(audience, form)
+        elif self.hub.can_resume(cursor):
+            prelude, number = _pieces([form.begin()]), cursor.number
+        else:
+            prelude, number = self._snapshot(audience, form, "the events since your last id are no longer available")
         return Reader(
             self._channel(self.hub.ring, audience, form),
             prelude,
             number,
             token_id=principal.token_id,
-            place=lambda: self.hub.cursor,
+            place=lambda: str(self.hub.cursor),
             anew=lambda: self._snapshot(audience, form, "the log is not what it was"),
             opened=self._opened,
             closed=self._closed,
@@ -161,7 +158,7 @@ class EventStreams:
         self._holdings.require_stream(principal.token_id)
         if self._closing or len(self._readers) >= STREAMS_COUNT_MAX:
             raise RateLimitedError(
-                f"this gateway serves {STREAMS_COUNT_MAX} event streams at most, or is about to end; try again",
+                f"this gateway serves {STREAMS_COUNT_MAX} event streams at most, or is shutting down; try again",
                 retry_after=1,
             )
         if not self._tasks:
@@ -194,7 +191,7 @@ class EventStreams:
         waiting.sort(key=lambda one: one[0])
         begin = form.begin() + (b"" if resync is None else form.resync(resync))
         replayed = [_replay(follower, request, form) for _, follower, request in waiting]
-        return _pieces([begin, *replayed, form.snapshot_end(self.hub.cursor, len(replayed))]), self.hub.ring.end
+        return _pieces([begin, *replayed, form.snapshot_end(str(self.hub.cursor), len(replayed))]), self.hub.ring.end
 
     # --- serving ----------------------------------------------------------------------------------------------------
 
@@ -211,9 +208,9 @@ class EventStreams:
         self._readers.add(reader)
         reader.wrote_at = asyncio.get_running_loop().time()
         if not self._holdings.open_stream(reader.token_id):
-            reader.end("stream.end", "this token has as many event streams open as it may")
+            reader.end("stream.end", "this token has the maximum of event streams open")
         if self._closing:
-            reader.end("stream.end", "this gateway ends; connect again")
+            reader.end("stream.end", "this gateway is shutting down; connect again")
 
     def _closed(self, reader: Reader) -> None:
         channel = reader.channel
@@ -261,8 +258,6 @@ class EventStreams:
             for reader in self._readers:
                 if reader.wrote_at <= late:
                     reader.beat()
-            if not self._readers:
-                self._resuming.forget()
 
     def _end_revoked(self) -> None:
         ids = {reader.token_id for reader in self._readers if reader.token_id is not None}

@@ -120,7 +120,7 @@ class Provider:
             )
             claims.validate(leeway=self.settings.skew_ms // 1000)
         except (JoseError, ValueError, TypeError) as error:
-            raise UnauthorizedError(f"the provider's ID token does not hold here ({error}); begin it again") from None
+            raise UnauthorizedError(f"the provider's ID token is not valid here ({error}); begin it again") from None
         return dict(claims)
 
     async def _decoded(self, text: str) -> jwt.Token:
@@ -135,7 +135,7 @@ class Provider:
         named, settings = claims.get(self.settings.name_claim), self.settings
         if not isinstance(named, str) or not named:
             raise UnauthorizedError(
-                f"the provider does not tell the claim `{settings.name_claim}`, by which people are named"
+                f"the provider does not send the claim `{settings.name_claim}`, by which people are named"
             )
         if settings.name_claim == "email" and claims.get("email_verified") is not True:
             raise UnauthorizedError(f"the provider does not say that the address `{named}` was verified")
@@ -179,7 +179,7 @@ class Provider:
             return {}
         found = await self._json(client.get(url))
         if found.get("sub") != subject:
-            raise UnauthorizedError("the provider tells of another person than the one who signed in")
+            raise UnauthorizedError("the provider names another person than the one who signed in")
         return found
 
     async def _get(self, url: str) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class Provider:
         except (httpx2.HTTPError, ValueError) as error:
             raise _unreachable(self.settings.issuer, error) from None
         if not isinstance(found, dict):
-            raise ProviderError(f"the provider `{self.settings.issuer}` answers with something else than an object")
+            raise ProviderError(f"the provider `{self.settings.issuer}` answered with something other than an object")
         return found
 
     def _client(self, redirect_uri: str) -> AsyncOAuth2Client:

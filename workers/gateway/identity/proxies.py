@@ -18,7 +18,7 @@ def person_of_proxy(
 ) -> tuple[str, set[str]]:
     """Return name and groups from the proxy's headers. Raises ForbiddenError for other senders, UnauthorizedError."""
     if not _comes_from(scope, settings):
-        raise ForbiddenError("only the proxy that is named in the gateway's settings may say who somebody is")
+        raise ForbiddenError("only the proxy that is named in the gateway's settings may name the person who signs in")
     secret = _only(headers, settings.secret_header)
     if secret is None or not hmac.compare_digest(secret.encode(), settings.secret.encode()):
         raise ForbiddenError(
@@ -26,7 +26,7 @@ def person_of_proxy(
         )
     name = _only(headers, settings.name_header)
     if not name:
-        raise UnauthorizedError(f"the proxy does not say who this is: one header `{settings.name_header}` is needed")
+        raise UnauthorizedError(f"the proxy does not name the person: one header `{settings.name_header}` is needed")
     groups = _only(headers, settings.groups_header) or ""
     return name, {one.strip() for one in groups.split(",") if one.strip()}
 

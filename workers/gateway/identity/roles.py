@@ -50,7 +50,7 @@ def granted(roles: Collection[RoleOfGroup], groups: Collection[str], name: str) 
     """
     fitting = [one for one in roles if one.group in groups]
     if not fitting:
-        raise ForbiddenError(f"`{name}` is in no group that has a role here; ask whoever keeps the gateway's settings")
+        raise ForbiddenError(f"`{name}` is in no group that has a role here; ask the administrator of this gateway")
     same = [one for one in fitting if one.role == fitting[0].role]
     everywhere = any(one.everywhere for one in same)
     projects = () if everywhere else tuple(dict.fromkeys(project for one in same for project in one.projects))

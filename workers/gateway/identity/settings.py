@@ -172,4 +172,4 @@ def _network(path: Path, text: str) -> Network:
     try:
         return ip_network(text)
     except ValueError:
-        raise InputError(f"`{path}`: `{text}` is no address; write `10.0.0.5`, `10.0.0.0/28` or `{UNIX}`") from None
+        raise InputError(f"`{path}`: `{text}` is not an address; write `10.0.0.5`, `10.0.0.0/28` or `{UNIX}`") from None

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ledger.client.results import pending_of
 from ledger.core.errors import LedgerError
 from workers.gateway.events.audience import EventSelection
-from workers.gateway.opencode.answering import OpenCodeError, answer, read_body
+from workers.gateway.opencode.replies import OpenCodeError, answer, read_body
 from workers.gateway.opencode.shapes import OpenCodeForm, bad_request, failure, request_row
 from workers.gateway.parameters import Id, TheGateway, ThePrincipal
 from workers.gateway.principals import Principal
@@ -52,7 +52,7 @@ async def list_permissions(request: AnyRequest, gateway: TheGateway, principal: 
     where = _directory(request)
     rows = [
         (one.request.asked_ms, state.session_id, one.request.version, request_row(state.session_id, one.request))
-        for state in await gateway.ledger.pending_states()
+        for state in await gateway.ledger.waiting.states()
         if principal.reaches_state(state) and where in (None, state.cwd)
         for one in pending_of(state)
     ]

@@ -16,8 +16,9 @@ from ledger.core.replies import parse_reply
 from ledger.core.times import format_time
 from ledger.log.reads import AuditedRead
 from ledger.session.demands import may_be_unsigned
+from ledger.session.rounds import shown_digest
 from workers.gateway.answers.rights import Rights, rights_of
-from workers.gateway.authenticating import require_own_pages
+from workers.gateway.authentication import require_own_pages
 from workers.gateway.gateway import Gateway
 from workers.gateway.parameters import Id, TheGateway
 from workers.gateway.problems import STATUS
@@ -94,9 +95,9 @@ async def _rights(gateway: Gateway, link: AnswerLink) -> Rights:
 async def _standing(gateway: Gateway, link: AnswerLink, rights: Rights, status: int = 200) -> Response[str]:
     state = await Session(gateway.ledger, link.session).state()
     result = result_of(state, link.request_id)
-    if result.request.digest != link.digest:
+    if shown_digest(result.request) != link.digest:
         text = "the request is not the one that this link was made for; open the inbox"
-        return _html(problem_page("Something else was asked", text), STATUS["DIGEST_MISMATCH"])
+        return _html(problem_page("The request has changed", text), STATUS["DIGEST_MISMATCH"])
     if result.outcome is None:
         replies = [one for one in rights.replies if may_be_unsigned(result.request, one, link.name)]
         return _html(question_page(state, result.request, link.name, gateway.now_ms, replies), status)

@@ -8,9 +8,10 @@ from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
 from ledger.client.feedback import undelivered_note
+from ledger.core.durations import parse_duration
 from ledger.core.replies import parse_answer
-from workers.gateway import asking
-from workers.gateway.attending import Attending
+from workers.gateway import asks
+from workers.gateway.asker_presence import Attending
 from workers.gateway.bodies import AnsweredBody, AskBody, CancelBody, ReplyBody, ToolFinishedBody
 from workers.gateway.granting_reach import require_grantable
 from workers.gateway.idempotency import IdempotencyKey, derived
@@ -36,10 +37,10 @@ async def ask(
     made = derived(principal, idempotency_key, f"ask\n{session}")
     request_id = data.request_id or (f"per_{made}" if made else None)
     attending = Attending(gateway.ledger.store, request.receive)
-    result, left_out = await asking.ask(
-        gateway, found, principal, data, request_id=request_id, wait=wait, attending=attending
+    result, left_out = await asks.ask(
+        gateway, found, principal, data, request_id=request_id, wait=wait, attending=attending, key=idempotency_key
     )
-    return asking.answered(session, result, left_out, is_described=False)
+    return asks.answered(session, result, left_out, is_described=False)
 
 
 @get("/v1/sessions/{session:str}/asks/{request_id:str}", operation_id="read_ask")
@@ -55,7 +56,7 @@ async def read_ask(
     found = await gateway.session(session, principal)
     # Other roles that look at a request are not its asker.
     attending = Attending(gateway.ledger.store, request.receive) if principal.role == "agent" else None
-    return asking.answered(session, await asking.attach(gateway, found, request_id, wait, attending))
+    return asks.answered(session, await asks.attach(gateway, found, request_id, wait, attending))
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/reply", status_code=200, operation_id="reply")
@@ -83,10 +84,14 @@ async def reply(
         actor=principal.actor,
         message=message,
         digest=data.digest,
+        round=data.round,
         client_id=data.client_id,
         updated_input=data.updated_input,
         signed=signed_at(data.signed, request, gateway),
         role=principal.role,
+        expires_in_ms=None if data.expires is None else parse_duration(data.expires, "time to live"),
+        uses=data.uses,
+        patterns=data.patterns,
     )
     return {**result_row(result), "note": undelivered_note(None if waiting is None else waiting.metadata, message)}
 

@@ -15,11 +15,11 @@ from workers.gateway.parameters import Id, OptionalText, TheGateway, ThePrincipa
 
 LastEventId = Annotated[
     str | None,
-    HeaderParameter(name="Last-Event-ID", required=False, description="Go on after the event that bore this id"),
+    HeaderParameter(name="Last-Event-ID", required=False, description="Continue after the event with this id"),
 ]
 LastId = Annotated[
     str | None,
-    QueryParameter(name="last_event_id", required=False, description="The same, for who cannot send the header"),
+    QueryParameter(name="last_event_id", required=False, description="The same, where a client cannot send it"),
 ]
 STREAM = {
     200: ResponseSpec(str, media_type="text/event-stream", description="Events without end", generate_examples=False)
@@ -46,7 +46,10 @@ async def all_events(
     header_id: LastEventId = None,
     query_id: LastId = None,
 ) -> ASGIApp:
-    """Stream the same for all sessions and projects in reach; `tree` is a session with its sub-agents."""
+    """Stream the same for all sessions and projects in reach; `tree` is a session with its sub-agents.
+
+    An id that this gateway cannot go on from gets `resync` and a snapshot.
+    """
     for name, value in (("session id", session), ("session id", tree), ("project id", project)):
         if value is not None:
             check_id(value, name)

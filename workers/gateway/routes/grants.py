@@ -10,8 +10,9 @@ from litestar.params import JSONBody
 from ledger import Session
 from ledger.client.results import Approved
 from ledger.core.durations import parse_duration
-from ledger.core.errors import InputError, UnknownGrantError
+from ledger.core.errors import DamageError, InputError, UnknownGrantError
 from ledger.core.ids import check_id
+from ledger.stores.port import StreamKey
 from workers.gateway.bodies import GrantBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.idempotency import IdempotencyKey, derived
@@ -27,7 +28,7 @@ async def list_grants(
 ) -> Row:
     """Return the grants in force in a session (its own and its project's), in a project, or anywhere."""
     if session is not None and project is not None:
-        raise InputError("say `session` or `project`, not both")
+        raise InputError("give `session` or `project`, not both")
     if session is not None:
         found = await (await gateway.session(session, principal)).approved()
     elif project is not None:
@@ -46,18 +47,19 @@ async def create_grant(
 ) -> Row:
     """Make grants without a request: one of the answer's `grants` for each of `patterns`."""
     if (data.session is None) == (data.project is None):
-        raise InputError("say `session` or `project`, one of them")
+        raise InputError("give either `session` or `project`")
     if data.pattern is not None and data.patterns is not None:
-        raise InputError("say `pattern` or `patterns`, not both")
+        raise InputError("give `pattern` or `patterns`, not both")
     patterns = data.patterns if data.pattern is None else [data.pattern]
     if not patterns:
-        raise InputError("say at least one pattern; `*` is any use of the permission")
+        raise InputError("give at least one pattern; `*` is any use of the permission")
     expires_in_ms = None if data.expires is None else parse_duration(data.expires, "time to live")
     made: list[Approved] = []
     for index, pattern in enumerate(patterns):
         key = derived(principal, idempotency_key, f"grant\n{index}")
         more: dict[str, Any] = {
             "expires_in_ms": expires_in_ms,
+            "uses": data.uses,
             "reason": data.reason,
             "grant_id": None if key is None else f"grn_{key}",
             "actor": principal.actor,
@@ -75,20 +77,43 @@ async def create_grant(
 @delete("/v1/grants/{grant:str}", operation_id="revoke_grant")
 async def revoke_grant(grant: Id, gateway: TheGateway, principal: ThePrincipal, reason: OptionalText = None) -> None:
     """Revoke a grant; after this response it allows nothing."""
+    await _in_reach(gateway, principal, grant)
+    await gateway.ledger.revoke(grant, reason=reason, actor=principal.actor)
+
+
+@get("/v1/grants/{grant:str}/uses", operation_id="list_grant_uses")
+async def list_grant_uses(grant: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
+    """Return the calls that a grant let through, in order of time, those in the caller's reach; also of an ended one."""
+    key = await _in_reach(gateway, principal, grant)
+    found = await gateway.ledger.uses_of(grant)
+    reached = {one: await _reaches_session(gateway, principal, one) for one in {use.session for use in found.rows}}
+    rows = [use.as_json() for use in found.rows if reached[use.session]]
+    return {"grant_id": grant, "stream": key.name, "uses": rows, "problems": problem_rows(principal, found.problems)}
+
+
+async def _in_reach(gateway: Gateway, principal: Principal, grant: str) -> StreamKey:
+    """Return the stream of a grant. Raises UnknownGrantError, also for one beyond the caller's reach."""
     key = await gateway.ledger.stream_of_grant(check_id(grant, "grant id"))
     if key.kind == "project":
         reaches = principal.reaches_project(key.id)
     else:
-        state = await Session(gateway.ledger, key.id).state()
-        reaches = principal.reaches_state(state)
+        reaches = principal.reaches_state(await Session(gateway.ledger, key.id).state())
     if not reaches:
         raise UnknownGrantError(f"there is no grant `{grant}`", grant_id=grant)
-    await gateway.ledger.revoke(grant, reason=reason, actor=principal.actor)
+    return key
 
 
 def _require_project(principal: Principal, project: str) -> None:
     if not principal.reaches_project(check_id(project, "project id")):
-        raise ForbiddenError(f"this token has no say in project `{project}`", projects=list(principal.projects))
+        raise ForbiddenError(f"this token has no access to project `{project}`", projects=list(principal.projects))
+
+
+async def _reaches_session(gateway: Gateway, principal: Principal, session: str) -> bool:
+    """Return whether a session is within reach; one that cannot be read is only within that of its project's readers."""
+    try:
+        return principal.reaches_state(await gateway.ledger.streams.session(session).refresh())
+    except DamageError:
+        return not principal.sessions and not principal.projects
 
 
 async def _reaches(gateway: Gateway, principal: Principal, one: Approved) -> bool:
@@ -102,4 +127,4 @@ async def _reaches(gateway: Gateway, principal: Principal, one: Approved) -> boo
     return principal.reaches_state(state)
 
 
-HANDLERS: list[Any] = [list_grants, create_grant, revoke_grant]
+HANDLERS: list[Any] = [list_grants, create_grant, revoke_grant, list_grant_uses]

@@ -11,10 +11,10 @@ from litestar.params import QueryParameter
 from litestar.response import Redirect
 
 from ledger.core.errors import UnauthorizedError
-from workers.gateway.authenticating import address_of
+from workers.gateway.authentication import address_of
 from workers.gateway.gateway import Gateway
-from workers.gateway.identity.arriving import code_for
 from workers.gateway.identity.proxies import person_of_proxy
+from workers.gateway.identity.sign_in_codes import code_for
 from workers.gateway.identity.visits import VISIT_SECONDS, Visits
 from workers.gateway.parameters import OptionalText, TheGateway
 from workers.gateway.rows import Row

@@ -9,12 +9,15 @@ import msgspec
 from litestar import Request, get, post
 from litestar.params import JSONBody
 
+from ledger.access.passkeys.authenticator import base64url, belongs_to
 from ledger.access.passkeys.rows import passkey_json
-from ledger.access.passkeys.verifying import base64url, belongs_to
 from ledger.client.passkeys.book import Challenge
+from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError, UnknownPasskeyError
+from ledger.core.grant_bounds import check_edited, grant_bounds
 from ledger.core.proofs import Signed
 from ledger.core.replies import parse_answer
+from ledger.session.commands import GivenReply
 from workers.gateway.bodies import (
     AnswerChallengeBody,
     PasskeyBody,
@@ -99,10 +102,16 @@ async def challenge_answer(
     challenge = await gateway.ledger.passkeys.answer_challenge(
         found.stream.state,
         request_id,
-        reply,
+        GivenReply(
+            reply=reply,
+            message=message,
+            updated_input=data.updated_input,
+            bounds=grant_bounds(
+                None if data.expires is None else parse_duration(data.expires, "time to live"), data.uses
+            ),
+            patterns=None if data.patterns is None else check_edited(data.patterns),
+        ),
         person=principal.name,
-        message=message,
-        updated_input=data.updated_input,
     )
     return _challenge_row(challenge, rp_id)
 

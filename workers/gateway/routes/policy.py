@@ -25,7 +25,7 @@ async def check_policy(
     """
     lines = [data] if isinstance(data, dict) else data
     if len(lines) > LINES_COUNT_MAX:
-        raise InputError(f"{len(lines)} lines are too many; at most {LINES_COUNT_MAX} are taken")
+        raise InputError(f"{len(lines)} lines are too many; at most {LINES_COUNT_MAX} are accepted")
     rows = await gateway.beside.run(principal.caller, "check", lines, seconds=WORK_SECONDS_MAX)
     return rows[0] if isinstance(data, dict) else rows
 

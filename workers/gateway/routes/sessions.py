@@ -10,18 +10,18 @@ from litestar.params import JSONBody, QueryParameter
 from ledger.core.errors import DamageError, InputError, UnknownSessionError
 from ledger.core.times import parse_moment, parse_time
 from ledger.stores.port import StreamKey
-from projections import reading
+from projections import queries
 from workers.gateway.bodies import OpenSession, ReasonBody
-from workers.gateway.finding import SessionFilter, find_sessions
 from workers.gateway.gateway import Gateway
-from workers.gateway.opening import open_session as open_by_rules
 from workers.gateway.outline import BARS_MAX, LANES_MAX, bars_row, waits_row
 from workers.gateway.parameters import After, Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, session_row
+from workers.gateway.session_opening import open_session as open_by_rules
+from workers.gateway.session_search import SessionFilter, find_sessions
 from workers.gateway.settings import PAGE_COUNT_MAX
 from workers.presentation.moments import approved_at, moment_json, project_grants
-from workers.upkeep.checking import Checked, check_stream
+from workers.upkeep.stream_checks import Checked, check_stream
 
 VERSION_DIGITS_MAX = 18
 
@@ -91,9 +91,11 @@ async def read_state(
     """Return pending requests, grants in force, clients and settled requests: now, as of a version, or at an RFC 3339
     time (a date is the end of that day in UTC).
     """
-    await gateway.session(session, principal)
+    found = await gateway.session(session, principal, fresh=True)
     version, time_ms = _moment(at)
-    moment = await gateway.history_cache.state_at(StreamKey("session", session), version=version, ms=time_ms)
+    key = found.stream.key
+    gateway.history_cache.forget_before(key, found.stream.state.redacted_version)
+    moment = await gateway.history_cache.state_at(key, version=version, ms=time_ms)
     as_of_ms = gateway.now_ms if at is None else moment.ms if time_ms is None else time_ms
     standing = approved_at(moment.state, await project_grants(gateway.ledger, moment.state), as_of_ms)
     return moment_json(moment, standing, brief=brief)
@@ -106,7 +108,7 @@ async def read_timeline(
     """Return the session's events as sentences, from the views; `version` is the version of the views."""
     await gateway.session(session, principal)
     await gateway.views.of_session(session)
-    found = await reading.timeline(gateway.ledger.store, session, after, limit)
+    found = await queries.timeline(gateway.ledger.store, session, after, limit)
     version = found.version_of(StreamKey("session", session))
     last = found.rows[-1]["version"] if found.rows else after
     return {"lines": found.rows, "version": version, "cursor": last if last < version else None}
@@ -118,7 +120,7 @@ async def read_log(
 ) -> Row:
     """Return the session's events as they stand in the log."""
     found = await gateway.session(session, principal, fresh=True)
-    rows = [event.as_json() for event in await gateway.history_cache.page(StreamKey("session", session), after, limit)]
+    rows = [event.as_json() for event in await gateway.history_cache.page(found.stream.key, after, limit)]
     last = rows[-1]["version"] if rows else after
     return {"events": rows, "cursor": last if last < found.stream.state.version else None}
 

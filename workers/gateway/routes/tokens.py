@@ -13,7 +13,7 @@ from ledger.client.tokens import Made, token_json
 from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError, UnauthorizedError, UnknownTokenError
 from ledger.log.reads import AuditedRead
-from workers.gateway.authenticating import (
+from workers.gateway.authentication import (
     COOKIE,
     SECURE_COOKIE,
     address_of,
@@ -129,7 +129,7 @@ async def sign_out(request: Request[Any, Any, Any], gateway: TheGateway) -> Resp
 async def _browser_token(request: Request[Any, Any, Any], gateway: Gateway, data: SignInBody) -> Made:
     given = [text for text in (data.token, data.code) if text is not None]
     if len(given) != 1:
-        raise InputError("say `token` or `code`, one of them")
+        raise InputError("give either `token` or `code`")
     token = await find_token(request, gateway, given[0].strip())
     # Each sign-in makes a token: a limit keeps its owner from filling the log, and affects nobody else's sign-in.
     gateway.sign_in_limiter.take(token.token_id)

@@ -7,17 +7,17 @@ tables are reported as unclear.
 
 from __future__ import annotations
 
-from ledger.policy.shell.forms.model import Given, NormalForm, Operand, Unclear
+from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord, Unclear
 from ledger.policy.shell.forms.nodes import Effect, OperandKind, Option, ProgramNode
 from ledger.policy.shell.forms.programs import known_programs, program_table
-from ledger.policy.shell.forms.reading import form_of, form_of_words
+from ledger.policy.shell.forms.reduction import form_of, form_of_words
 
 __all__ = [
     "Effect",
     "Given",
     "NormalForm",
-    "Operand",
     "OperandKind",
+    "OperandWord",
     "Option",
     "ProgramNode",
     "Unclear",

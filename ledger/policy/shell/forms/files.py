@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ledger.policy.shell.forms.model import NormalForm
 from ledger.policy.shell.forms.nodes import Effect, OperandKind
-from ledger.policy.shell.forms.reading import form_of
+from ledger.policy.shell.forms.reduction import form_of
 from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.words import loosen
 

@@ -22,7 +22,7 @@ class Given(msgspec.Struct, frozen=True, omit_defaults=True):
     value_at: int | None = None
 
 
-class Operand(msgspec.Struct, frozen=True, omit_defaults=True):
+class OperandWord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A word that is not an option: its text, its kind, and its index in the command.
 
     `is_known` is false for a word whose value is known only when the line runs; `text` is then as written. If such a
@@ -56,7 +56,7 @@ class NormalForm(msgspec.Struct, frozen=True, omit_defaults=True):
     program: str
     path: tuple[str, ...] = ()
     options: tuple[Given, ...] = ()
-    operands: tuple[Operand, ...] = ()
+    operands: tuple[OperandWord, ...] = ()
     unclear: tuple[Unclear, ...] = ()
     means: frozenset[str] = frozenset()
     path_at: tuple[int, ...] = ()

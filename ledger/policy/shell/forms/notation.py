@@ -6,13 +6,12 @@ Everything is validated; an invalid table is a defect of this package.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
-from ledger.policy.errors import PolicyError
+from ledger.policy.data_files import TableError, parse_toml, read_entry
 from ledger.policy.shell.forms.nodes import Arity, Effect, OperandKind, Operands, Option, ProgramNode, Style
 
 _NAME = re.compile(r"[^\s=\[\]]+")
@@ -70,21 +69,13 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     commands: dict[str, dict[str, Any]] = {}
 
 
-class TableError(PolicyError):
-    """An invalid program table; the message names the table."""
-
-
 _INHERITED: Final = ("style", "negatable", "caseless", "separators", "commands_abbreviated", "globals")
 """Settings that sub-commands inherit unless they override them."""
 
 
 def read_tables(text: str) -> Iterator[tuple[ProgramNode, tuple[str, ...]]]:
     """Yield each program of a file with its other names. Raises TableError."""
-    try:
-        found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise TableError(f"a program table is no TOML: {error}") from None
-    for name, table in found.items():
+    for name, table in parse_toml(text, "a program table").items():
         yield _node(name, table, name, {}, {})
 
 
@@ -104,13 +95,13 @@ def _node(
         node, aliases = _node(key, inner, f"{place} {key}", settings, groups)
         for spelt in (key, *aliases):
             if spelt in commands:
-                raise TableError(f"program table `{place}`: the sub-command `{spelt}` stands twice")
+                raise TableError(f"program table `{place}`: the sub-command `{spelt}` is listed twice")
             commands[spelt] = node
     options = _with_groups(_options(read, place), read, place, groups)
     means = {key: frozenset([value] if isinstance(value, str) else value) for key, value in read.means.items()}
     for spelt in (*means, *read.harmless, *read.first_from.split()):
         if spelt not in options:
-            raise TableError(f"program table `{place}`: `{spelt}` is no option of it")
+            raise TableError(f"program table `{place}`: `{spelt}` is not an option of it")
     node = ProgramNode(
         name=name,
         version=read.version,
@@ -142,11 +133,8 @@ def _node(
     return node, tuple(read.aliases)
 
 
-def _table(table: Mapping[str, Any], place: str) -> _Table:
-    try:
-        return msgspec.convert(table, _Table)
-    except msgspec.ValidationError as error:
-        raise TableError(f"program table `{place}`: {error}") from None
+def _table(table: object, place: str) -> _Table:
+    return read_entry(_Table, table, f"program table `{place}`")
 
 
 def _with_groups(
@@ -174,11 +162,7 @@ def _narrowed(option: Option, names: Collection[str]) -> Option:
 
 
 def _pattern(text: str, place: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise TableError(f"program table `{place}`: `{text}` is no regular expression: {error}") from None
-    return text
+    return read_entry(re.Pattern[str], text, f"program table `{place}`").pattern
 
 
 def _options(table: _Table, place: str) -> dict[str, Option]:
@@ -191,7 +175,7 @@ def _options(table: _Table, place: str) -> dict[str, Option]:
             option = _option(written.split(), effect, place)
             for name in option.names:
                 if name in found:
-                    raise TableError(f"program table `{place}`: the option `{name}` stands twice")
+                    raise TableError(f"program table `{place}`: the option `{name}` is listed twice")
                 found[name] = option
     return found
 
@@ -214,7 +198,7 @@ def _operands(text: str, place: str) -> Operands:
     for word in text.split():
         bare = word.rstrip("*?")
         if bare not in _KINDS or (word.endswith("*") and many is not None):
-            raise TableError(f"program table `{place}`: `{word}` is no kind of operand")
+            raise TableError(f"program table `{place}`: `{word}` is not a kind of operand")
         missing += word.endswith("?")
         if word.endswith("*"):
             many = OperandKind(bare)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ledger.policy.shell.glob import matches
+from ledger.policy.matching.wildcard import whole_glob
 from ledger.policy.shell.model import Word
 
 _WILD: Final = "*?"
@@ -42,7 +42,7 @@ class Spelled:
         if at != self.literal_count or at >= len(self.rule) or text is None or self.words[at].glob:
             return False
         pattern = self.rule[at]
-        return pattern[0] not in _WILD and ".." not in text.split("/") and matches(pattern, text)
+        return pattern[0] not in _WILD and ".." not in text.split("/") and whole_glob(pattern)(text)
 
     def inner(self, by: int) -> Spelled:
         """Return the same rule for a command that begins `by` words later."""

@@ -7,8 +7,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from ledger.policy.shell.danger import dangerous_argument
-from ledger.policy.shell.forms.judging import obstacle
-from ledger.policy.shell.forms.reading import form_of
+from ledger.policy.shell.forms.objections import obstacle
+from ledger.policy.shell.forms.reduction import form_of
 from ledger.policy.shell.forms.spelled import Spelled
 from ledger.policy.shell.model import ShellCommand
 

@@ -10,8 +10,8 @@ from functools import lru_cache
 import msgspec
 
 from ledger.policy.shell.flow import Flow, Step
-from ledger.policy.shell.grammar.evening import evened
 from ledger.policy.shell.grammar.reader import read_line
+from ledger.policy.shell.grammar.unification import evened
 from ledger.policy.shell.grammar.walk import Walk
 from ledger.policy.shell.lexer import NotPlain
 from ledger.policy.shell.model import ShellCommand

@@ -61,7 +61,7 @@ def _items(inside: str) -> list[str] | None:
     if abs(last - first) >= EXPANSIONS_MAX or any(
         len(end.lstrip("-")) > 1 and end.lstrip("-")[0] == "0" for end in ends.groups()
     ):
-        raise NotPlain(f"`{{{inside}}}` expands to many words, or to numbers with zeros in front")
+        raise NotPlain(f"`{{{inside}}}` expands to many words, or to numbers with leading zeros")
     step = 1 if last >= first else -1
     return [str(number) for number in range(first, last + step, step)]
 

@@ -69,7 +69,7 @@ class Cursor:
     def count_word(self) -> None:
         self.words += 1
         if self.words > WORDS_MAX:
-            raise NotPlain(f"the line holds more than {WORDS_MAX:,} words, and something beside simple commands")
+            raise NotPlain(f"the line holds more than {WORDS_MAX:,} words, and not only simple commands")
 
     def enter(self) -> None:
         self.depth += 1
@@ -91,9 +91,9 @@ class Cursor:
             if (line.lstrip("\t") if here.tabs else line) == here.delimiter:
                 return _checked(here, "".join(lines))
             if line.strip().startswith(here.delimiter):
-                raise NotPlain(f"a line of a here-document only begins like its end `{here.delimiter}`")
+                raise NotPlain(f"a line of a here-document begins like its delimiter `{here.delimiter}`")
             lines.append((line.lstrip("\t") if here.tabs else line) + "\n")
-        raise NotPlain(f"the here-document up to `{here.delimiter}` has no end")
+        raise NotPlain(f"the here-document has no closing `{here.delimiter}`")
 
 
 def _checked(here: Here, body: str) -> str:

@@ -131,5 +131,5 @@ def _calculated(piece: WordPiece, environment: Environment) -> WordValue:
         if value is None or not (
             value.known is Knowledge.NUMBER or (value.known is Knowledge.EXACT and value.text.isdecimal())
         ):
-            raise NotPlain(f"`$((` calculates with `{name}`, which may be no number")
+            raise NotPlain(f"`$((` calculates with `{name}`, which may not be a number")
     return SIGNED

@@ -39,8 +39,8 @@ def read_line(source: str) -> Compound:
 def _unexpected(cursor: Cursor) -> str:
     word = cursor.match(_KEYWORD) or cursor.char()
     if word == ")":
-        return "a parenthesis is closed that was never opened"
-    return f"`{word}` is not understood here"
+        return "a closing parenthesis has no opening one"
+    return f"unexpected `{word}`"
 
 
 def _inside(cursor: Cursor) -> Compound:
@@ -117,7 +117,7 @@ def _take(cursor: Cursor, word: str) -> bool:
 def _command(cursor: Cursor) -> SyntaxNode:
     if cursor.char() == "(":
         if cursor.char(1) == "(":
-            raise NotPlain("`((` calculates, or nests parentheses in a way that is not read")
+            raise NotPlain("`((` is arithmetic, or an unsupported nesting of parentheses")
         return _redirected(cursor, _subshell(cursor))
     word = _keyword(cursor)
     if word is None or word == "time":
@@ -221,7 +221,7 @@ def _test(cursor: Cursor) -> Compound:
         cursor.blanks()
         word = read_word(cursor, _inside)
         if word is None:
-            raise NotPlain("`[[` holds something that is not read")
+            raise NotPlain("`[[` holds an unsupported test")
         if word.raw == "]]":
             return Compound(Shape.TEST, (), words=tuple(words))
         words.append(word)
@@ -261,7 +261,7 @@ def _here(cursor: Cursor, begin: int, operator: str) -> Redirection:
     found = _DELIMITER.match(cursor.source, cursor.at)
     end = found.end() if found else cursor.at
     if found is None or cursor.source[end : end + 1] not in ("", " ", "\t", "\n", ";", "&", "|", ")", "<", ">"):
-        raise NotPlain("a here-document ends with something that is not a plain name")
+        raise NotPlain("the delimiter of a here-document is not a plain name")
     cursor.at = end
     delimiter = found["quoted"] or found["escaped"] or found["word"]
     here = Here(delimiter, literal=found["word"] is None, tabs=operator.endswith("-"))
@@ -277,7 +277,7 @@ def _simple(cursor: Cursor) -> Simple:
         one = _redirection(cursor)
         if one is not None:
             if pieces and pieces[-1].endswith("}") and end == cursor.at - len(one.text):
-                raise NotPlain("a redirection puts its descriptor into a variable")
+                raise NotPlain("a redirection stores its descriptor in a variable")
             redirections.append(one)
         else:
             word = read_word(cursor, _inside)
@@ -292,7 +292,7 @@ def _simple(cursor: Cursor) -> Simple:
         end = cursor.at
         cursor.blanks()
     if not words and (redirections or not assignments):
-        raise NotPlain("a redirection stands without a command" if redirections else _unexpected(cursor))
+        raise NotPlain("a redirection has no command" if redirections else _unexpected(cursor))
     if cursor.char() == "(":
         raise NotPlain("parentheses run commands of their own or define a function")
     text = " ".join(pieces) if redirections else cursor.source[text_begin:end].strip(" \t")
@@ -302,7 +302,7 @@ def _simple(cursor: Cursor) -> Simple:
 def _assignment(word: WrittenWord) -> tuple[str, WrittenWord]:
     found = _ASSIGNED.match(word.raw)
     if found is None or not word.pieces[0].text.startswith(found.group()):
-        raise NotPlain(f"`{word.raw}` sets a variable in a way that is not read")
+        raise NotPlain(f"`{word.raw}` is an unsupported form of assignment")
     first = word.pieces[0]
     rest = (type(first)(first.kind, first.text[found.end() :], first.quoted), *word.pieces[1:])
     return found["name"], WrittenWord(word.raw[found.end() :], rest)

@@ -20,8 +20,8 @@ from ledger.policy.shell.grammar.values import UNKNOWN, WordValue, either, word_
 from ledger.policy.shell.lexer import NotPlain, check_name, check_reserved, file_reason
 from ledger.policy.shell.model import Redirect, ShellCommand, Word
 from ledger.policy.shell.options import may_be_option
+from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.text import shorten
-from ledger.policy.shell.touching import accesses
 from ledger.policy.shell.variables import HARMLESS, may_be_set
 
 STEPS_MAX: Final = 2_000
@@ -46,7 +46,7 @@ class Walk:
         """Emit the commands of a node. Return their flow, and the variables after the node."""
         self.steps += 1
         if self.steps > STEPS_MAX:
-            raise NotPlain("the line holds too many commands to look into one by one")
+            raise NotPlain("the line holds too many commands to analyse one by one")
         if isinstance(node, Simple):
             return self._simple(node, scope)
         around = [self._redirects(node.redirections, scope)] if node.redirections else []
@@ -123,7 +123,7 @@ class Walk:
         """Emit the substitutions in `[[ … ]]`; the test itself runs nothing. Raises NotPlain for an unknown form."""
         words = [word for written in node.words for word in words_of(written, scope)]
         if len(words) != len(node.words) or not is_known_test([replace(word, several=False) for word in words]):
-            raise NotPlain("`[[` tests in a way that is not read")
+            raise NotPlain("`[[` holds an unsupported test")
         parts = [step for written in node.words for step in self._substituted(written, scope)]
         return Step(Flow.LIST, tuple(parts), ("\n",) * max(0, len(parts) - 1)), scope
 
@@ -263,7 +263,7 @@ def _check_words(words: list[Word], name: WrittenWord) -> None:
         for word in words[1:]:
             check_reserved(word.raw)
         if all(word.raw in ("time", "-p") for word in words):
-            raise NotPlain("`time` has no command behind it")
+            raise NotPlain("`time` has no command after it")
 
 
 def _names(words: list[str]) -> list[str]:

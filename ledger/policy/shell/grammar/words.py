@@ -51,18 +51,18 @@ def read_word(cursor: Cursor, script: ScriptReader) -> WrittenWord | None:
         else:
             text = cursor.match(_BARE)
             if text is None:
-                raise NotPlain(f"`{char}` is not understood here")
+                raise NotPlain(f"unexpected `{char}`")
             pieces.append(WordPiece(PieceKind.TEXT, text, quoted=False))
     raw = cursor.source[begin : cursor.at]
     if cursor.pending and "\n" in raw:
-        raise NotPlain("a word goes on behind the line in which a here-document begins")
+        raise NotPlain("a word continues after the line on which a here-document begins")
     return WrittenWord(raw, tuple(pieces)) if pieces else None
 
 
 def _escape(cursor: Cursor) -> WordPiece:
     following = cursor.char(1)
     if following in ("", "\n"):
-        raise NotPlain("a backslash stands at the end of the line, in a word")
+        raise NotPlain("a word ends with a backslash at the end of the line")
     cursor.at += 2
     return WordPiece(PieceKind.TEXT, following, quoted=True)
 
@@ -81,7 +81,7 @@ def _double(cursor: Cursor, script: ScriptReader) -> list[WordPiece]:
             raise NotPlain("a backtick runs another command inside this one")
         elif char == "\\" and cursor.char(1) == "\n":
             if pieces[-1].kind is not PieceKind.TEXT or pieces[-1].text.endswith("$"):
-                raise NotPlain("a line ends with a backslash behind a `$`")
+                raise NotPlain("a line ends with a backslash after a `$`")
             cursor.at += 2
         else:
             text = cursor.match(_DOUBLE_TEXT)
@@ -100,22 +100,22 @@ def _dollar(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> WordPiece:
     name = cursor.match(_NAME)
     if name is not None:
         if cursor.char() in _AFTER_NAME:
-            raise NotPlain(f"shells differ about what `${name}{cursor.char()}` stands for")
+            raise NotPlain(f"shells differ about the meaning of `${name}{cursor.char()}`")
         return WordPiece(PieceKind.VARIABLE, name, quoted)
     if char in ("?", "#", "!", "$"):
         cursor.at += 1
         if cursor.match(_AFTER_NUMBER):
-            raise NotPlain(f"shells differ about what stands behind `${char}`")
+            raise NotPlain(f"shells differ about what follows `${char}`")
         return WordPiece(PieceKind.NUMBER, char, quoted)
     if quoted and char in _AFTER_DOLLAR:
         return WordPiece(PieceKind.TEXT, "$", quoted=True)
-    raise NotPlain("`$` stands for something that is known only when the line runs")
+    raise NotPlain("`$` expands to a value that is known only when the line runs")
 
 
 def _braced(cursor: Cursor, *, quoted: bool) -> WordPiece:
     found = _BRACED.match(cursor.source, cursor.at)
     if found is None:
-        raise NotPlain("`${` changes a variable or looks it up in a way that is not read")
+        raise NotPlain("`${` is an unsupported form of expansion")
     cursor.at = found.end()
     return WordPiece(PieceKind.NUMBER if found["size"] else PieceKind.VARIABLE, found["name"], quoted)
 
@@ -124,11 +124,11 @@ def _parenthesis(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> WordP
     if cursor.char(1) == "(":
         found = _ARITHMETIC.match(cursor.source, cursor.at)
         if found is None:
-            raise NotPlain("`$((` calculates in a way that is not read")
+            raise NotPlain("`$((` holds unsupported arithmetic")
         cursor.at = found.end()
         return WordPiece(PieceKind.ARITHMETIC, " ".join(_NAME.findall(found["text"])), quoted)
     if cursor.pending:
-        raise NotPlain("a substitution stands behind the beginning of a here-document")
+        raise NotPlain("a substitution follows the start of a here-document")
     cursor.at += 1
     begin = cursor.at
     cursor.enter()
@@ -136,7 +136,7 @@ def _parenthesis(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> WordP
     if cursor.pending or cursor.char() != ")":
         raise NotPlain("a substitution has no end")
     if ends_early(cursor.source, begin, cursor.at):
-        raise NotPlain("old shells end a substitution at a parenthesis inside its texts")
+        raise NotPlain("old shells end a substitution at a parenthesis inside quotes")
     cursor.leave()
     cursor.at += 1
     return WordPiece(PieceKind.SCRIPT, "", quoted, inner)

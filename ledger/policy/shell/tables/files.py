@@ -1,107 +1,36 @@
-"""Programs that work on the files that they name. Broad: for deny and ask rules only."""
+"""Programs that work on the files that they name, and files that affect later commands, read from `files.toml`."""
 
 from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
+from ledger.policy.data_files import WordSet, data_file, read_entry
 from ledger.policy.shell.model import Access
 
-_READ: Final = (Access.READ,)
-_EDIT: Final = (Access.EDIT,)
-_BOTH: Final = (Access.READ, Access.EDIT)
+
+class _Files(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of the file."""
+
+    read: WordSet
+    edit: WordSet
+    read_edit: WordSet
+    protected_folders: WordSet
+    protected_files: WordSet
+
+
+_FILES: Final = read_entry(_Files, data_file(__package__, "files.toml"), "files.toml")
 
 PROGRAMS: Final[dict[str, tuple[Access, ...]]] = {
-    **dict.fromkeys(
-        [
-            "cat",
-            "head",
-            "tail",
-            "less",
-            "more",
-            "tac",
-            "nl",
-            "od",
-            "xxd",
-            "hexdump",
-            "strings",
-            "base64",
-            "base32",
-            "cut",
-            "paste",
-            "join",
-            "comm",
-            "cmp",
-            "column",
-            "fold",
-            "fmt",
-            "rev",
-            "wc",
-            "grep",
-            "egrep",
-            "fgrep",
-            "rg",
-            "ag",
-            "ack",
-            "awk",
-            "gawk",
-            "mawk",
-            "sort",
-            "uniq",
-            "diff",
-            "stat",
-            "file",
-            "ls",
-            "find",
-            "fd",
-            "tree",
-            "du",
-            "md5sum",
-            "sha1sum",
-            "sha256sum",
-            "cksum",
-            "sum",
-            "jq",
-            "yq",
-            "bat",
-            "zcat",
-            "view",
-            "source",
-            ".",
-            "readlink",
-            "realpath",
-            "cd",
-            "pushd",
-            "tr",
-            "expand",
-            "unexpand",
-            "pr",
-            "tsort",
-        ],
-        _READ,
-    ),
-    **dict.fromkeys(
-        [
-            "mkdir",
-            "touch",
-            "rm",
-            "rmdir",
-            "truncate",
-            "chmod",
-            "chown",
-            "chgrp",
-            "unlink",
-            "shred",
-            "tee",
-            "ed",
-            "ex",
-            "vi",
-            "vim",
-            "nano",
-            "emacs",
-            "setfacl",
-        ],
-        _EDIT,
-    ),
-    **dict.fromkeys(["cp", "mv", "sed", "ln", "install", "rsync", "scp", "dd", "patch"], _BOTH),
+    **dict.fromkeys(_FILES.read, (Access.READ,)),
+    **dict.fromkeys(_FILES.edit, (Access.EDIT,)),
+    **dict.fromkeys(_FILES.read_edit, (Access.READ, Access.EDIT)),
 }
 """Possible accesses of each program to the files among its words; broad, for deny and ask rules only."""
+
+
+def is_protected(path: str) -> bool:
+    """Return whether a path affects what later commands do, by its name or a folder's; case is ignored."""
+    names = path.casefold().split("/")
+    return names[-1] in _FILES.protected_files or not _FILES.protected_folders.isdisjoint(names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.core.policy import Verdict
-from ledger.policy.checking import Checker
+from ledger.policy.check_questions import Checker
 from tests.policy.shell.simple_rules import verdict
 
 

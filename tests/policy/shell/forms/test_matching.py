@@ -1,4 +1,4 @@
-"""A deny reaches every spelling of what it says, and nothing that it does not say."""
+"""A deny matches every spelling of its command, and no other command."""
 
 from __future__ import annotations
 

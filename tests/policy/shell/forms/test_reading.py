@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ledger.policy.data_files import TableError
 from ledger.policy.shell import analyse
 from ledger.policy.shell.forms.model import NormalForm
-from ledger.policy.shell.forms.notation import TableError, read_tables
-from ledger.policy.shell.forms.reading import form_by
+from ledger.policy.shell.forms.notation import read_tables
+from ledger.policy.shell.forms.reduction import form_by
 
 TABLES = '''
 [tool]
@@ -300,17 +301,17 @@ def test_a_word_that_may_become_an_option_of_a_level_above_is_not_understood(lin
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[a", "no TOML"),
+        ("[a", "not valid TOML"),
         ('[a]\nweird = "x"', "weird"),
         ('[a]\nplain = "-x [--y"', "not written like an option"),
-        ('[a]\nplain = "-x"\nasks = "-x"', "stands twice"),
-        ('[a]\noperands = "thing*"', "no kind of operand"),
-        ('[a]\noperands = "read* name*"', "no kind of operand"),
-        ('[a]\nfirst_from = "-e"', "no option of it"),
+        ('[a]\nplain = "-x"\nasks = "-x"', "is listed twice"),
+        ('[a]\noperands = "thing*"', "not a kind of operand"),
+        ('[a]\noperands = "read* name*"', "not a kind of operand"),
+        ('[a]\nfirst_from = "-e"', "not an option of it"),
         ('[a]\nuse = "b"', "no group `b`"),
-        ('[a]\nharmless = { "-x" = "y" }', "no option of it"),
-        ('[a]\ncode = "-x=Y"\nharmless = { "-x" = "(" }', "no regular expression"),
-        ('[a.commands.b]\naliases = ["c"]\n[a.commands.c]', "stands twice"),
+        ('[a]\nharmless = { "-x" = "y" }', "not an option of it"),
+        ('[a]\ncode = "-x=Y"\nharmless = { "-x" = "(" }', "not a regular expression"),
+        ('[a.commands.b]\naliases = ["c"]\n[a.commands.c]', "is listed twice"),
     ],
 )
 def test_a_table_that_is_written_wrongly_is_refused(text: str, says: str) -> None:

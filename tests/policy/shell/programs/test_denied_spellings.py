@@ -1,4 +1,4 @@
-"""A deny rule for a command of a table reaches every spelling of what it means; no other command is denied for it."""
+"""A deny rule for a command of a table matches every spelling with the same meaning, and no other command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.policy.checking import Checker
+from ledger.policy.check_questions import Checker
 
 ROWS = tuple((Path(__file__).parents[3] / "data/programs/denies.txt").read_text(encoding="utf-8").splitlines()[1:])
 

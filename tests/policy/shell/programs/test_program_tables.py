@@ -1,4 +1,4 @@
-"""The tables of programs: all can be read, and what was listed as dangerous is not harmless by them."""
+"""The tables of programs: all can be read, and no option that was listed as dangerous is harmless in them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def commands(start: str, danger: DangerousArguments, table: ProgramNode) -> Iter
     for sub, node in table.commands.items():
         yield from (f"{start} {sub} --{name}=x" for name in danger.long if f"--{name}" in node.options)
     tasks = table.operands is not None and table.operands.kind_at(0) is OperandKind.TASK
-    for name, inner in danger.subcommands.items():
+    always = dict.fromkeys(sorted(danger.always_subcommands), DangerousArguments(always=True))
+    for name, inner in (danger.subcommands | always).items():
         if tasks and name not in table.commands:
             continue  # `yarn deploy` is a task of the project
         yield from commands(f"{start} {name}", inner, table.commands.get(name, table))

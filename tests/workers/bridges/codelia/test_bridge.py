@@ -1,4 +1,4 @@
-"""The bridge between a host and Codelia's runtime: order, words, and who is told what; people answer at a gateway."""
+"""The bridge between a host and Codelia's runtime: order, texts and recipients of messages."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_an_allowed_call_runs_and_the_host_sees_everything_but_the_questio
     assert (shown["permission"], shown["input"], shown["agent"]) == ("bash", {"command": "git push"}, "codelia")
     assert shown["tool"] == {"message_id": "call_ui_1", "call_id": "call_ui_1"}
     assert shown["request_id"] == f"{RUN}.ui_1"
-    assert await kinds(ann) == ["session_opened", "asked", "replied", "tool_finished"]
+    assert await kinds(ann) == ["session_opened", "asked", "replied", "claimed", "tool_finished"]
     await ann.close()
 
 
@@ -137,7 +137,7 @@ async def test_a_rejection_with_a_word_carries_it_and_the_turn_goes_on(play: Pla
 
 
 async def test_a_corrected_input_is_refused_with_what_may_run_instead(play: Play, gateway: RunningGateway) -> None:
-    told = 'not allowed as it is; allowed is this input, so call again with it: {"command": "git push origin main"}'
+    told = 'not allowed as it is; call again with this input, which is allowed: {"command": "git push origin main"}'
     conversation = pushes().answered("ui_1", ok=False, reason=told).ends()
     process = play(conversation)
     ann = gateway.person()

@@ -21,7 +21,7 @@ __all__ = ["ann", "gateway"]
 
 
 class Bridged:
-    """A bridge at work, and what it told its person."""
+    """A running bridge, and its messages to the person."""
 
     def __init__(self, opencode: OpenCodeServer, gateway: RunningGateway) -> None:
         self.opencode = opencode

@@ -293,13 +293,13 @@ async def test_a_list_that_opencode_cannot_give_is_told_and_events_are_judged_on
     async with bridged.running(rules=rules):
         await wait_until_async(lambda: bridged.told, "the person to be told")
         assert await reply_to(bridged.opencode, bridged.opencode.ask(pattern="ls -l")) == ("once", None)
-    assert bridged.told == ["opencode cannot list what it has pending; only what it asks from now on is judged"]
+    assert bridged.told == ["opencode cannot list its pending requests; only later requests are judged"]
 
 
 async def test_what_cannot_be_read_is_refused(bridged: Bridged) -> None:
     async with bridged.running():
         reply, message = await reply_to(bridged.opencode, bridged.opencode.ask(patterns="git push"))
-    assert (reply, message) == ("reject", "cannot be judged: its patterns is no list of at most 256 texts")
+    assert (reply, message) == ("reject", "cannot be judged: its patterns is not a list of at most 256 texts")
 
 
 async def test_a_tool_that_ran_is_noted_with_its_request(bridged: Bridged, ann: Person) -> None:

@@ -1,4 +1,4 @@
-"""OpenCode's `question` tool: shown as what it is, answered with what was chosen, withdrawn when nobody waits for it."""
+"""OpenCode's `question` tool: shown as a question, answered with the chosen labels, withdrawn when no asker waits."""
 
 from __future__ import annotations
 
@@ -194,10 +194,10 @@ async def test_a_rule_that_denies_questions_answers_with_its_own_words(bridged: 
         (None, "it does not ask one to 64 questions"),
         ([], "it does not ask one to 64 questions"),
         ([COLOUR] * 65, "it does not ask one to 64 questions"),
-        (["Which?"], "one of its questions is no object"),
-        ([{**COLOUR, "question": ""}], "its question is no text"),
-        ([{**COLOUR, "options": "Red"}], "the options of a question are no list of at most 256"),
-        ([{**COLOUR, "options": [{"description": "x"}]}], "its option's label is no text"),
+        (["Which?"], "one of its questions is not an object"),
+        ([{**COLOUR, "question": ""}], "its question is not a text"),
+        ([{**COLOUR, "options": "Red"}], "the options of a question are not a list of at most 256"),
+        ([{**COLOUR, "options": [{"description": "x"}]}], "its option's label is not a text"),
     ],
 )
 def test_a_question_of_another_form_is_dismissed_by_name(questions: object, text: str) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from workers.bridges.opencode.asking import METADATA_CHARS_MAX, ask_body
 from workers.bridges.opencode.command import OpencodeOptions, run
+from workers.bridges.opencode.requests import METADATA_CHARS_MAX, ask_body
 from workers.bridges.opencode.shapes import RequestAsked, ShapeError, read_event, read_request
 from workers.bridges.opencode.verdicts import OpencodeVerdict, verdict_of
 from workers.bridges.options import BridgeOptions
@@ -26,13 +26,13 @@ REQUEST: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
-        ({"patterns": "git push"}, "its patterns is no list of at most 256 texts"),
-        ({"patterns": ["x"] * 257}, "its patterns is no list of at most 256 texts"),
-        ({"permission": None}, "its permission is no text"),
-        ({"metadata": []}, "its metadata is no object"),
-        ({"metadata": "x"}, "its metadata is no object"),
-        ({"tool": "x"}, "`tool` is no object"),
-        ({"tool": {"messageID": "msg_1"}}, "`callID` is no id"),
+        ({"patterns": "git push"}, "its patterns is not a list of at most 256 texts"),
+        ({"patterns": ["x"] * 257}, "its patterns is not a list of at most 256 texts"),
+        ({"permission": None}, "its permission is not a text"),
+        ({"metadata": []}, "its metadata is not an object"),
+        ({"metadata": "x"}, "its metadata is not an object"),
+        ({"tool": "x"}, "`tool` is not an object"),
+        ({"tool": {"messageID": "msg_1"}}, "`callID` is not an id"),
     ],
 )
 def test_a_request_of_another_form_is_refused_by_name(changed: dict[str, Any], text: str) -> None:
@@ -96,10 +96,10 @@ def test_a_diff_too_large_for_the_ledger_is_cut_and_named_by_its_digest() -> Non
 @pytest.mark.parametrize(
     ("wanted", "text"),
     [
-        (OpencodeOptions(url="ftp://x"), "`ftp://x` is no address of an opencode server"),
-        (OpencodeOptions(url="unix:/x"), "`unix:/x` is no address of an opencode server"),
-        (OpencodeOptions(listen="4097"), "`4097` is no address to listen on"),
-        (OpencodeOptions(program=("opencode", "serve")), "say on which port opencode listens"),
+        (OpencodeOptions(url="ftp://x"), "`ftp://x` is not the address of an opencode server"),
+        (OpencodeOptions(url="unix:/x"), "`unix:/x` is not the address of an opencode server"),
+        (OpencodeOptions(listen="4097"), "`4097` is not an address to listen on"),
+        (OpencodeOptions(program=("opencode", "serve")), "name the port that opencode listens on"),
     ],
 )
 def test_what_is_wrong_with_the_words_is_told_before_anything_starts(wanted: OpencodeOptions, text: str) -> None:

@@ -28,7 +28,7 @@ from workers.bridges.opencode.verdicts import OpencodeVerdict
 
 DIRECTORY = "/home/me/shop"
 GHOST = "the agent was stopped while it waited"
-GONE = "opencode does not have it any more: its process ended, or it was answered there unseen"
+GONE = "opencode no longer has it: its process ended, or it was answered there unseen"
 
 ALLOWED = OpencodeVerdict("once")
 REJECTED = OpencodeVerdict("reject")
@@ -263,7 +263,7 @@ def test_what_an_earlier_bridge_left_pending_ends_unless_opencode_still_waits_fo
     asked(tracker, request("per_1"))
     assert tracker.left_over("ses_1", "per_1") == []
     assert tracker.left_over("ses_1", "per_0") == [
-        Withdraw("ses_1", "per_0", "asker_died", "opencode does not have it any more")
+        Withdraw("ses_1", "per_0", "asker_died", "opencode no longer has it")
     ]
 
 

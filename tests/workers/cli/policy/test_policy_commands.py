@@ -48,11 +48,14 @@ def test_explain_takes_a_tool_with_its_input_or_a_permission_with_patterns(line:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ([], "say COMMAND, or --tool NAME with --input JSON, or --permission NAME with --pattern P"),
-        (["ls", "--tool", "x"], "say COMMAND, or --tool NAME with --input JSON, or --permission NAME with --pattern P"),
+        ([], "give COMMAND, or --tool NAME with --input JSON, or --permission NAME with --pattern P"),
+        (
+            ["ls", "--tool", "x"],
+            "give COMMAND, or --tool NAME with --input JSON, or --permission NAME with --pattern P",
+        ),
         (["ls", "--input", "{}"], "--input needs --tool NAME"),
         (["--tool", "Bash"], "--tool needs --input JSON"),
-        (["--permission", "bash"], "say at least one --pattern PATTERN (`*` is any use of it)"),
+        (["--permission", "bash"], "give at least one --pattern PATTERN (`*` is any use of it)"),
     ],
 )
 def test_a_call_that_is_not_said_is_wrong_usage(line: PolicyLine, words: list[str], error: str) -> None:
@@ -172,7 +175,7 @@ def test_remember_says_what_no_choice_covers(line: PolicyLine, tmp_path: Path) -
     rules = tmp_path / "rules.json"
     rules.write_text('{"permission": {"bash": "ask"}}')
     ran = line("policy", "remember", "git tag v1 && ls *.py", "--config", rules, code=0)
-    assert "still asks: `ls *.py`, which nothing that is offered covers" in ran.out
+    assert "still asks: `ls *.py`, which no offered pattern covers" in ran.out
 
 
 def test_lint_exits_with_11_when_it_finds_something(line: PolicyLine, opencode: Path, claude: Path) -> None:

@@ -1,5 +1,6 @@
 // Sending an answer: repeated until the gateway confirms it or names an earlier answer. Only then is it shown as done.
 
+import { membersOf } from "./answer.js";
 import { NoConnection, Problem, call, path } from "./api.js";
 import { signAnswer } from "./passkeys.js";
 import { ifAllowed, clientId } from "./device.js";
@@ -41,9 +42,7 @@ export async function send(row, answer, tell) {
 }
 
 function reply(row, answer, signed) {
-  const body = { reply: answer.reply, digest: row.digest };
-  if (answer.message) body.message = answer.message;
-  if (answer.updated_input) body.updated_input = answer.updated_input;
+  const body = { ...membersOf(answer), digest: row.digest };
   if (signed) body.signed = signed;
   if (row.answering === "lock-holder") body.client_id = clientId();
   // keepalive: the answer is sent even if the page is closed meanwhile.
@@ -75,13 +74,6 @@ function connectionOr(ms) {
     const timer = setTimeout(done, ms);
     addEventListener("online", done);
   });
-}
-
-/** Create a grant of the chosen patterns. Raises Problem, NoConnection. */
-export function grantChosen(row, patterns) {
-  const reach = row.always_scope === "project" ? { project: row.project } : { session: row.session };
-  const body = { ...reach, permission: row.permission, patterns, reason: `as chosen in request ${row.request_id}` };
-  return call("POST", "/v1/grants", { body, key: encodeURIComponent(`exact-${row.request_id}-${row.session}`).slice(0, 250) });
 }
 
 // A reload while an answer is in flight: the unconfirmed answer is reported afterwards, and not sent again.

@@ -26,6 +26,7 @@ export function card(row, page) {
     bar,
     h("header", { class: "head" }, title, left),
     gone,
+    cameBack(row),
     h("div", { class: "what" }, ...whatOf(row)),
     h("div", { class: "facts" }, where(row), why(row), needs(row, page.me)),
     bottom);
@@ -55,6 +56,11 @@ function askerOf(row) {
   const asker = h("span", { class: "asker", title: "The token that asks" }, ...revealIn(row, row.by));
   if (!row.agent || row.agent === row.by) return [asker];
   return [asker, h("span", { class: "calls-itself", title: "Chosen by the agent, not verified" }, "calls itself “", ...revealIn(row, row.agent), "”")];
+}
+
+/** Return the reason for which an allowed request is pending again; the text may have names that the agent chose. */
+function cameBack({ reopened }) {
+  return reopened ? h("p", { class: "warning came-back" }, "Pending again: ", ...reveal(reopened)) : null;
 }
 
 /** A request of an unknown format must not break the page: it is shown as raw JSON. */

@@ -5,7 +5,7 @@ import { byDeadline, keyOf } from "./store.js";
 import { card } from "./card.js";
 import { askForLock, lockComes, lockHolder } from "./lock.js";
 import { everySecond } from "./clock.js";
-import { grantChosen, send } from "./answering.js";
+import { send } from "./answering.js";
 import { inOneLine } from "./what.js";
 import { outcomeText } from "./outcomes.js";
 import { Screen } from "./screen.js";
@@ -65,11 +65,9 @@ export class Deck {
   answer(key, answer) {
     const [row, element] = [this.rowOf(key), this.list.element(key)];
     if (!row || ["sending", "unsure", "settled"].includes(this.localOf(key)?.phase)) return;
-    const { remember, ...given } = answer;
-    const sent = remember ? { reply: "once" } : given;
     element.focus({ preventScroll: true });
     // The answer is for the request as drawn, even if another request has taken its id since.
-    send({ ...row, digest: element.digest }, sent, (phase, detail) => this.#went(key, row, answer, phase, detail));
+    send({ ...row, digest: element.digest }, answer, (phase, detail) => this.#went(key, row, answer, phase, detail));
   }
 
   /** Check every press of an answer button, by pointer or key. */
@@ -123,7 +121,6 @@ export class Deck {
     if (phase === "settled") {
       this.requests.settle(row, { ...detail, isOwn: true });
       announce(`${inOneLine(row)}: ${outcomeText(detail, this.me.name)}`);
-      if (answer.remember && detail.outcome === "allowed" && !detail.wasFirst) this.#remember(key, row, answer);
       this.requests.setLocal(key, {});
     }
   }
@@ -133,16 +130,6 @@ export class Deck {
     const holder = await lockHolder(row.session).catch(() => undefined);
     if (holder === undefined || this.localOf(key)?.problem !== problem) return;
     this.requests.setLocal(key, { holder });
-  }
-
-  async #remember(key, row, answer) {
-    const reach = answer.reply === "session" ? { ...row, always_scope: "session" } : row;
-    try {
-      await grantChosen(reach, answer.remember);
-      this.requests.setLocal(key, { granted: { ok: true, text: "Grant created." } });
-    } catch (problem) {
-      this.requests.setLocal(key, { granted: { ok: false, text: `Allowed once, but the grant was not created: ${problem.message}.` } });
-    }
   }
 
   #render(key) {

@@ -1,4 +1,4 @@
-// Events of the log in words: who, what, why.
+// Events of the log: the sentences of the views, and details.
 
 import { ago, at } from "./clock.js";
 import { h } from "./dom.js";
@@ -6,7 +6,6 @@ import { reveal } from "./reveal.js";
 import { ruleText } from "./why.js";
 
 const VIA = { gateway: "over the gateway", inbox: "in the inbox", link: "by an answer link", opencode: "in OpenCode", local: "on this machine", told: "told by the agent's side, not seen" };
-const CANCELLED = { asker_gave_up: "the agent gave up waiting", asker_died: "the agent that asked is gone", withdrawn: "withdrawn", session_closed: "the session was closed", token_revoked: "the agent's token was revoked or has expired" };
 
 /** Return the sentence from the views or, while they lag, the event's type. */
 export function sentence({ line, entry }) {
@@ -15,15 +14,6 @@ export function sentence({ line, entry }) {
 
 export function whoText(actor) {
   return `${actor.name}${actor.via && VIA[actor.via] ? `, ${VIA[actor.via]}` : actor.kind && actor.kind !== "person" ? `, ${actor.kind}` : ""}`;
-}
-
-/** Return the short reason below the sentence. */
-export function shortWhy({ type, event }) {
-  const evaluation = event.detail?.evaluation;
-  if (type === "asked") return evaluation?.rules?.length ? `rule ${evaluation.rules.map((rule) => rule.text).join(", ")}` : (evaluation?.reason ?? "");
-  if (type === "cancelled") return CANCELLED[event.cause] ?? "";
-  if (event.cause?.kind) return event.cause.kind === "cascade" ? `followed from the answer to ${event.cause.request_id}` : "a grant covers it";
-  return event.detail?.reason ?? event.detail?.message ?? "";
 }
 
 /** Return all details of an event. */
@@ -36,7 +26,6 @@ export function eventDetail(row) {
     ["When", h("time", { datetime: entry.at, title: entry.at }, `${at(entry.at)}, ${ago(entry.at)}`)],
     evaluation?.reason ? ["Why", h("span", {}, ...reveal(evaluation.reason))] : null,
     rules.length ? ["Rules", h("ul", {}, ...rules.map((rule) => h("li", {}, ...ruleText(rule))))] : null,
-    entry.event.cause?.kind ? ["Cause", shortWhy(entry)] : null,
     entry.event.told ? ["Told", `answered at ${entry.event.told}, as the agent's side says: the ledger did not see it`] : null,
     entry.actor.token_id ? ["Token", h("code", {}, entry.actor.token_id)] : null,
     ["Entry", h("code", {}, entry.id)],

@@ -1,5 +1,6 @@
 // The foot of a card: the answer buttons, the grant that an answer would create, and the progress of the answer.
 
+import { boundsForm, boundsOf, ownPatterns } from "./bounds.js";
 import { at } from "./clock.js";
 import { button, h } from "./dom.js";
 import { revealIn } from "./what.js";
@@ -29,8 +30,7 @@ function settled(local, page) {
   const result = local.result ?? {};
   const first = result.wasFirst ? `${result.by === page.me.name ? "You" : (result.by ?? "Somebody")} answered first. ` : "";
   const text = result.outcome ? `${first}${outcomeText(result, page.me.name)}` : "Settled";
-  const granted = local.granted ? h("p", { class: `status ${local.granted.ok ? "good" : "warn"}` }, local.granted.text) : null;
-  return [status(text, outcomeKind(result.outcome)), granted].filter(Boolean);
+  return [status(text, outcomeKind(result.outcome))];
 }
 
 function answering(row, local, page, element) {
@@ -45,7 +45,7 @@ function answering(row, local, page, element) {
   const isPlan = planOf(row) !== null;
   const isOffered = granted.length > 0 && !isPlan;
   const chosen = granted[draft.choice ?? firstChoice(granted)] ?? granted[0];
-  const say = (reply) => () => page.answer(key, { reply, remember: reply === "once" || chosen.isSuggested ? null : chosen.patterns });
+  const say = (reply) => () => page.answer(key, { reply, ...(reply === "once" ? {} : boundsOf(draft, chosen)) });
   const mode = (name) => () => {
     draft.mode = name;
     element.refoot();
@@ -102,9 +102,10 @@ function granting(row, granted, chosen, { reach, draft, element }) {
     h("input", { type: "radio", name, checked: one === chosen, onchange: () => { draft.choice = index; element.refoot(); element.querySelector(`input[name="${CSS.escape(name)}"]:checked`)?.focus(); } }), ` ${one.label}`);
   return h("div", { class: `granting${chosen.wide ? " wide" : ""}` },
     granted.length < 2 ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "Scope of the grant"), h("span", { "aria-hidden": "true" }, "Scope"), ...granted.map(choice)),
-    h("p", {}, "A grant covers ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
-      reach === "this session" ? ", in this session." : [": in this session, or in all of ", ...reveal(reach), "."]),
-    chosen.still.length ? h("p", { class: "warning still-asked" }, "The next such call is asked about all the same: ", ...reveal(chosen.still.join("; ")), ".") : null,
+    draft.patterns === undefined ? h("p", {}, "A grant covers ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
+      reach === "this session" ? ", in this session." : [": in this session, or in all of ", ...reveal(reach), "."]) : ownPatterns(draft),
+    boundsForm(draft, chosen, element),
+    chosen.still.length ? h("p", { class: "warning still-asked" }, "The next such call will still ask: ", ...reveal(chosen.still.join("; ")), ".") : null,
     chosen.wide ? h("p", { class: "warning wide" }, "This is broad: it allows much more than this call.") : null);
 }
 

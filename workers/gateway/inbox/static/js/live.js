@@ -128,7 +128,7 @@ export class Live extends EventTarget {
     on("permission.decided", (data) => this.requests.line(rowOf(data), { ...data, isByRule: true }));
     on("permission.deadline_moved", (data) => this.requests.patch(keyOf(data), { deadline: data.deadline, tier: data.tier }));
     on("client.lock_requested", (data) => this.dispatchEvent(new CustomEvent("lock", { detail: data })));
-    for (const type of ["grant.created", "grant.revoked"]) on(type, (data) => this.dispatchEvent(new CustomEvent("grant", { detail: data })));
+    for (const type of ["grant.created", "grant.used", "grant.revoked"]) on(type, (data) => this.dispatchEvent(new CustomEvent("grant", { detail: data })));
   }
 
   #streamFailed(source) {

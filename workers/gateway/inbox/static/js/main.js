@@ -3,6 +3,7 @@
 import { NoConnection, call, get, onSignedOut } from "./api.js";
 import { at, everySecond } from "./clock.js";
 import { byId, h, link } from "./dom.js";
+import { watchFreezes } from "./frozen.js";
 import { Live } from "./live.js";
 import { listenToKeys, showHelp } from "./keys.js";
 import { offerLock } from "./lock.js";
@@ -52,6 +53,8 @@ async function start() {
   app.live.addEventListener("lock", ({ detail }) => offerLock(app.requests, detail));
   app.live.start();
   if (app.me.role !== "auditor") app.presence.start();
+  const lookAtFreezes = watchFreezes();
+  app.requests.addEventListener("frozen", lookAtFreezes);
   listenToKeys({ deck: () => app.shown?.deck ?? null, step: () => app.shown?.step ?? null, go });
   document.addEventListener("click", followLink);
   addEventListener("popstate", () => show());

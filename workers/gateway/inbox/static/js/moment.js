@@ -1,20 +1,22 @@
 // The state of a session at a moment: pending requests, grants, clients.
 
-import { h } from "./dom.js";
+import { button, h } from "./dom.js";
 import { at, serverNow, spell } from "./clock.js";
 import { inOneLine } from "./what.js";
 import { reveal } from "./reveal.js";
 
-/** Return nodes for the brief row of `GET …/state`; with `isNow` deadlines count from now, else from that moment. */
-export function moment(row, isNow) {
+/** Return nodes for the brief row of `GET …/state`; with `isNow` deadlines count from now, else from that moment. `release` gives a claim back, for who may. */
+export function moment(row, isNow, release = null) {
   const nowMs = isNow ? serverNow() : Date.parse(row.at);
   const { pending, approved, clients, settled } = row.state;
+  const { claims } = row;
   return [
     part("Waiting", pending.length, pending.map((one) => waiting(one, nowMs)), "Nothing waited."),
+    claims.length ? part("Claimed", claims.length, claims.map((one) => claimed(one, isNow ? release : null)), "") : null,
     part("Approved", approved.length, approved.map(approval), "Nothing was approved."),
     part("Online", clients.length, clients.map((client) => h("li", {}, client.name, row.lock === client.client_id ? h("small", {}, " holds the input lock") : null, h("small", {}, ` since ${at(client.since)}`))), "Nobody was online."),
     h("p", { class: "hint" }, settledText(settled)),
-  ];
+  ].filter(Boolean);
 }
 
 function part(name, count, items, none) {
@@ -33,6 +35,25 @@ function waiting(one, nowMs) {
     h("span", { class: "permission" }, one.permission), " ", h("code", {}, ...reveal(inOneLine(one))),
     h("span", { class: "deadline", role: "img", "aria-label": `${Math.round(share * 100)} percent of its time gone` }, fill),
     h("small", {}, end ? `${spell(end - nowMs)} left, ${one.tier}; until ${at(one.deadline)}` : "no deadline"));
+}
+
+/** Return a call that a runner took and whose end is not recorded. */
+function claimed(one, release) {
+  const { claim } = one;
+  return h("li", {},
+    h("span", { class: "permission" }, one.permission), " ", h("code", {}, ...reveal(inOneLine(one))),
+    h("small", {}, " claimed by ", ...reveal(claim.runner), `, ${at(claim.at)}: may have run`),
+    release ? releaseButton(one, release) : null);
+}
+
+/** Return a button that is pressed twice: the call may have run, and may run again after it. */
+function releaseButton(one, release) {
+  const act = button("Release the claim", () => {
+    if (act.dataset.sure) return release(one);
+    act.dataset.sure = "yes";
+    act.textContent = "It may have run. Release all the same";
+  }, { kind: "quiet" });
+  return act;
 }
 
 function approval(one) {

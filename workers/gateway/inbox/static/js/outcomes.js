@@ -7,6 +7,7 @@ export function outcomeText(result, me) {
   const word = WORDS[result.outcome] ?? result.outcome ?? "Settled";
   if (result.outcome === "expired") return "Expired: nobody answered in time";
   if (result.outcome === "cancelled") return `Withdrawn${result.message ? `: ${result.message}` : ""}`;
+  if (result.cause?.kind === "unfrozen") return `${word} by the rules when a freeze ended`;
   if (result.outcome === "denied" && result.reply) return `Denied by the current rules${result.message ? `: ${result.message}` : ""}`;
   const by = result.told ? ` at ${result.told}, as reported by ${result.by}; not seen by the ledger` : result.by ? ` by ${result.by === me ? "you" : result.by}` : "";
   const reply = result.reply && result.reply !== "reject" ? ` (${result.reply})` : "";

@@ -1,15 +1,13 @@
 // Passkeys: registered and removed on the account page; they sign answers where a rule demands it.
 
+import { membersOf } from "./answer.js";
 import { Problem, call, get, path } from "./api.js";
 import { at } from "./clock.js";
 import { announce, button, h } from "./dom.js";
 
 /** Return the challenge of an answer, signed by a passkey of this person. Raises Problem, NoConnection. */
 export async function signAnswer(row, answer) {
-  const body = { reply: answer.reply };
-  if (answer.message) body.message = answer.message;
-  if (answer.updated_input) body.updated_input = answer.updated_input;
-  return sign(await call("POST", path("/v1/sessions/{}/asks/{}/challenge", row.session, row.request_id), { body }));
+  return sign(await call("POST", path("/v1/sessions/{}/asks/{}/challenge", row.session, row.request_id), { body: membersOf(answer) }));
 }
 
 async function sign(issued) {

@@ -1,7 +1,8 @@
 // Invisible characters and look-alikes are marked and named: a command that looks harmless must not run as something
 // else.
 
-const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/u;
+// As in `ledger/core/characters.py`: a test compares them.
+const INVISIBLE = /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u{2800}\u{1D159}]|(?! )\p{Zs}/u;
 const LOOK_ALIKE = /[\u{2010}-\u{2015}\u{2018}-\u{201F}\u{2024}\u{2044}\u{2215}\u{2236}\u{2212}\u{037E}\u{0589}\u{01C3}\u{A789}\u{FF01}-\u{FF5E}\u{1D400}-\u{1D7FF}\u{29F8}\u{2216}]/u;
 const OTHER_SCRIPT = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Coptic}\p{Script=Lisu}]/u;
 const WORD = /[\p{L}\p{N}\p{M}_]+/gu;
@@ -30,7 +31,7 @@ export function oddities(text) {
   let index = 0;
   for (const letter of text) {
     if (letter !== "\n" && letter !== "\t") {
-      if (INVISIBLE.test(letter) || isHalfPair(letter)) found.set(index, "invisible");
+      if (INVISIBLE.test(letter)) found.set(index, "invisible");
       else if (LOOK_ALIKE.test(letter)) found.set(index, "look-alike");
     }
     index += letter.length;
@@ -55,7 +56,7 @@ export function revealMarked(text, marks = [], classAt = () => "") {
 
 function oddKind(marked, letter) {
   if (letter === "\n" || letter === "\t") return undefined;
-  if (INVISIBLE.test(letter) || isHalfPair(letter)) return "invisible";
+  if (INVISIBLE.test(letter)) return "invisible";
   return marked === "crowded" && letter <= "\u007f" ? undefined : marked;
 }
 
@@ -119,11 +120,6 @@ function nameOf(code) {
 
 function number(code) {
   return `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
-}
-
-function isHalfPair(letter) {
-  const code = letter.codePointAt(0);
-  return code >= 0xd800 && code <= 0xdfff;
 }
 
 function span(kind, text) {

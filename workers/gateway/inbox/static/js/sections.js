@@ -44,7 +44,7 @@ function membersList(sections) {
 
 /** Return the section of a request with only a pattern, which is drawn as large as a command. */
 function onlyPattern(sections) {
-  const own = sections.filter((one) => one.origin !== "metadata");
+  const own = sections.filter((one) => one.origin !== "metadata" && one.kind !== "operand");
   return own.length === 1 && own[0].kind === "pattern" ? own[0] : null;
 }
 

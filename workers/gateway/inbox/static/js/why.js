@@ -51,7 +51,7 @@ const LABELS = { exact: "exactly this", kind: "this kind", all: "more" };
 
 /**
  * Return the choices of a grant by `session` or `always`, the narrowest first, and its reach. `isSuggested` is the one
- * that these replies grant by themselves; any other is a grant beside an answer `once`.
+ * that these replies grant by themselves; any other is sent with the answer.
  */
 export function whatIsGranted(row) {
   const reach = row.always_scope === "project" ? `project ${row.project}` : "this session";

@@ -2,12 +2,12 @@
 
 import { Deck } from "../deck.js";
 import { Chunks, CHUNK } from "../chunks.js";
-import { NoConnection, Problem, get, path } from "../api.js";
+import { NoConnection, Problem, call, get, path } from "../api.js";
 import { WindowedList } from "../list.js";
 import { BARS_COUNT, Slider } from "../slider.js";
 import { ago, at } from "../clock.js";
-import { h, link, sessionLink } from "../dom.js";
-import { eventDetail, kindOf, sentence, shortWhy, whoText } from "../events.js";
+import { announce, h, link, sessionLink } from "../dom.js";
+import { eventDetail, kindOf, sentence, whoText } from "../events.js";
 import { laneDrawing } from "../lanes.js";
 import { moment } from "../moment.js";
 import { reveal } from "../reveal.js";
@@ -30,6 +30,7 @@ export function show(main, app, id) {
 class SessionPage {
   constructor(main, app, id) {
     Object.assign(this, { main, app, id, version: versionOf(location.hash), lanes: new Map() });
+    this.mayRelease = ["approver", "admin"].includes(app.me.role);
     this.chunks = new Chunks(id);
     this.controller = new AbortController();
   }
@@ -240,10 +241,22 @@ class SessionPage {
     try {
       const row = await get(path("/v1/sessions/{}/state", this.id), { at: asked, brief: true }, this.asking.signal);
       if (asked !== this.version) return;
-      this.state.replaceChildren(h("h2", {}, asked === null ? "Now" : `After event ${asked}`), ...moment(row, asked === null));
+      this.state.replaceChildren(h("h2", {}, asked === null ? "Now" : `After event ${asked}`), ...moment(row, asked === null, this.mayRelease ? (one) => this.#release(one) : null));
       delete this.state.dataset.busy;
     } catch (error) {
       if (error.name !== "AbortError") this.#said(error);
+    }
+  }
+
+  /** Give back the claim of a runner that has died. */
+  async #release(one) {
+    try {
+      await call("POST", path("/v1/sessions/{}/asks/{}/release", this.id, one.request_id), { body: { reason: "released in the inbox" } });
+      announce("The claim is released");
+      this.#lookSoon();
+    } catch (error) {
+      if (error instanceof Problem || error instanceof NoConnection) this.slider.say(`Not released: ${error.message}`);
+      else throw error;
     }
   }
 
@@ -290,12 +303,11 @@ class SessionPage {
     const drawing = laneDrawing(version, this.#near(version), ROW_PX);
     if (!row) return h("div", { class: "event loading", role: "listitem" }, drawing, h("div", { class: "event-body" }, h("span", { class: "number" }, String(version)), h("span", { class: "sentence" }, "…")));
     const { entry } = row;
-    const whys = shortWhy(entry);
     return h("div", { class: `event ${kindOf(entry)}`, role: "listitem" }, drawing,
       h("button", { type: "button", class: "event-body", "aria-pressed": String(isChosen), onclick: () => this.goTo(version) },
         h("span", { class: "number" }, String(version)),
         h("span", { class: "sentence" }, ...reveal(sentence(row))),
-        h("span", { class: "under" }, `${at(entry.at)} · ${whoText(entry.actor)}${whys ? " · " : ""}`, ...reveal(whys))));
+        h("span", { class: "under" }, `${at(entry.at)} · ${whoText(entry.actor)}`)));
   }
 }
 

@@ -1,0 +1,164 @@
+"""Verification of answers against known passkeys. Pure, except for the checks of the package `webauthn`.
+
+The same check is made before an allow is returned to an agent, and by `verify` over a whole stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ledger.access.passkeys.authenticator import check_proof
+from ledger.access.passkeys.state import Passkey
+from ledger.core.errors import PasskeyRefusedError
+from ledger.core.events import GrantBounds, GrantedDetail
+from ledger.core.policy import Verdict
+from ledger.core.proofs import AnswerClaims, Proof
+from ledger.core.signed import pattern_digest
+from ledger.policy.demands import asks_passkey, asks_signed_grants
+from ledger.session.commands import GivenReply
+from ledger.session.signed_claims import answer_claims
+from ledger.session.state import SessionState, Settled
+
+CHALLENGE_MS: Final = 5 * 60_000
+"""The validity of a challenge."""
+
+NO_ROLE: Final = ""
+"""The log does not prove the role of the person who answered, so demands on roles are not verified later."""
+
+_OF_CONTENT: Final = ("patterns", "scope", "input_digest", "message_digest")
+"""The claims that can be recomputed only with the request's content."""
+
+Known = Mapping[str, Passkey]
+
+
+def why_signature_fails(proof: Proof, known: Known) -> str | None:
+    """Return the reason why a proof is not a signature of these passkeys over its claims; None where it is."""
+    passkey = known.get(proof.assertion.credential_id)
+    if passkey is None:
+        return "it was signed with an unknown passkey"
+    if (passkey.public_key, passkey.rp_id) != (proof.public_key, proof.rp_id):
+        return "its public key differs from the registered one"
+    if passkey.person != proof.claims.person:
+        return f"the passkey is that of `{passkey.person}`, not of `{proof.claims.person}`"
+    if passkey.removed_ms is not None and proof.claims.until_ms - CHALLENGE_MS > passkey.removed_ms:
+        return "the passkey was removed before"
+    try:
+        check_proof(proof)
+    except PasskeyRefusedError as error:
+        return error.text
+    return None
+
+
+def why_unproven(state: SessionState, settled: Settled, known: Known, *, now: bool = False) -> str | None:
+    """Return the reason why an outcome lacks a claimed or demanded signature; None where it lacks none.
+
+    `state` is the session right before the answer; with `now` it is a later one, whose rules may differ.
+    """
+    if settled.proof is not None:
+        return _why_answer_fails(state, settled, settled.proof, known, now=now)
+    if not _is_demanded(settled):
+        return None
+    if not settled.proofs:
+        return "a passkey is required and the answer is not signed"
+    return next((why for proof in settled.proofs if (why := _why_grant_fails(proof, known)) is not None), None)
+
+
+def _is_demanded(settled: Settled) -> bool:
+    """Return whether an outcome without a signature of its own needs one, or those of its grants."""
+    request, demands = settled.request, settled.request.demands
+    if settled.reply is None:
+        by_rules = not request.grants and request.evaluation is not None and request.evaluation.verdict is Verdict.ALLOW
+        return settled.outcome == "allowed" and not by_rules and asks_signed_grants(demands, NO_ROLE)
+    if settled.cause is not None and settled.reply != "reject":
+        return settled.outcome == "allowed" and asks_signed_grants(demands, NO_ROLE)
+    return asks_passkey(demands, settled.reply, NO_ROLE)
+
+
+def _why_answer_fails(state: SessionState, settled: Settled, proof: Proof, known: Known, *, now: bool) -> str | None:
+    claims = proof.claims
+    if not isinstance(claims, AnswerClaims) or settled.reply is None:
+        return "the signed statement is not an answer"
+    wanted = answer_claims(
+        state,
+        settled.request,
+        GivenReply(
+            reply=settled.reply,
+            message=settled.message,
+            updated_input=settled.updated_input,
+            bounds=settled.bounds,
+            patterns=settled.edited_patterns,
+        ),
+        person=settled.by.name,
+        nonce=claims.nonce,
+        until_ms=claims.until_ms,
+    )
+    if now:
+        wanted = replace(wanted, policy_digest=claims.policy_digest, scope=claims.scope)
+    if settled.request.redacted:
+        # Without the content only what is signed beside it can be checked.
+        wanted = replace(wanted, **{name: getattr(claims, name) for name in _OF_CONTENT})
+    if claims != wanted:
+        return f"the signed statement differs in {', '.join(f'`{name}`' for name in _differences(claims, wanted))}"
+    if settled.at_ms > claims.until_ms:
+        return "the challenge had expired"
+    if (settled.outcome in ("rejected", "corrected")) != (settled.reply == "reject"):
+        return f"`{settled.reply}` was signed, and the outcome is {settled.outcome}"
+    salt = settled.request.salt
+    beyond = [one for one in settled.granted_patterns if pattern_digest(one, salt) not in claims.patterns]
+    if beyond:
+        return f"it grants `{beyond[0]}`, which was not signed"
+    return why_signature_fails(proof, known)
+
+
+def _differences(claims: AnswerClaims, wanted: AnswerClaims) -> Iterable[str]:
+    return (name for name in AnswerClaims.__struct_fields__ if getattr(claims, name) != getattr(wanted, name))
+
+
+def _why_grant_fails(proof: Proof, known: Known) -> str | None:
+    claims = proof.claims
+    if not isinstance(claims, AnswerClaims) or not claims.patterns:
+        return "the grant that it relies on was not signed"
+    return why_signature_fails(proof, known)
+
+
+def why_grant_unproven(
+    proof: Proof,
+    *,
+    detail: GrantedDetail | None,
+    scope: str,
+    session: str | None,
+    request_id: str | None,
+    bounds: GrantBounds,
+    known: Known,
+) -> str | None:
+    """Return the reason why a grant is not the one that a passkey signed; None where it is.
+
+    `detail` None was redacted: its pattern is not checked.
+    """
+    claims = proof.claims
+    if not isinstance(claims, AnswerClaims) or claims.reply not in ("session", "always"):
+        return "the signed statement makes no grant"
+    if (claims.session, claims.request_id, claims.scope) != (session, request_id, scope):
+        return "the signed statement answers another request, or has another scope"
+    if detail is not None and not _is_signed(detail, claims):
+        return f"`{detail.pattern}` was not signed"
+    if _is_looser(bounds, claims):
+        return "its bounds are not those that were signed"
+    return why_signature_fails(proof, known)
+
+
+def _is_looser(bounds: GrantBounds, claims: AnswerClaims) -> bool:
+    """Return whether a grant allows more calls, or for longer, than was signed; one that was written late lasts less."""
+    signed_uses = None if claims.grant_uses is msgspec.UNSET else claims.grant_uses
+    signed_ms = claims.grant_expires_in_ms
+    lasts_longer = signed_ms is not None and (bounds.expires_in_ms is None or bounds.expires_in_ms > signed_ms)
+    return bounds.uses != signed_uses or lasts_longer
+
+
+def _is_signed(detail: GrantedDetail, claims: AnswerClaims) -> bool:
+    """Return whether the claims have a grant's pattern. Those for a request of schema 1 have its plain digest."""
+    return any(pattern_digest(detail.pattern, salt) in claims.patterns for salt in (detail.salt, ""))

@@ -1,0 +1,259 @@
+"""The claims of one session's calls: take one, record its end, give it back.
+
+A runner is told that a call may run only while it holds the claim. The claim is taken right before that, after
+everything was judged again (`ledger.session.claim_judgement`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import msgspec
+
+from ledger.client.calls import Calls
+from ledger.client.grounds import TRIES_MAX, Grounds
+from ledger.client.operand_files import look_here
+from ledger.client.results import Result, result_of
+from ledger.core.errors import InDoubtError, InputError, ReopenedError, StillPendingError
+from ledger.core.events import Actor
+from ledger.core.ids import check_id, new_salt
+from ledger.core.operands import Operand
+from ledger.core.questions import Question
+from ledger.core.requests import check_message, check_name, check_tool_input
+from ledger.core.runners import GivenRunner, Runner, claim_id_of
+from ledger.log.plans import SETTLE
+from ledger.log.stream import Stream
+from ledger.session.claims import is_repeated
+from ledger.session.commands import ClaimCall, EndClaims, NoteToolFinished, ReleaseClaim
+from ledger.session.operands import wanted_at_claim
+from ledger.session.state import HeldClaim, SessionState, Settled
+
+if TYPE_CHECKING:
+    from ledger.client.ledger import Ledger
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The right to run a call, once, as `input` (None for a call without a tool's input); `at_ms` is a server time.
+
+    An `input` that was read from the log may have masks; the asker runs its own instead.
+    """
+
+    session: str
+    request_id: str
+    claim_id: str
+    runner: str
+    round: int
+    at_ms: int
+    input: Any = None
+
+
+class RunEnd(TypedDict, total=False):
+    """The optional arguments of `Session.finish`, besides ok and output. `tool_input` is the input that ran."""
+
+    title: str | None
+    tool_input: Mapping[str, Any] | None
+    actor: Actor | str | None
+
+
+class SessionClaims:
+    """The claims of one session."""
+
+    def __init__(self, ledger: Ledger, stream: Stream[SessionState], grounds: Grounds, calls: Calls) -> None:
+        self._ledger = ledger
+        self._stream = stream
+        self._grounds = grounds
+        self._calls = calls
+        self.calls_run_here = True
+        """Whether the calls run on this machine, so that the files that they execute can be hashed here."""
+
+    def runner_of(self, given: GivenRunner, request_id: str) -> Runner:
+        """Return a runner from its accepted forms. Raises InputError."""
+        if isinstance(given, Runner):
+            return Runner(check_name(given.name, "runner"), check_name(given.call, "call of the runner"))
+        if given is False:
+            raise InputError("a claim needs a runner: its name, or True for this process")
+        return Runner(self._ledger.runner_name if given is True else check_name(given, "runner"), request_id)
+
+    async def claim(
+        self, request_id: str, given: GivenRunner, actor: Actor, operands: tuple[Operand, ...] | None = None
+    ) -> Claim:
+        """Claim an allowed request; see `Session.claim`."""
+        runner = self.runner_of(given, check_id(request_id, "request id"))
+        state = await self._stream.refresh()
+        settled = state.settled.get(request_id)
+        if settled is not None and settled.outcome == "allowed":
+            # A refusal needs no read of the request.
+            is_repeated(state, settled, runner)
+        question = await self._question(request_id)
+        result = await self.attempt(request_id, runner, actor, question, operands)
+        request = result.request
+        if result.outcome is None:
+            names = {"request_id": request_id, "session": result.session, "round": request.round}
+            if request.round == 1:
+                raise StillPendingError(f"request `{request_id}` is still pending; wait for its answer", **names)
+            raise ReopenedError(
+                f"request `{request_id}` is pending again: {request.reopened_reason or 'it was reopened'}",
+                reason=request.reopened_reason,
+                cause=request.reopened_for,
+                **names,
+            )
+        error = result.error()
+        if error is not None:
+            raise error
+        return self._held(result, None if question is None else question.call.input)
+
+    async def _question(self, request_id: str) -> Question | None:
+        """Return the request as asked, from the log; None where it is not allowed."""
+        settled = self._stream.state.settled.get(request_id)
+        if settled is None or settled.outcome != "allowed":
+            return None
+        return await self._calls.as_asked(settled.request)
+
+    def _held(self, result: Result, asked: Any) -> Claim:
+        settled, held = result.settled, _held_in(result)
+        assert settled is not None, "a claim is that of an allowed request"
+        assert held is not None, "claimed, or refused"
+        return Claim(
+            session=result.session,
+            request_id=result.request_id,
+            claim_id=held.claim_id,
+            runner=held.runner,
+            round=held.round,
+            at_ms=held.at_ms,
+            input=asked if settled.updated_input is None else settled.updated_input,
+        )
+
+    def of(self, result: Result, own: Any) -> Claim:
+        """Return the claim of a result that `Session.ask` returned for a runner; `own` is the input that it asked."""
+        return self._held(result, None if own is None else msgspec.json.decode(msgspec.json.encode(own)))
+
+    async def attempt(
+        self,
+        request_id: str,
+        runner: Runner,
+        actor: Actor,
+        question: Question | None = None,
+        operands: tuple[Operand, ...] | None = None,
+    ) -> Result:
+        """Claim a request if it is allowed, and return its status: claimed, reopened, or what it was otherwise.
+
+        `operands` are the files that the call executes, hashed just now; without them they are hashed here. Raises
+        OperandsWantedError where the call runs on another machine, AlreadyClaimedError, SessionClosedError,
+        UnknownRequestError, StoreError; InDoubtError where the claim is not confirmed.
+        """
+        return await self._grounds.by_current_rules(self._attempt, request_id, runner, actor, question, operands)
+
+    async def _attempt(
+        self,
+        request_id: str,
+        runner: Runner,
+        actor: Actor,
+        question: Question | None,
+        given: tuple[Operand, ...] | None,
+    ) -> Result:
+        state = await self._grounds.folded()
+        result = result_of(state, request_id)
+        if result.outcome is None:
+            # Past its deadline it has expired, also where no worker has written that yet.
+            state = (await self._stream.submit(SETTLE)).state
+            result = result_of(state, request_id)
+        if not result.allowed:
+            return result
+        await self._grounds.know_freezes(state.project)
+        project = await self._grounds.project(state)
+        shared = None if project is None else await project.refresh()
+        asked = await self._calls.as_asked(result.request) if question is None else question
+        operands = await self._operands(state, result, asked) if given is None else given
+        for _ in range(TRIES_MAX):
+            command = ClaimCall(
+                actor=actor,
+                request_id=request_id,
+                runner=runner,
+                question=asked,
+                operands=operands,
+                policy=self._grounds.policy(state),
+                policy_digest=state.policy_digest,
+                project=shared,
+                live=await self._grounds.live(state),
+            )
+            done = await self._stream.submit(command, project)
+            result = result_of(done.state, request_id)
+            held = _held_in(result)
+            if project is None or shared is None or held is None or held.project_version is None:
+                return await self._calls.safe(result)
+            # An append has read the project in the same flush: its grants are judged once more where they changed.
+            if project.state.judged_version == shared.judged_version:
+                return await self._calls.safe(result)
+            shared, state = project.state, done.state
+        raise InDoubtError(
+            f"the grants of project `{state.project}` changed {TRIES_MAX} times while request `{request_id}` was "
+            "claimed; claim it again",
+            request_id=request_id,
+            session=self._stream.key.id,
+        )
+
+    async def _operands(self, state: SessionState, result: Result, asked: Question) -> tuple[Operand, ...] | None:
+        """Return the files that a call executes as they are now; None where it has none, or runs on another machine."""
+        if not self.calls_run_here or result.settled is None:
+            return None
+        return await look_here(wanted_at_claim(state, result.settled, asked))
+
+    async def until_held(self, result: Result, runner: Runner, actor: Actor, question: Question | None) -> Result:
+        """Return a result once its runner holds the claim, or the call may not run; wait where it is reopened."""
+        while result.outcome is None or (result.allowed and not is_held_by(result, runner)):
+            if result.outcome is None:
+                result = await self._calls.wait(result.request_id)
+            else:
+                result = await self.attempt(result.request_id, runner, actor, question)
+        return result
+
+    async def finish(
+        self, request_id: str, claim_id: str, *, ok: bool, output: str | None = None, **more: Unpack[RunEnd]
+    ) -> None:
+        """Record the end of a run; see `Session.finish`."""
+        tool_input = more.get("tool_input")
+        command = NoteToolFinished(
+            actor=self._ledger.actor(more.get("actor"), "agent"),
+            request_id=check_id(request_id, "request id"),
+            claim_id=check_id(claim_id, "claim id"),
+            ok=ok,
+            salt=new_salt(),
+            input=None if tool_input is None else check_tool_input(tool_input),
+            title=check_message(more.get("title"), "title"),
+            output=check_message(output, "output"),
+        )
+        await self._stream.submit(command)
+        await self._stream.make_safe()
+
+    async def release(self, request_id: str, reason: str | None, actor: Actor) -> None:
+        """Give a claim back; see `Session.release_claim`."""
+        command = ReleaseClaim(
+            actor=actor, request_id=check_id(request_id, "request id"), reason=check_message(reason, "reason")
+        )
+        await self._stream.submit(command)
+
+    async def end(self, actor: Actor, runner: str | None) -> list[str]:
+        """End the open claims of an agent that has ended; see `Session.end_claims`."""
+        command = EndClaims(
+            actor=actor, cause="agent_ended", runner=None if runner is None else check_name(runner, "runner")
+        )
+        done = await self._stream.submit(command)
+        return [str(getattr(recorded.event, "request_id", "")) for recorded in done.events]
+
+
+def own_unless_named(given: GivenRunner | None) -> GivenRunner:
+    """Return the runner as given, or this opened ledger where none is given."""
+    return True if given is None or given is False else given
+
+
+def is_held_by(result: Result, runner: Runner) -> bool:
+    """Return whether the runner holds the open claim of the result's request."""
+    held = _held_in(result)
+    return held is not None and held.claim_id == claim_id_of(runner)
+
+
+def _held_in(result: Result) -> HeldClaim | None:
+    settled: Settled | None = result.settled
+    held = None if settled is None else settled.claim
+    return held if held is not None and held.status == "open" else None

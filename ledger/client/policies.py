@@ -1,0 +1,46 @@
+"""The compiled policies of a process."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import msgspec
+
+from ledger.client.machine import machine_facts
+from ledger.core.errors import InputError
+from ledger.core.limits import POLICIES_KEPT_COUNT, POLICY_BYTES
+from ledger.core.policy import Policy, PolicySource
+from ledger.policy.dialects import compile_policy, digest
+from ledger.policy.evaluation_cache import RememberingPolicy
+from ledger.policy.locations import placed
+
+
+class CompiledPolicies:
+    """A cache of compiled policies, with this machine's files as their facts."""
+
+    def __init__(self) -> None:
+        self._policies: OrderedDict[tuple[str, str | None, str | None], Policy] = OrderedDict()
+
+    def check(self, source: PolicySource) -> str:
+        """Return the digest of a policy that can be compiled. Raises InputError, PolicyError."""
+        size = len(msgspec.json.encode(source))
+        if size > POLICY_BYTES:
+            raise InputError(f"the rules take {size} bytes; at most {POLICY_BYTES} are accepted")
+        policy_digest = digest(source)
+        self.compiled(source, policy_digest)
+        return policy_digest
+
+    def compiled(
+        self, source: PolicySource, policy_digest: str, *, cwd: str | None = None, home: str | None = None
+    ) -> Policy:
+        """Return the compiled policy for a folder and a home."""
+        key = (policy_digest, cwd, home)
+        policy = self._policies.get(key)
+        if policy is None:
+            compiled = compile_policy(placed(source, cwd=cwd, home=home))
+            policy = self._policies[key] = RememberingPolicy(compiled, machine_facts())
+            if len(self._policies) > POLICIES_KEPT_COUNT:
+                self._policies.popitem(last=False)
+        else:
+            self._policies.move_to_end(key)
+        return policy

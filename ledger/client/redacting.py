@@ -1,0 +1,135 @@
+"""Redactions: content taken out of the log, of which the decisions, outcomes, people and times stay."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterable
+from typing import TYPE_CHECKING, Final
+
+from ledger.core.errors import InputError, UnknownSessionError
+from ledger.core.events import Actor
+from ledger.core.ids import check_id
+from ledger.core.requests import check_message
+from ledger.log.redactable import Pattern, Selection
+from ledger.log.redactions import StreamPlan, redact
+from ledger.session.state import SessionState
+from ledger.stores.port import START, StreamKey
+
+if TYPE_CHECKING:
+    from ledger.client.ledger import Ledger
+
+HEADS_AT_ONCE_COUNT: Final = 500
+
+
+class Redacting:
+    """The redactions of a ledger. A plan changes nothing, and shows what would go."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def plan(self, session_id: str, versions: Collection[int]) -> list[StreamPlan]:
+        """Return the redaction of some entries of a session, with all others of their requests.
+
+        A second plan is that of the session's project, where grants of these requests stand. Raises UnknownSessionError,
+        InputError for a version that does not exist.
+        """
+        key = StreamKey("session", check_id(session_id, "session id"))
+        own = await self._planned(key, Selection(key, versions=versions))
+        head = own.folded.version
+        if not head:
+            raise UnknownSessionError(f"there is no session `{session_id}`", session=session_id)
+        wrong = [version for version in versions if not 0 < version <= head]
+        if wrong:
+            raise InputError(f"session `{session_id}` has {head} versions, not {wrong[0]}", session=session_id)
+        project = project_of(own)
+        if project is None:
+            return [own]
+        of_project = StreamKey("project", project)
+        granted = await self._planned(of_project, Selection(of_project, requests=_requests_of([own])))
+        return [own] if granted.is_empty else [own, granted]
+
+    async def search(
+        self, pattern: Pattern, *, since_ms: int, session: str | None = None, project: str | None = None
+    ) -> AsyncIterator[StreamPlan]:
+        """Iterate over the redactions of entries with a pattern since a time (server ms), a stream each.
+
+        They are bounded to a session with its project, or to a project with its sessions, where one is given. Raises
+        UnknownSessionError.
+        """
+        keys = await self._searched(since_ms, session)
+        chosen: list[StreamPlan] = []
+        projects = {key.id for key in keys if key.kind == "project"} if project is None else {project}
+        for key in (one for one in keys if one.kind != "project" and (project is None or one.kind == "session")):
+            plan = await self._planned(key, Selection(key, pattern=pattern, since_ms=since_ms))
+            own = project_of(plan)
+            if session is not None:
+                projects = set() if own is None else {own}
+            if not plan.is_empty and (project is None or own == project):
+                chosen.append(plan)
+                yield plan
+        for key in sorted(StreamKey("project", one) for one in projects):
+            requests = _requests_of([plan for plan in chosen if project_of(plan) == key.id])
+            plan = await self._planned(key, Selection(key, pattern=pattern, since_ms=since_ms, requests=requests))
+            if not plan.is_empty:
+                yield plan
+
+    async def redact(self, plan: StreamPlan, *, reason: str, actor: Actor | str | None = None) -> list[int]:
+        """Take out what is planned, and record who did and why; return the versions.
+
+        Raises OnHoldError under a legal hold, SetupError where the server does not permit it, InDoubtError.
+        """
+        said = check_message(reason, "reason")
+        if not said:
+            raise InputError("give the reason: it is recorded with the redaction")
+        masks = self._ledger.streams.masks
+        await self.require_not_held(plan)
+        return await redact(
+            self._ledger.store,
+            plan,
+            actor=self._ledger.actor(actor, "person"),
+            reason=said if masks is None else masks.text(said),
+        )
+
+    async def require_not_held(self, plan: StreamPlan) -> None:
+        """Raise OnHoldError where a legal hold forbids a redaction. Raises StoreError, NewerSchemaError."""
+        session = plan.key.id if plan.key.kind == "session" else None
+        await self._ledger.holds.require_none(session=session, project=project_of(plan))
+
+    async def _searched(self, since_ms: int, session: str | None) -> list[StreamKey]:
+        """Return the streams that have entries since a time; of a session only its own."""
+        if session is not None:
+            key = StreamKey("session", check_id(session, "session id"))
+            (head,) = await self._ledger.store.admin.heads([key])
+            if head == START:
+                raise UnknownSessionError(f"there is no session `{session}`", session=session)
+            return [key]
+        keys = sorted({key async for key in self._ledger.store.streams()})
+        found: list[StreamKey] = []
+        for first in range(0, len(keys), HEADS_AT_ONCE_COUNT):
+            some = keys[first : first + HEADS_AT_ONCE_COUNT]
+            heads = await self._ledger.store.admin.heads(some)
+            # A project's stream may hold older grants of the requests that are found.
+            found += [
+                key for key, head in zip(some, heads, strict=True) if key.kind == "project" or head.ms >= since_ms
+            ]
+        return found
+
+    async def _planned(self, key: StreamKey, selection: Selection) -> StreamPlan:
+        """Read a stream. Raises DamageError: what is damaged is not rewritten."""
+        streams = self._ledger.streams
+        if key.kind != "access":
+            await (streams.session(key.id) if key.kind == "session" else streams.project(key.id)).refresh()
+        plan = StreamPlan(key, selection)
+        await plan.read(self._ledger.store)
+        return plan
+
+
+def project_of(plan: StreamPlan) -> str | None:
+    """Return the project of a planned session's stream, or of a planned project's."""
+    state = plan.folded.state
+    if plan.key.kind == "project":
+        return plan.key.id
+    return state.project if isinstance(state, SessionState) else None
+
+
+def _requests_of(plans: Iterable[StreamPlan]) -> list[tuple[str, str]]:
+    return [(plan.key.id, request_id) for plan in plans for request_id in sorted(plan.selection.requests)]

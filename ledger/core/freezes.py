@@ -1,0 +1,82 @@
+"""A freeze: while it is in force, nothing is allowed and nothing is claimed within its reach. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from ledger.core.errors import FrozenError
+from ledger.core.events import Value
+from ledger.core.times import format_time
+
+FREEZE: Final = "a freeze"
+"""The decider of the opinion that holds a request back. No plugin may have this name."""
+
+EVERYTHING: Final = "all"
+"""The name of the reach of a freeze of the whole ledger. Also in `ledger/stores/redis/append.lua`."""
+
+_PROJECT: Final = "p:"
+
+
+class Freeze(Value, kw_only=True, frozen=True):
+    """A freeze in force. `project` None is the whole ledger; `by` is who froze it, `at_ms` when (server time)."""
+
+    by: str
+    at_ms: int
+    project: str | None = None
+    reason: str | None = None
+
+    @property
+    def reach(self) -> str:
+        """Return the name of its reach, under which the flags hold it."""
+        return EVERYTHING if self.project is None else reach_of(self.project)
+
+    @property
+    def place(self) -> str:
+        """Return its reach in words."""
+        return "the ledger" if self.project is None else f"project `{self.project}`"
+
+    @property
+    def sentence(self) -> str:
+        """Return who froze what, when and why."""
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.place} was frozen by {self.by} at {format_time(self.at_ms)}{why}"
+
+    def encoded(self) -> bytes:
+        """Return the freeze as the flags hold it."""
+        return _encoder.encode(self)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return one JSON object, for people and programs."""
+        return {"project": self.project, "by": self.by, "at": format_time(self.at_ms), "reason": self.reason}
+
+    def error(self, **about: Any) -> FrozenError:
+        """Return the refusal of what would allow or claim something; `about` adds members to its data."""
+        return FrozenError(
+            f"nothing is allowed now: {self.sentence}",
+            **about,
+            agent="stop",
+            by=self.by,
+            at_ms=self.at_ms,
+            reason=self.reason,
+            project=self.project,
+            reasons=[self.as_json()],
+        )
+
+
+_encoder: Final = msgspec.json.Encoder()
+_freezes: Final = msgspec.json.Decoder(Freeze)
+
+
+def reach_of(project: str | None) -> str:
+    """Return the name of a project's reach; for None a name that no freeze has."""
+    return f"{_PROJECT}{project or ''}"
+
+
+def decode_freeze(text: bytes) -> Freeze:
+    """Return a freeze from a flag; one that cannot be read is a freeze of the whole ledger."""
+    try:
+        return _freezes.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return Freeze(by="unknown", at_ms=0, reason="the flag cannot be read")

@@ -1,0 +1,50 @@
+"""The question of an agent, and the digest that binds an answer to it. Pure."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from ledger.core.codec import canonical_json
+from ledger.core.events import ToolRef
+from ledger.core.operands import Operand
+from ledger.core.policy import Call
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A checked question of an agent. `digest` is the SHA-256 over all of it except `operands`, agent and parent.
+
+    `call.cwd` is the folder that the call would run in; see `in_folder` for a call without one. `operands` are the files
+    that it executes or reads as a program; None if nobody looked for them. They are compared at the claim.
+    """
+
+    call: Call
+    always: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    tool: ToolRef | None = None
+    agent: str | None = None
+    parent: str | None = None
+    operands: tuple[Operand, ...] | None = None
+    digest: str = ""
+
+
+def request_digest(question: Question, folder: str | None) -> str:
+    """Return the lower-case hex SHA-256 over canonical JSON (sorted keys, no white space) of a question in `folder`.
+
+    None omits the member `cwd`, as in the digests of requests logged before folders were recorded.
+    """
+    call = question.call
+    asked = {
+        "permission": call.permission,
+        "patterns": call.patterns,
+        "always": question.always,
+        "metadata": question.metadata,
+        "tool": question.tool,
+        "tool_name": call.tool_name,
+        "input": call.input,
+    }
+    if folder is not None:
+        asked["cwd"] = folder
+    return sha256(canonical_json(asked)).hexdigest()

@@ -1,0 +1,96 @@
+"""The secrets of one text. Pure, and linear in the text's length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from ledger.masks.plain_text import plain
+from ledger.masks.shape_tables import SecretShape, place_shapes, provider_shapes
+
+_KEPT_COUNT: Final = 1024
+_KEPT_CHARS: Final = 2048
+"""The limits of the cache: agents repeat short texts."""
+
+RUN_CHARS: Final = 16
+"""Nearly every token of a provider has a run of so many characters without a sign; few other texts have one."""
+
+_NO_RUN: Final = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_+-")}
+_NO_WORD: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
+_LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+class SecretSpan(NamedTuple):
+    """The span of a secret in a text, in code points, and its kind; the end is exclusive."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def find(text: str) -> tuple[SecretSpan, ...]:
+    """Return the secrets of a text in order; none overlaps another."""
+    return _find_kept(text) if len(text) <= _KEPT_CHARS else _find(text)
+
+
+def joined(found: Iterable[SecretSpan]) -> tuple[SecretSpan, ...]:
+    """Return spans in order, those that overlap as one, of the kind that is given first among them."""
+    merged: list[tuple[int, int, int, str]] = []
+    for start, end, rank, kind in sorted((one.start, one.end, rank, one.kind) for rank, one in enumerate(found)):
+        if merged and start < merged[-1][1]:
+            first, last, best, known = merged[-1]
+            merged[-1] = (first, max(last, end), min(best, rank), kind if rank < best else known)
+        else:
+            merged.append((start, end, rank, kind))
+    return tuple(SecretSpan(start, end, kind) for start, end, _, kind in merged)
+
+
+def candidates(text: str) -> tuple[SecretShape, ...]:
+    """Return the shapes of which a text may have a secret; those left out have none in it."""
+    return _candidates_kept(text) if len(text) <= _KEPT_CHARS else _candidates(text)
+
+
+def _candidates(text: str) -> tuple[SecretShape, ...]:
+    lower = lowered(text)
+    words = set(lower.translate(_NO_WORD).split())
+    has_run = max(map(len, text.translate(_NO_RUN).split()), default=0) >= RUN_CHARS
+    return (
+        *[shape for shape in provider_shapes() if (has_run or shape.is_broken) and _has_one(shape.words, text)],
+        *[
+            shape
+            for shape in place_shapes()
+            if (not words.isdisjoint(shape.words) if shape.is_whole else _has_one(shape.words, lower))
+        ],
+    )
+
+
+_candidates_kept = lru_cache(_KEPT_COUNT)(_candidates)
+
+
+def lowered(text: str) -> str:
+    """Return a text with its ASCII letters in lower case, each character at its place."""
+    return text.lower() if text.isascii() else text.translate(_LOWER)
+
+
+def _find(text: str) -> tuple[SecretSpan, ...]:
+    searched = plain(text)
+    shapes = candidates(searched.text)
+    if not shapes:
+        return ()
+    lower = lowered(searched.text)
+    return joined(
+        SecretSpan(*searched.original(start, end), shape.kind)
+        for shape in shapes
+        for start, end in shape.spans(searched.text, lower if shape.is_folded else searched.text)
+    )
+
+
+_find_kept = lru_cache(_KEPT_COUNT)(_find)
+
+
+def _has_one(words: tuple[str, ...], text: str) -> bool:
+    for word in words:  # noqa: SIM110 - a generator takes twice as long, before every ask
+        if word in text:
+            return True
+    return False

@@ -1,0 +1,46 @@
+"""The object of the dialect `betcode`."""
+
+from __future__ import annotations
+
+from ledger.core.policy import Policy, PolicySource, Verdict, strictest
+from ledger.policy.betcode.policy import OPTIONS, BetCodePolicy
+from ledger.policy.neutral import Notation
+from ledger.policy.rule_list import WHOLE, ListedRule
+from ledger.policy.toolrules.commands import has_wildcard
+from ledger.policy.toolrules.dialect import ToolRuleDialect
+
+
+class BetCodeDialect(ToolRuleDialect):
+    """BetCode's Permission Bridge (betcode.md)."""
+
+    name = "betcode"
+    options = OPTIONS
+    members = ("allow", "ask", "deny", "final")
+    keeping_a_deny = "mark the deny as `final`"
+    rule_files = ("betcode.json",)
+    always_scope = "session"
+
+    def compile(self, source: PolicySource) -> Policy:
+        return BetCodePolicy(source)
+
+    def notation(self) -> Notation:
+        from ledger.policy.betcode.notation import BetCodeNotation  # noqa: PLC0415 - for `policy convert` alone
+
+        return BetCodeNotation(self.name, self.tool_names, self.tools)
+
+    def as_wildcard(self, rule: ListedRule) -> str:
+        """Return a wildcard; a deny or ask for `git push` matches every command that begins with its words."""
+        text = super().as_wildcard(rule)
+        return text if rule.action is Verdict.ALLOW or has_wildcard(text) else f"{text} *"
+
+    def decides_before(self, first: ListedRule, second: ListedRule) -> bool | None:
+        if (first.pattern == WHOLE) is (second.pattern == WHOLE):
+            return None
+        wide, narrow = (second, first) if second.pattern == WHOLE else (first, second)
+        return (wide is first) is _outranks(wide, narrow)
+
+
+def _outranks(wide: ListedRule, narrow: ListedRule) -> bool:
+    """Return whether a wide rule holds against a narrow one: it is stricter, and final or of a higher layer."""
+    stricter = strictest((wide.action, narrow.action)) is not narrow.action
+    return stricter and (wide.final or wide.rank > narrow.rank)

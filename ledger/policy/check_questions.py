@@ -1,0 +1,154 @@
+"""Answers to `policy check` questions, from JSON object to JSON object. Pure; facts about files are passed in."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict, strictest
+from ledger.policy.asked import PolicyOptions, call_of, grants_of, source_of
+from ledger.policy.checks import shown
+from ledger.policy.dialects import compile_policy, dialect_of
+from ledger.policy.errors import PolicyError
+from ledger.policy.facts import FileFacts
+from ledger.policy.own import guarded
+
+COMPILED_COUNT: Final = 256
+"""Compiled configurations that one checker keeps; the least recently used is dropped first."""
+
+EXTERNAL: Final = "external_directory"
+
+
+class Checker:
+    """Answers questions in turn; each distinct configuration is compiled once.
+
+    `options` are defaults for the members of a question with the same names.
+    """
+
+    def __init__(self, options: PolicyOptions | None = None, facts: FileFacts | None = None) -> None:
+        self._options = dict(options or {})
+        self._facts = facts
+        self._compiled: OrderedDict[str, Policy | PolicyError] = OrderedDict()
+
+    def answer(self, question: object) -> dict[str, Any]:
+        """Return the answer, or `{"id", "error"}` for a question that cannot be judged. Never raises."""
+        if not isinstance(question, Mapping):
+            return {"id": None, "error": f"a line must be an object, not {shown(question)}"}
+        asked = {**self._options, **question}
+        identity = question.get("id")
+        try:
+            policy = self.policy(source_of(asked))
+            verdict = judge(policy, call_of(asked), grants_of(asked))
+        except PolicyError as problem:
+            return {"id": identity, "error": str(problem)}
+        return {"id": identity, **verdict}
+
+    def policy(self, source: PolicySource) -> Policy:
+        """Return the compiled policy. Raises PolicyError, again at each later call with the same source."""
+        key = _key(source)
+        known = self._compiled.get(key)
+        if known is None:
+            known = self._compiled[key] = self._compile(source)
+            if len(self._compiled) > COMPILED_COUNT:
+                self._compiled.popitem(last=False)
+        else:
+            self._compiled.move_to_end(key)
+        if isinstance(known, PolicyError):
+            raise known
+        return known
+
+    def _compile(self, source: PolicySource) -> Policy | PolicyError:
+        try:
+            return with_facts(compile_policy(source), self._facts)
+        except PolicyError as problem:
+            return problem
+
+
+def _key(source: PolicySource) -> str:
+    """Return a cache key. The order of members is part of it, because the order of rules decides."""
+    layers = [[one.name, one.config, one.trusted, one.file, repr(one.rules)] for one in source.layers]
+    return json.dumps([source.dialect, layers, source.options])
+
+
+def with_facts(policy: Policy, facts: FileFacts | None) -> Policy:
+    """Return the policy with these facts about files; in the hardened profile it also guards the ledger's own files."""
+    if facts is None:
+        return policy
+    give = getattr(policy, "with_facts", None)
+    given: Policy = policy if give is None else give(facts)
+    return guarded(given, facts)
+
+
+class JudgedCall:
+    """A call's own evaluation and those of the calls that must be allowed before it."""
+
+    def __init__(self, policy: Policy, call: Call, grants: tuple[Grant, ...] = ()) -> None:
+        self._dialect = dialect_of(policy.source)
+        self.own = policy.evaluate(call, grants)
+        self.first = tuple((one, policy.evaluate(one, grants)) for one in self.own.ask_first)
+
+    @property
+    def all(self) -> tuple[Evaluation, ...]:
+        """Return the evaluations in the order in which they are asked."""
+        return (*(found for _, found in self.first), self.own)
+
+    @property
+    def verdict(self) -> Verdict:
+        return strictest(found.verdict for found in self.all)
+
+    @property
+    def deciding(self) -> list[Evaluation]:
+        return [found for found in self.all if found.verdict is self.verdict]
+
+    @property
+    def rules(self) -> tuple[RuleRef, ...]:
+        """Return the rules that decided, without repeats."""
+        return tuple(dict.fromkeys(rule for found in self.deciding for rule in found.rules))
+
+    @property
+    def message(self) -> str | None:
+        """Return the message that the source system would give the agent for a deny."""
+        return next((found.message for found in self.deciding if found.message), None)
+
+    @property
+    def reason(self) -> str | None:
+        return next((found.reason for found in self.deciding if found.reason), None)
+
+    @property
+    def external_directories(self) -> list[str]:
+        """Return the patterns that must be allowed first, as the dialect writes them, without repeats."""
+        texts = (text for call, _ in self.first if call.permission == EXTERNAL for text in call.patterns)
+        return list(dict.fromkeys(texts))
+
+    @property
+    def always(self) -> list[Any]:
+        """Return the entries that an `always` would grant, in the dialect's JSON shape."""
+        return [self._dialect.entry_object(entry) for entry in self.own.always]
+
+
+def judge(policy: Policy, call: Call, grants: tuple[Grant, ...] = ()) -> dict[str, Any]:
+    """Return the answer without its id."""
+    judged = JudgedCall(policy, call, grants)
+    return {
+        "verdict": judged.verdict.value,
+        "rules": [rule_json(rule) for rule in judged.rules],
+        "parts": [part_json(part) for part in judged.own.parts],
+        "always": judged.always,
+        "external_directories": judged.external_directories,
+        "message": judged.message if judged.verdict is Verdict.DENY else None,
+        "reason": judged.reason,
+    }
+
+
+def part_json(part: Part) -> dict[str, Any]:
+    """Return a part as JSON; `in` names the outer part of a command that the hardened profile found inside it."""
+    shown_part: dict[str, Any] = {"text": part.text, "verdict": part.verdict.value}
+    shown_part["rules"] = [rule_json(rule) for rule in part.rules]
+    inside = getattr(part, "inside", None)
+    return shown_part if inside is None else {**shown_part, "in": inside}
+
+
+def rule_json(rule: RuleRef) -> dict[str, Any]:
+    return {"text": rule.text, "layer": rule.layer, "file": rule.file, "line": rule.line}

@@ -1,0 +1,127 @@
+"""The object of the dialect `codelia`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict
+from ledger.policy.checks import check_filled
+from ledger.policy.codelia.confirm import confirm_request
+from ledger.policy.codelia.loader import config_files, load_config, load_layers
+from ledger.policy.codelia.options import OPTIONS
+from ledger.policy.codelia.policy import CodeliaPolicy
+from ledger.policy.codelia.project_file import project_file, remember_in
+from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, Ruleset, canonical, rule_text
+from ledger.policy.dialect import DEFAULT_LAYER, Dialect
+from ledger.policy.named_entries import NamedEntry, every_call
+from ledger.policy.neutral import Notation, ToolNames
+from ledger.policy.rule_list import WHOLE, ListedRule
+
+_OFFERED: Final = ("reach", "wide", "always", "name", "still_asked")
+"""Members that `policy remember` adds to a grant; judging ignores them."""
+
+_BOTH: Final = " and "
+"""The separator between the conditions of a rule, which matches only where all do."""
+
+
+class CodeliaDialect(Dialect):
+    """Codelia (codelia.md)."""
+
+    name = "codelia"
+    options = OPTIONS
+    section = "permissions"
+    members = ("allow", "deny")
+    tool_names = ToolNames.of(
+        ("bash", "read", "edit", None, None, None,
+         "glob_search", "grep", None, "todo_write", "todo_read", "skill_load"),
+        {"write": "edit"},
+        {"edit": frozenset({"edit", "write"})},
+    )  # fmt: skip
+    tools = (
+        "agents_resolve", "bash", "done", "edit", "glob_search", "grep", "read", "shell", "skill_load", "skill_search",
+        "todo_read", "todo_write", "tool_output_cache", "tool_output_cache_grep", "write",
+    )  # fmt: skip
+    cascade_reject = "none"
+    rejected = "Permission denied: permission denied"  # codelia.md 9, `Permission denied: <reason>`
+    remembers_in_file = True
+    keeps_suggestions = True
+
+    def compile(self, source: PolicySource) -> Policy:
+        return CodeliaPolicy(source)
+
+    def notation(self) -> Notation:
+        from ledger.policy.codelia.notation import CodeliaNotation  # noqa: PLC0415 - for `policy convert` alone
+
+        return CodeliaNotation(self.name, self.tool_names, self.tools)
+
+    def load(self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True) -> Layer:
+        return load_config(path, name=name, strict=strict)
+
+    def searched(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Path, ...]:
+        return tuple(path for _, path in config_files(project, environ, home=home))
+
+    def find(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Layer, ...]:
+        return load_layers(project, environ, home=home)
+
+    def permission_of(self, tool: str) -> str:
+        return canonical(tool)
+
+    def read_grant(self, value: Mapping[str, Any], grant_id: str) -> Grant | None:
+        tool = check_filled(value.get("tool"), "tool")
+        members = {name: member for name, member in value.items() if name not in _OFFERED}
+        return Grant(grant_id, canonical(tool), json.dumps(members, ensure_ascii=False))
+
+    def denials(self, grants: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
+        return ()  # a grant is a rule that allows
+
+    def grant_object(self, permission: str, entry: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(entry)
+        return found
+
+    def entry_object(self, entry: str) -> Any:
+        return json.loads(entry)
+
+    def listed(self, rules: Ruleset) -> tuple[ListedRule, ...]:
+        both = (*((rule, Verdict.DENY) for rule in rules.deny), *((rule, Verdict.ALLOW) for rule in rules.allow))
+        return tuple(ListedRule(rule.tool, _pattern(rule), action, rule.ref) for rule, action in both)
+
+    def config(
+        self, entries: Iterable[tuple[str, str]], action: Verdict, layers: Sequence[Layer] = ()
+    ) -> dict[str, Any]:
+        return {"permissions": {action.value: [json.loads(entry) for _, entry in entries]}}
+
+    def command_entry(self, command: str) -> str:
+        return rule_text({"tool": SHELL, "command_glob": command})
+
+    def family_entry(self, pattern: str) -> str:
+        prefix = pattern.removesuffix(" *")
+        return self.command_entry(pattern) if "*" in prefix else rule_text({"tool": SHELL, "command": prefix})
+
+    def named_pattern(self, permission: str, text: str) -> NamedEntry:
+        if permission == SKILL and text != permission:
+            return NamedEntry(permission, rule_text({"tool": permission, "skill_name": text}))
+        return every_call(permission, rule_text({"tool": permission}))
+
+    def joins_conditions(self, pattern: str) -> bool:
+        return _BOTH in pattern
+
+    def confirmation(self, call: Call, evaluation: Evaluation) -> dict[str, str]:
+        """Return Codelia's confirm request (codelia.md 8)."""
+        confirm = confirm_request(call.tool_name or call.permission, call.input, evaluation)
+        return {"title": confirm.title, "message": confirm.message, "danger_level": confirm.danger_level}
+
+    def memory_file(self, source: PolicySource, folder: str | Path | None) -> Path | None:
+        return project_file(source, folder)
+
+    def remember(self, file: Path, source: PolicySource, permission: str, entries: Sequence[str]) -> str | None:
+        return remember_in(file, source, permission, entries)
+
+
+def _pattern(rule: CodeliaRule) -> str:
+    """Return the pattern of a rule with all its conditions."""
+    found = [" ".join(rule.words) + " *"] if rule.words is not None else []
+    found += [text for text in (rule.glob, rule.skill) if text is not None]
+    return _BOTH.join(found) or WHOLE

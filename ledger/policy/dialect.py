@@ -1,0 +1,293 @@
+"""The protocol of a dialect: the language of a configuration, and the rules of the program that it comes from.
+
+A dialect is one object in its own folder, and one line in `ledger.policy.dialects`. Other modules ask the object and
+never compare its name. A member without an abstract mark has the default of a plain dialect.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from msgspec.structs import replace
+
+from ledger.core.events import CascadeReject, Scope
+from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict
+from ledger.policy.checks import NOWHERE, check_action, check_pattern, check_permission
+from ledger.policy.errors import PolicyError
+from ledger.policy.named_entries import NamedEntry, named_pattern
+from ledger.policy.neutral import Notation, ToolNames
+from ledger.policy.rule_list import ListedRule
+from ledger.policy.rules import EDIT_TOOLS
+
+DEFAULT_LAYER: Final = "project"
+"""The name of the layer of a file that is named without one."""
+
+FAITHFUL: Final = "faithful"
+"""The profile in which a source's own program is followed to the letter."""
+
+INHERITED: Final = "parent"
+"""The name of the layer with what a child inherits."""
+
+REJECTED: Final = "The user rejected permission to use this specific tool call."
+
+_LOWER_CASE_TOOLS: Final = EDIT_TOOLS | {
+    "bash", "shell", "read", "glob", "grep", "list", "task", "webfetch", "websearch", "todowrite", "todoread", "skill",
+}  # fmt: skip
+
+
+class Dialect(ABC):
+    """One dialect. Objects have no state."""
+
+    name: ClassVar[str]
+
+    # --- configuration ----------------------------------------------------------------------------------------------
+
+    options: ClassVar[tuple[str, ...]] = ("profile", "cwd", "home", "fs")
+    """Options of a question that the policy takes besides its rules; all others are ignored."""
+
+    sections: ClassVar[frozenset[str]] = frozenset()
+    """Members of a configuration object of which one must be there; empty if none must."""
+
+    section: ClassVar[str] = "permission"
+    """The member of a configuration that holds the rules."""
+
+    members: ClassVar[tuple[str, ...]] = ()
+    """Members of that section where they are fixed; a rule under any other does not count."""
+
+    takes_comments: ClassVar[bool] = False
+    """Files may hold comments and trailing commas, whatever their name."""
+
+    rule_files: ClassVar[tuple[str, ...]] = ()
+    """Files of the project's folder where the program looks for rules."""
+
+    @abstractmethod
+    def compile(self, source: PolicySource) -> Policy:
+        """Check a source and compile it. Raises PolicyError."""
+
+    @abstractmethod
+    def load(self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True) -> Layer:
+        """Return one layer from a file in the dialect's own format.
+
+        `strict=False` accepts rules that only the hardened profile refuses. Raises PolicyError with file and line.
+        """
+
+    def searched(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Path, ...]:
+        """Return the files where the program looks for rules from the folder `project`, existing or not."""
+        return tuple(Path(project, name) for name in self.rule_files)
+
+    def find(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Layer, ...]:
+        """Return the layers that the program would find from the folder `project`, lowest first.
+
+        Raises PolicyError for a file that exists and cannot be read.
+        """
+        return tuple(self.load(path) for path in self.searched(project, environ, home=home) if path.exists())
+
+    # --- calls and grants -------------------------------------------------------------------------------------------
+
+    shell: ClassVar[str] = "bash"
+    """The name of the tool that runs command lines."""
+
+    tools: ClassVar[tuple[str, ...]] = ()
+    """Tool names that a rule probably means; a similar unknown name is reported."""
+
+    asked_as: ClassVar[Mapping[str, str]] = {}
+    """Names for which no call asks, each with the name that it asks for."""
+
+    joins_server_names: ClassVar[bool] = False
+    """The tool `t` of a server `s` is `s_t`, and not `mcp__s__t`."""
+
+    tool_names: ClassVar[ToolNames] = ToolNames()
+    """The tools by their subjects in other dialects."""
+
+    def known_tool(self, tool: str) -> str:
+        """Return the name that the rules use for a tool: `Bash` must not evade the rules for `bash`."""
+        lower = tool.lower()
+        return lower if lower in _LOWER_CASE_TOOLS else tool
+
+    def path_tool(self, tool: str) -> str:
+        """Return the name of the tool in a rule for a path of this tool."""
+        return tool
+
+    def permission_of(self, tool: str) -> str:
+        """Return the permission under which a tool's call is recorded and its grants are kept."""
+        return tool
+
+    @property
+    def shell_permission(self) -> str:
+        return self.permission_of(self.shell)
+
+    def read_grant(self, value: Mapping[str, Any], grant_id: str) -> Grant | None:
+        """Return a grant from its JSON shape; None for an entry that does not allow. Raises PolicyError."""
+        rule = _rule_of(value)
+        return Grant(grant_id, rule.permission, rule.pattern) if rule.action is Verdict.ALLOW else None
+
+    def denials(self, grants: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
+        """Return the entries among grants that do not allow, as rules behind all others. Raises PolicyError."""
+        return tuple(rule for rule in map(_rule_of, grants) if rule.action is not Verdict.ALLOW)
+
+    def grant_object(self, permission: str, entry: str) -> dict[str, Any]:
+        """Return an entry of an `always` in the JSON shape that `read_grant` reads."""
+        return {"permission": permission, "pattern": entry, "action": "allow"}
+
+    def entry_object(self, entry: str) -> Any:
+        """Return an entry of an `always` as the answer of `policy check` holds it."""
+        return entry
+
+    # --- children ---------------------------------------------------------------------------------------------------
+
+    def derived(self, parent: PolicySource, agent: str | None) -> PolicySource:
+        """Return the configuration of a child that has none of its own."""
+        return parent
+
+    def child_options(self, options: dict[str, Any], parent: PolicySource) -> dict[str, Any]:
+        """Return a child's options, no looser than its parent's; the profile is compared by the caller."""
+        return options
+
+    def inherited(self, child: PolicySource, parent: PolicySource, lacking: tuple[Layer, ...]) -> PolicySource:
+        """Return a child with the ask and deny rules of `lacking`, the layers that only its parent has."""
+        return replace(child, layers=(*child.layers, *(replace(layer, trusted=False) for layer in lacking)))
+
+    def without_parent(self, child: PolicySource) -> PolicySource:
+        """Return a child that inherits no rules: its parent has none, or is unknown."""
+        return child
+
+    # --- rules ------------------------------------------------------------------------------------------------------
+
+    last_match: ClassVar[bool] = False
+    """Permissions and patterns are wildcards, and the last matching rule decides; else the strictest one does."""
+
+    tool_rules: ClassVar[bool] = False
+    """Rules are `Tool` or `Tool(specifier)`, with paths in the syntax of .gitignore."""
+
+    sorts_permissions: ClassVar[bool] = False
+    """Rules are sorted by their permission, so their order in a file decides only within one."""
+
+    wildcards: ClassVar[str] = "*?"
+    """The characters that a pattern for commands cannot match literally."""
+
+    asks_about: ClassVar[str] = "everything"
+    """The calls that are asked about without any rule, in words."""
+
+    keeping_a_deny: ClassVar[str] = "write the deny below the allow"
+    """Advice for a deny that an allow must not lift."""
+
+    suggested_layer: ClassVar[str] = "suggested"
+    """The name of a layer of suggested rules, where the name has a meaning."""
+
+    @abstractmethod
+    def listed(self, rules: Any) -> tuple[ListedRule, ...]:
+        """Return the rules of a compiled policy, in the dialect's own order: lowest layer first."""
+
+    @abstractmethod
+    def config(
+        self, entries: Iterable[tuple[str, str]], action: Verdict, layers: Sequence[Layer] = ()
+    ) -> dict[str, Any]:
+        """Return a configuration that gives an action to entries, each with its permission.
+
+        It overrides no other rule of `layers`, the layers below.
+        """
+
+    def rule_config(self, rule: ListedRule) -> dict[str, Any]:
+        """Return a configuration that holds only this rule."""
+        return self.config([(rule.permission, self.entry_of(rule))], rule.action)
+
+    def entry_of(self, rule: ListedRule) -> str:
+        """Return the entry of a rule for `config`."""
+        return rule.ref.text
+
+    def shown_entry(self, entry: str, action: Verdict) -> str:
+        """Return an entry as a person writes it."""
+        return f"`{entry}`"
+
+    def command_entry(self, command: str) -> str:
+        """Return an entry for a command as it is written; a wildcard in it keeps its meaning."""
+        return command
+
+    def family_entry(self, pattern: str) -> str:
+        """Return an entry for the commands that a wildcard matches; a ` *` at its end is optional in them."""
+        return self.command_entry(pattern)
+
+    def named(self, call: Call, texts: Sequence[str]) -> Iterator[NamedEntry]:
+        """Yield the narrowest entries for texts of a call of another tool than the shell."""
+        yield from (self.named_pattern(call.permission, text) for text in texts)
+
+    def named_pattern(self, permission: str, text: str) -> NamedEntry:
+        """Return the narrowest entry for one text of a permission."""
+        return named_pattern(permission, text)
+
+    def plain_pattern(self, pattern: str) -> str:
+        """Return the pattern of a command rule as a wildcard of plain words."""
+        return " ".join(pattern.split())
+
+    def as_wildcard(self, rule: ListedRule) -> str:
+        """Return the pattern of a rule for commands as a wildcard."""
+        return rule.pattern
+
+    def joins_conditions(self, pattern: str) -> bool:
+        """Return whether a listed pattern stands for several conditions, which must all hold."""
+        return False
+
+    def names(self, wide: ListedRule, narrow: ListedRule) -> bool:
+        """Return whether one rule names all tools of the other."""
+        return wide.permission == narrow.permission
+
+    def decides_before(self, first: ListedRule, second: ListedRule) -> bool | None:
+        """Return whether the first of two matching rules decides; None if their actions and order do."""
+        return None
+
+    def notation(self) -> Notation:
+        """Return the notation for conversions. Raises PolicyError for a dialect without one."""
+        raise PolicyError(f"rules of the dialect `{self.name}` cannot be converted")
+
+    # --- offers -----------------------------------------------------------------------------------------------------
+
+    keeps_suggestions: ClassVar[bool] = False
+    """Suggested entries are offered as they are, because the program shows them word for word."""
+
+    offers_glued: ClassVar[bool] = True
+    """Suggested entries such as `git tag*` are offered beside the family `git tag *`."""
+
+    # --- answers ----------------------------------------------------------------------------------------------------
+
+    always_scope: ClassVar[Scope] = "project"
+    """The scope of the grants of an `always`."""
+
+    cascade_reject: ClassVar[CascadeReject] = "session"
+    """Other pending requests that a reject ends, in a session without that setting."""
+
+    rejected: ClassVar[str] = REJECTED
+    """The message to the agent for a reject without feedback (`opencode-zh.md` 7.1)."""
+
+    def corrected(self, message: str, source: PolicySource) -> str:
+        """Return the message to the agent for a reject with feedback (`opencode-zh.md` 7.1)."""
+        return f"The user rejected permission to use this specific tool call with the following feedback: {message}"
+
+    def confirmation(self, call: Call, evaluation: Evaluation) -> dict[str, str]:
+        """Return members that the program shows a person besides the request; `message` is the longest."""
+        return {}
+
+    remembers_in_file: ClassVar[bool] = False
+    """An `always` is also written to a file of the project."""
+
+    def memory_file(self, source: PolicySource, folder: str | Path | None) -> Path | None:
+        """Return the project's file for the rules of an `always`; None if its folder is unknown."""
+        return None
+
+    def remember(self, file: Path, source: PolicySource, permission: str, entries: Sequence[str]) -> str | None:
+        """Add the rules of granted entries to a file; return a message, or None if nothing was added.
+
+        Raises PolicyError on failure; the file is then unchanged.
+        """
+        return None
+
+
+def _rule_of(value: Mapping[str, Any]) -> Rule:
+    keys = ("grants",)
+    return Rule(
+        check_permission(value.get("permission"), NOWHERE, keys),
+        check_pattern(value.get("pattern", "*"), NOWHERE, keys),
+        check_action(value.get("action", "allow"), "the action of a grant", NOWHERE, keys),
+    )

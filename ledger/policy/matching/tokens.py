@@ -1,0 +1,100 @@
+"""Tokens of globs: a literal character, one character of a set, a run of characters. Each parser is one dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+_PATTERNS_MAX: Final = 4_096
+
+
+class CharacterSet(NamedTuple):
+    """One character inside the ranges, or outside of them if `negated`. Without ranges, a negated set is any one."""
+
+    negated: bool
+    ranges: tuple[tuple[str, str], ...] = ()
+
+    def takes(self, character: str) -> bool:
+        """Return whether the set holds a character."""
+        return self.negated != any(low <= character <= high for low, high in self.ranges)
+
+
+class Star(NamedTuple):
+    """Any number of characters other than `stop`. Unless `hidden`, it takes no dot at the beginning of a name."""
+
+    stop: str = ""
+    hidden: bool = True
+
+    def takes(self, character: str) -> bool:
+        """Return whether the character may be one of the run."""
+        return character != self.stop
+
+
+GlobToken = str | CharacterSet | Star
+"""A string is one literal character."""
+
+ANY: Final = CharacterSet(negated=True)
+STAR: Final = Star()
+
+
+def takes(token: GlobToken, character: str) -> bool:
+    """Return whether a token matches a character."""
+    return token == character if isinstance(token, str) else token.takes(character)
+
+
+def wildcard_tokens(pattern: str, stop: str = "") -> tuple[GlobToken, ...]:
+    """Return the tokens of a wildcard: `*` any text, `?` any character; neither takes `stop`."""
+    one = CharacterSet(negated=True, ranges=((stop, stop),)) if stop else ANY
+    marks: dict[str, GlobToken] = {"*": Star(stop), "?": one}
+    return tuple(marks.get(character, character) for character in pattern)
+
+
+@lru_cache(maxsize=_PATTERNS_MAX)
+def name_tokens(pattern: str) -> tuple[GlobToken, ...]:
+    r"""Return the tokens of a glob with `*`, `?`, `[a-z]`, `[!a]`, and `\` before a literal character."""
+    tokens: list[GlobToken] = []
+    at = 0
+    while at < len(pattern):
+        character = pattern[at]
+        end = pattern.find("]", at + 2) if character == "[" else -1
+        if character == "*":
+            if tokens[-1:] != [STAR]:
+                tokens.append(STAR)
+        elif character == "?":
+            tokens.append(ANY)
+        elif end > 0:
+            tokens.append(_set(pattern[at + 1 : end]))
+            at = end
+        elif character == "\\" and at + 1 < len(pattern):
+            at += 1
+            tokens.append(pattern[at])
+        else:
+            tokens.append(character)
+        at += 1
+    return tuple(tokens)
+
+
+def _set(body: str) -> CharacterSet:
+    negated = body[:1] in ("!", "^")
+    body = body[1:] if negated else body
+    ranges, at = [], 0
+    while at < len(body):
+        wide = at + 2 < len(body) and body[at + 1] == "-"
+        ranges.append((body[at], body[at + 2 if wide else at]))
+        at += 3 if wide else 1
+    return CharacterSet(negated, tuple(ranges))
+
+
+def pieces_of(tokens: Sequence[GlobToken]) -> tuple[list[str], str] | None:
+    """Return the literal texts between the stars, and the stop of all stars; None for other patterns."""
+    stops = {token.stop for token in tokens if isinstance(token, Star)}
+    if len(stops) > 1 or any(isinstance(token, CharacterSet) for token in tokens):
+        return None
+    pieces = [""]
+    for token in tokens:
+        if isinstance(token, str):
+            pieces[-1] += token
+        else:
+            pieces.append("")
+    return pieces, stops.pop() if stops else ""

@@ -1,0 +1,75 @@
+"""The object of the dialect `opencode`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from ledger.core.policy import Layer, Policy, PolicySource, Rule
+from ledger.policy.dialect import FAITHFUL, INHERITED
+from ledger.policy.named_entries import NamedEntry
+from ledger.policy.neutral import Notation
+from ledger.policy.opencode.builtin import child_rules
+from ledger.policy.opencode.loader import config_files, load_layers
+from ledger.policy.opencode.names import ACTION_ONLY
+from ledger.policy.opencode.policy import OpenCodePolicy
+from ledger.policy.wildcard_dialect import WildcardDialect
+
+
+class OpenCodeDialect(WildcardDialect):
+    """OpenCode (opencode.md, opencode-zh.md)."""
+
+    name = "opencode"
+    options = ("profile", "cwd", "home", "fs", "sandbox_root", "agent", "defaults", "edition", "order", "compat")
+    takes_comments = True
+    asked_as: ClassVar[Mapping[str, str]] = {"write": "edit"}
+    joins_server_names = True
+
+    def compile(self, source: PolicySource) -> Policy:
+        return OpenCodePolicy(source)
+
+    def notation(self) -> Notation:
+        from ledger.policy.opencode.notation import OpenCodeNotation  # noqa: PLC0415 - for `policy convert` alone
+
+        return OpenCodeNotation(self.name, self.tool_names, self.tools)
+
+    def searched(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Path, ...]:
+        return config_files(project, environ, home=home)
+
+    def find(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Layer, ...]:
+        return load_layers(project, environ, home=home)
+
+    def corrected(self, message: str, source: PolicySource) -> str:
+        if source.options.get("edition") == "opencode.md":
+            return f"The user rejected permission with feedback: {message}"
+        return super().corrected(message, source)
+
+    def named_pattern(self, permission: str, text: str) -> NamedEntry:
+        return super().named_pattern(permission, "*" if permission in ACTION_ONLY else text)
+
+    def derived(self, parent: PolicySource, agent: str | None) -> PolicySource:
+        """Return the parent's configuration without the rules of its session alone, which `inherited` hands on."""
+        options = parent.options if agent is None else {**parent.options, "agent": agent}
+        configured = tuple(layer for layer in parent.layers if layer.config is not None)
+        return replace(parent, layers=configured, options=options)
+
+    def child_options(self, options: dict[str, Any], parent: PolicySource) -> dict[str, Any]:
+        """Return options by which a child's grants lift no deny that its parent's grants cannot lift."""
+        named = options.get("profile") == FAITHFUL or "compat" in options
+        return {**options, "compat": "v2"} if named and OpenCodePolicy(parent).compat == "v2" else options
+
+    def inherited(self, child: PolicySource, parent: PolicySource, lacking: tuple[Layer, ...]) -> PolicySource:
+        # The built-in rules belong to the agent and not to the session.
+        options = {name: value for name, value in parent.options.items() if name != "defaults"}
+        return _with_denies(child, OpenCodePolicy(replace(parent, layers=lacking, options=options)).rules)
+
+    def without_parent(self, child: PolicySource) -> PolicySource:
+        return _with_denies(child, ())
+
+
+def _with_denies(child: PolicySource, of_parent: tuple[Rule, ...]) -> PolicySource:
+    rules = child_rules(of_parent, OpenCodePolicy(child).rules)
+    return replace(child, layers=(*child.layers, Layer(INHERITED, rules=rules))) if rules else child

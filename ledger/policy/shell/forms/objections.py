@@ -1,0 +1,211 @@
+"""Reasons why an allow rule does not cover a command, judged by the command's normal form. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from ledger.policy.shell.danger import never_allowed
+from ledger.policy.shell.forms.files import paths_in
+from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord
+from ledger.policy.shell.forms.nodes import Effect, OperandKind
+from ledger.policy.shell.forms.reduction import form_of_words
+from ledger.policy.shell.forms.spelled import Spelled
+from ledger.policy.shell.model import ShellCommand, Word
+from ledger.policy.shell.tables.files import is_protected
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:", re.ASCII)
+_LOOKS_LIKE_A_COMMAND = re.compile(r"[\s;&|`$()<>]")
+_STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_HERE: Final = "."
+_TELLS: Final = frozenset({"--version", "--help"})
+
+
+class Reach(Protocol):
+    """A dialect's rules about files, for the folders in which a command may run."""
+
+    def outside(self, path: str) -> bool:
+        """Return whether a path may lead outside the agent's folders."""
+        ...
+
+    def editable(self, path: str) -> bool:
+        """Return whether rules allow a tool to change a file."""
+        ...
+
+    def allows(self, command: ShellCommand) -> bool:
+        """Return whether rules allow a command by itself."""
+        ...
+
+
+class _Anywhere:
+    """The file rules for a blanket rule.
+
+    It covers every command in any folder, so only the dialect's file rules apply.
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        self.editable, self.allows = reach.editable, reach.allows
+
+    def outside(self, path: str) -> bool:
+        return False
+
+
+def obstacle(command: ShellCommand, form: NormalForm | None, spelled: Spelled, reach: Reach) -> str | None:
+    """Return why an allow rule that spells these words does not cover a command; None if it does.
+
+    `form` is the normal form of the command, None if its program has no table.
+    """
+    return next(_obstacles(command, form, spelled, reach), None)
+
+
+def _obstacles(command: ShellCommand, form: NormalForm | None, spelled: Spelled, reach: Reach) -> Iterator[str]:
+    if form is None and spelled.is_blanket:
+        return
+    if form is None:
+        yield from _unknown_program(command.words, spelled, reach, range(1, len(command.words)))
+        return
+    title = " ".join((form.program, *form.path))
+    if any(node.always for node in form.nodes):
+        if not _only_tells(command, form):
+            yield f"`{title}` runs, sends or overwrites what it is given"
+        return
+    yield from (one.reason for one in form.unclear if one.at not in spelled)
+    named = zip((0, *form.path_at), form.nodes, strict=True)
+    if any(node.spell and at not in spelled for at, node in named):
+        yield f"`{title}` needs a rule that names it"
+    for given in form.options:
+        if not _spells(spelled, given):
+            yield from _option(given, form, title, reach)
+    beyond = _Anywhere(reach) if spelled.is_blanket else reach
+    for operand in form.operands:
+        yield from _operand(operand, form, title, spelled, beyond)
+    if form.edits and not any(operand.kind is OperandKind.READ for operand in form.operands):
+        yield from _edited(_HERE, title, reach)
+    others = [one.at for one in form.operands if one.kind is OperandKind.WORDS]
+    if not spelled.is_blanket:
+        yield from _unknown_program(command.words, spelled, reach, others)
+    if form.inner is not None:
+        if form.nodes[-1].inner_allowed and reach.allows(form.inner):
+            return
+        yield from _inner(form.inner, spelled.inner(len(command.words) - len(form.inner.words)), reach)
+
+
+def _only_tells(command: ShellCommand, form: NormalForm) -> bool:
+    """Return whether `--help` or `--version`, possibly abbreviated, is the only argument.
+
+    A short name does not count: `-v` of an interpreter may print its version and then read a program.
+    """
+    names = [given.name for given in form.options if given.effect is Effect.PLAIN and given.value is None]
+    is_long = len(command.words) == 2 and (command.words[1].resolved or "").startswith("--")
+    return is_long and len(names) == 1 and names[0] in _TELLS
+
+
+def _spells(spelled: Spelled, given: Given) -> bool:
+    return given.at in spelled and (given.value_at is None or given.value_at in spelled)
+
+
+def _inner(command: ShellCommand, spelled: Spelled, reach: Reach) -> Iterator[str]:
+    """Yield obstacles of a runner's inner command: a rule must name it, and then covers it as if it ran alone."""
+    if not spelled.names(0):
+        yield f"`{command.words[0].raw}` is a program that the rule does not name"
+        return
+    reason = never_allowed(command)
+    if reason is not None:
+        yield reason
+    yield from _obstacles(command, form_of_words(command.words), spelled, reach)
+
+
+def _option(given: Given, form: NormalForm, title: str, reach: Reach) -> Iterator[str]:
+    shown = given.name if given.value is None else f"{given.name} {given.value}"
+    match given.effect:
+        case Effect.ASKS:
+            yield f"`{given.name}` makes `{title}` run, read or send something else"
+        case Effect.CODE | Effect.PROGRAM:
+            yield f"`{shown}` is code that the rule does not spell out"
+        case Effect.READ | Effect.FOLDER:
+            yield from _inside(given.value or "", title, reach)
+        case Effect.OUTPUT:
+            yield from _product(given.value or "", title, reach)
+        case Effect.WRITE:
+            yield from _edited(given.value or "", title, reach)
+        case Effect.PLAIN | Effect.EDITS | Effect.URL:
+            pass
+
+
+def _operand(operand: OperandWord, form: NormalForm, title: str, spelled: Spelled, reach: Reach) -> Iterator[str]:
+    match operand.kind:
+        case OperandKind.READ if form.edits:
+            yield from _edited(operand.text, title, reach, is_known=operand.is_known)
+        case OperandKind.READ | OperandKind.FOLDER:
+            if operand.at not in spelled:
+                yield from _inside(operand.text, title, reach, is_known=operand.is_known)
+        case OperandKind.WRITE | OperandKind.OUTPUT:
+            if operand.at not in spelled:
+                yield from _product(operand.text, title, reach, is_known=operand.is_known)
+        case OperandKind.EDIT:
+            yield from _edited(operand.text, title, reach, is_known=operand.is_known)
+        case OperandKind.CODE:
+            if operand.at not in spelled:
+                yield f"`{operand.text}` is code that the rule does not spell out"
+        case OperandKind.SCRIPT:
+            if not spelled.names(operand.at):
+                yield f"`{operand.text}` is a program that the rule does not name"
+        case (
+            OperandKind.TEXT
+            | OperandKind.NAME
+            | OperandKind.TASK
+            | OperandKind.URL
+            | OperandKind.PROGRAM
+            | OperandKind.WORDS
+        ):
+            pass
+
+
+def _inside(path: str, title: str, reach: Reach, *, is_known: bool = True) -> Iterator[str]:
+    if path not in _STREAMS and (not is_known or reach.outside(path)):
+        yield f"`{path}`, which `{title}` reads, may be outside of the project"
+
+
+def _product(path: str, title: str, reach: Reach, *, is_known: bool = True) -> Iterator[str]:
+    if path in _STREAMS:
+        return
+    if not is_known or reach.outside(path):
+        yield f"`{path}`, which `{title}` writes, may be outside of the project"
+    elif is_protected(path):
+        yield f"`{path}`, which `{title}` writes, affects what later commands do"
+
+
+def _edited(path: str, title: str, reach: Reach, *, is_known: bool = True) -> Iterator[str]:
+    yield from _product(path, title, reach, is_known=is_known)
+    if path not in _STREAMS and not reach.editable(path):
+        yield f"no rule allows `{title}` to change `{path}`"
+
+
+# --- programs that have no table
+
+
+def _unknown_program(words: Sequence[Word], spelled: Spelled, reach: Reach, places: Sequence[int]) -> Iterator[str]:
+    for at in places:
+        if at in spelled:
+            continue
+        word = words[at]
+        if word.resolved is None:
+            yield f"`{word.raw}` is known only when the line runs"
+        elif _ADDRESS.search(word.resolved):
+            yield f"`{word.raw}` names an address, and the program is unknown"
+        elif _is_command_value(words, at):
+            yield f"`{word.raw}` looks like a command, and the program is unknown"
+        elif any(reach.outside(path) for path in paths_in(word.resolved)):
+            yield f"`{word.raw}` may lead out of the project, and the program is unknown"
+
+
+def _is_command_value(words: Sequence[Word], at: int) -> bool:
+    """Return whether a word is an option's value with blanks or operators: `--exec='touch x'`, `-c 'touch x'`."""
+    text = words[at].resolved or ""
+    before = (words[at - 1].resolved or "") if at else ""
+    value = text.partition("=")[2]
+    if text.startswith("-"):
+        return _LOOKS_LIKE_A_COMMAND.search(value) is not None
+    follows = before.startswith("-") and "=" not in before and before not in ("-", "--")
+    return follows and _LOOKS_LIKE_A_COMMAND.search(text) is not None

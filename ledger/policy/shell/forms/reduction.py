@@ -1,0 +1,410 @@
+"""Reduction of a command's words to its normal form. Pure, and linear in the words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from ledger.policy.matching.wildcard import whole_glob
+from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord, Unclear
+from ledger.policy.shell.forms.nodes import Arity, Effect, OperandKind, Option, ProgramNode
+from ledger.policy.shell.forms.programs import program_table
+from ledger.policy.shell.model import ShellCommand, Word
+from ledger.policy.shell.options import may_be_option
+from ledger.policy.shell.scripts import is_harmless_script
+
+_DIGITS = re.compile(r"-[0-9]+")
+_ASSIGNMENT = re.compile(r"[A-Za-z_][\w.-]*[:+?!]*=", re.ASCII)
+_STARTS_GLOB: Final = "*?["
+
+WORDS_COUNT: Final = 1_000
+"""Maximum words of one command that are read."""
+
+
+def form_of(command: ShellCommand) -> NormalForm | None:
+    """Return the normal form of a command; None for a program without a table or without a known name."""
+    if command.name is None:
+        return None
+    return form_of_words(command.words)
+
+
+def form_of_words(words: Sequence[Word]) -> NormalForm | None:
+    """Return the normal form of a command from its words, the program's name first; None without a table."""
+    node = program_table(words[0].resolved or "") if words else None
+    return None if node is None else form_by(node, words)
+
+
+def form_by(node: ProgramNode, words: Sequence[Word]) -> NormalForm:
+    """Return the normal form of words by the table of their program."""
+    return _Reader(node, words).form()
+
+
+class _Reader:
+    """A reader of one command, from left to right."""
+
+    def __init__(self, node: ProgramNode, words: Sequence[Word]) -> None:
+        self.root, self.node, self.words = node, node, words
+        self.nodes = [node]
+        self.path: list[str] = []
+        self.path_at: list[int] = []
+        self.given: list[Given] = []
+        self.raw: list[tuple[int, Word]] = []
+        self.unclear: list[Unclear] = []
+        self.means: set[str] = set()
+        self.inner: ShellCommand | None = None
+        self.ended = False
+        self.passed = len(words)
+        """Index of the first word that belongs to an inner program."""
+
+    def form(self) -> NormalForm:
+        """Return the form of the whole command."""
+        at = 1
+        while at < len(self.words):
+            if self.inner is not None or at >= self.passed:
+                break
+            if at > WORDS_COUNT:
+                self._miss(at, f"a command of more than {WORDS_COUNT} words is not analysed")
+                break
+            at += self._word(at)
+        if "*" in self.node.name and self.node.operands is None:
+            self._miss(self.path_at[-1], f"`{self._title()}` is in no table")
+        if self.node.commands and not self.node.same and self.node.operands is None and self.raw:
+            index, word = self.raw[0]
+            self._miss(index, f"`{word.raw}` is in no table of `{self._title()}`")
+        operands = [*self._operands(), *self._rest()]
+        self._asking_words(operands)
+        return NormalForm(
+            program=self.root.name,
+            path=tuple(self.path),
+            options=tuple(self.given),
+            operands=tuple(operands),
+            unclear=tuple(sorted(self.unclear, key=lambda one: one.at)),
+            means=frozenset(self.means),
+            path_at=tuple(self.path_at),
+            nodes=tuple(self.nodes),
+            inner=self.inner,
+        )
+
+    # --- words
+
+    def _word(self, at: int) -> int:
+        """Read the word at an index; return the number of words consumed."""
+        word = self.words[at]
+        text = word.resolved
+        if text is None or (word.glob and not self.ended and text[:1] in _STARTS_GLOB):
+            self._unknown(at, word)
+            return 1
+        if self.ended or not self._is_option(text, at):
+            return self._plain_word(at, text)
+        if text == "--" and self.node.dashes != "option":
+            self._dashes(at)
+            return 1
+        return self._option(at, text)
+
+    def _unknown(self, at: int, word: Word) -> None:
+        """Record a word whose value is unknown: as an operand if an option would be harmless there, else as unclear."""
+        is_operand = word.resolved is None and not may_be_option(word) and not self.node.commands
+        if not self.ended and not is_operand and not all(node.is_mild for node in self._visible()):
+            self._miss(at, f"`{word.raw}` may become an option of `{self._title()}`")
+        else:
+            self.raw.append((at, word))
+
+    def _is_option(self, text: str, at: int) -> bool:
+        if self.root.style == "dd":
+            return "=" in text
+        if at == 1 and self.root.old_style and text[:1] != "-":
+            return all(f"-{letter}" in self.root.options for letter in text)
+        if self.raw and not self.node.interspersed:
+            return False
+        if self.node.style == "echo":
+            return text in self.node.options or (text[:1] == "-" and self._is_cluster(text[1:]))
+        return len(text) > 1 and text[0] == "-"
+
+    def _is_cluster(self, letters: str) -> bool:
+        """Return whether all letters are options, up to one that takes the rest as its value."""
+        for letter in letters:
+            option = self.node.options.get(f"-{letter}")
+            if option is None:
+                return False
+            if option.arity is not Arity.NONE:
+                return True
+        return letters != ""
+
+    def _dashes(self, at: int) -> None:
+        self.ended = True
+        if self.node.dashes == "words":
+            self.passed = at + 1
+
+    def _plain_word(self, at: int, text: str) -> int:
+        node = self._command(text) if not self.raw and not self.ended else None
+        if node is not None:
+            self._enter(node, at, text if "*" in node.name else node.name)
+            return 1
+        kinds = self.node.operands
+        kind = kinds.kind_at(len(self.raw) + self._stands_for_first()) if kinds is not None else None
+        if kind is OperandKind.PROGRAM:
+            self._begin_inner(at)
+        self.raw.append((at, self.words[at]))
+        return 1
+
+    # --- sub-commands
+
+    def _command(self, text: str) -> ProgramNode | None:
+        commands = self.node.commands
+        name = text.lower() if self.node.caseless else text
+        if name in commands:
+            return commands[name]
+        if not self.node.commands_abbreviated:
+            return next((commands[key] for key in self.node.command_patterns if whole_glob(key)(name)), None)
+        found = {id(node): node for spelt, node in commands.items() if spelt.startswith(name)}
+        return next(iter(found.values())) if len(found) == 1 and name else None
+
+    def _enter(self, node: ProgramNode, at: int, name: str) -> None:
+        self.path.append(name)
+        self.path_at.append(at)
+        if node.same:
+            self.path = []
+            target = self.root
+            for step in node.same:
+                target = target.commands[step]
+                self.path.append(target.name)
+            node = target
+        self.node = node
+        self.nodes.append(node)
+
+    def _title(self) -> str:
+        return " ".join((self.root.name, *self.path))
+
+    def _visible(self) -> list[ProgramNode]:
+        """Return the nodes whose options are accepted here, the innermost first."""
+        above = [one for one in self.nodes[:-1] if one.globals == "anywhere"]
+        return [self.node, *reversed(above)]
+
+    # --- options
+
+    def _lookup(self, name: str) -> Option | None:
+        for node in self._visible():
+            if name in node.options:
+                return node.options[name]
+        if name == "--help":
+            return _HELP
+        return self.node.options.get("--*") if name.startswith("--") else None
+
+    def _option(self, at: int, text: str) -> int:
+        style = self.node.style
+        if style == "dd":
+            name, _, value = text.partition("=")
+            return self._take(at, self._lookup(name), text, value)
+        if at == 1 and self.root.old_style and text[0] != "-":
+            return self._old_cluster(at, text)
+        if self.node.caseless:
+            text = text.lower()
+        if style == "go":
+            return self._split(at, text, "-" + text.lstrip("-"))
+        if style == "words":
+            return self._one_dash(at, text)
+        if text.startswith("--"):
+            return self._split(at, text, text)
+        if any(text in node.one_dash_names for node in self._visible()) or (
+            self.node.digits and _DIGITS.fullmatch(text)
+        ):
+            return self._take(at, self._lookup(text) or _NUMBER, text, None)
+        return self._cluster(at, text)
+
+    def _split(self, at: int, text: str, spelt: str) -> int:
+        """Read `--name` or `--name=value`, or an abbreviated name if the program accepts one."""
+        cut = min((spelt.find(one) for one in self.node.separators if one in spelt), default=-1)
+        name, value = (spelt, None) if cut < 0 else (spelt[:cut], spelt[cut + 1 :])
+        return self._take(at, self._named(name), text, value)
+
+    def _named(self, name: str) -> Option | None:
+        option = self._lookup(name)
+        if option is not None:
+            return option
+        negated = self._negated(name)
+        if negated is not None or self.node.style != "gnu" or len(name) < 3:
+            return negated
+        found = {
+            node.options[long].name: node.options[long]
+            for node in reversed(self._visible())  # of equal names the innermost one counts
+            for long in node.long_names
+            if long.startswith(name)
+        }
+        return next(iter(found.values())) if len(found) == 1 else None
+
+    def _negated(self, name: str) -> Option | None:
+        if not self.node.negatable or not name.startswith("--no-"):
+            return None
+        option = self._lookup("--" + name.removeprefix("--no-"))
+        if option is None or option.effect not in (Effect.PLAIN, Effect.EDITS, Effect.READ):
+            return None
+        return Option(f"--no-{option.name.lstrip('-')}", (name,), Arity.NONE, Effect.PLAIN)
+
+    def _one_dash(self, at: int, text: str) -> int:
+        option = self._lookup(text)
+        if option is not None:
+            return self._take(at, option, text, None)
+        cuts = [text.find(one) for one in self.node.separators if one in text]
+        if cuts and (option := self._lookup(text[: min(cuts)])) is not None:
+            return self._take(at, option, text, text[min(cuts) + 1 :])
+        glued = self._lookup(text[:2])
+        return self._take(at, glued if glued is not None and glued.arity is not Arity.NONE else None, text, text[2:])
+
+    def _cluster(self, at: int, text: str) -> int:
+        """Read `-abc`, where each letter is an option.
+
+        The rest of the word, or the next word, is the value of a letter that takes one.
+        """
+        if not self.node.glued:
+            return self._old_cluster(at, text[1:])
+        for index, letter in enumerate(text[1:], 2):
+            option = self._lookup(f"-{letter}")
+            if option is None:
+                return self._take(at, None, text, None)
+            if option.arity is not Arity.NONE:
+                return self._take(at, option, text, text[index:].removeprefix("=") or None)
+            self._add(Given(option.name, option.effect, None, at))
+        return 1
+
+    def _old_cluster(self, at: int, text: str) -> int:
+        """Read `tar cfL ARCHIVE 10`: the values follow in the order of the letters."""
+        took = 1
+        for letter in text:
+            option = self._lookup(f"-{letter}")
+            if option is None:
+                self._take(at, None, f"-{letter}", None)
+            elif option.arity is Arity.NEXT:
+                took += self._take(at + took - 1, option, text, None, at) - 1
+            else:
+                self._add(Given(option.name, option.effect, None, at))
+        return took
+
+    def _take(self, at: int, option: Option | None, text: str, value: str | None, place: int | None = None) -> int:
+        """Record an option with its own value or the next word as its value; return the number of words consumed."""
+        place = at if place is None else place
+        if option is None or (value is not None and option.arity is Arity.NONE):
+            self._miss(place, f"`{text}` is in no table of `{self._title()}`")
+            return 1
+        if value is not None or option.arity is not Arity.NEXT:
+            self._add(Given(option.name, option.effect, value, place))
+            return 1
+        following = self.words[at + 1] if at + 1 < len(self.words) else None
+        if following is None:
+            self._miss(place, f"`{text}` needs a value and has none")
+            return 1
+        known = following.resolved
+        if known is None and (option.effect is not Effect.PLAIN or following.several):
+            self._miss(at + 1, f"`{following.raw}` is known only when the line runs")
+        if following.glob and not self.node.is_mild:
+            self._miss(at + 1, f"`{following.raw}` may become several words")
+        if option.effect is Effect.PROGRAM:
+            self._begin_inner(at + 1)
+            return 1
+        self._add(Given(option.name, option.effect, following.raw if known is None else known, place, at + 1))
+        return 2
+
+    def _begin_inner(self, at: int) -> None:
+        self.inner = ShellCommand(" ".join(word.raw for word in self.words[at:]), tuple(self.words[at:]))
+
+    def _add(self, given: Given) -> None:
+        script = given.effect is Effect.CODE and is_harmless_script(self.node.language, given.value or "")
+        if script or self._is_harmless_value(given):
+            given = replace(given, effect=Effect.PLAIN)
+        self.given.append(given)
+        for node in self._visible():
+            self.means |= node.means.get(given.name, frozenset())
+
+    def _is_harmless_value(self, given: Given) -> bool:
+        """Return whether a table declares this value of an option harmless: `-p no:cacheprovider`."""
+        patterns = (node.harmless.get(given.name) for node in self._visible())
+        pattern = next((one for one in patterns if one is not None), None)
+        return pattern is not None and re.fullmatch(pattern, given.value or "") is not None
+
+    def _miss(self, at: int, reason: str) -> None:
+        self.unclear.append(Unclear(self.words[at].raw, reason, at))
+
+    # --- operands
+
+    def _stands_for_first(self) -> int:
+        return int(any(one.name in self.node.first_from for one in self.given))
+
+    def _operands(self) -> list[OperandWord]:
+        kinds = self.node.operands
+        if kinds is None:
+            for at, word in self.raw if not self.node.commands else ():
+                self._miss(at, f"`{word.raw}` is in no table of `{self._title()}`")
+            return [OperandWord(word.resolved or word.raw, OperandKind.WORDS, at) for at, word in self.raw]
+        if self._stands_for_first():
+            kinds = replace(kinds, first=kinds.first[1:])
+        found = []
+        given = self.raw[1:] if self._is_blank_first() else self.raw
+        for (at, word), kind in zip(given, kinds.kinds(len(given)), strict=True):
+            text = word.raw if word.resolved is None else word.resolved
+            if word.inside:
+                text = f"{word.prefix}*"
+            if kind is None:
+                self._miss(at, f"`{word.raw}` is one word more than `{self._title()}` takes")
+            elif self.node.assignment_asks is not None and "=" in text and not self._assigns(text):
+                self._miss(at, f"`{word.raw}` sets what `{self._title()}` runs")
+            self._operand_means(at, text)
+            is_known = word.resolved is not None or word.inside
+            found.append(OperandWord(text, self._kind(kind, word), at, is_known, self._also(text)))
+        return found
+
+    def _also(self, text: str) -> str | None:
+        pattern = self.node.operand_also
+        found = re.fullmatch(pattern, text) if pattern else None
+        return found[1] if found is not None and found[1] != text else None
+
+    def _is_blank_first(self) -> bool:
+        """Return whether the first of several operands is empty: `sed -i '' s/a/b/ f`.
+
+        On macOS the empty word is the suffix of `-i`; elsewhere it is a script without commands.
+        """
+        return self.node.blank_first and len(self.raw) > 1 and self.raw[0][1].resolved == ""
+
+    def _kind(self, kind: OperandKind | None, word: Word) -> OperandKind:
+        if (
+            kind is OperandKind.CODE
+            and word.resolved is not None
+            and is_harmless_script(self.node.language, word.resolved)
+        ):
+            return OperandKind.TEXT
+        return kind or OperandKind.WORDS
+
+    def _asking_words(self, operands: Sequence[OperandWord]) -> None:
+        """Report operands and values that match a table's own pattern of dangerous words as unclear."""
+        patterns = [re.compile(node.words_ask) for node in self.nodes if node.words_ask]
+        found = [(one.at, one.text) for one in operands]
+        found += [(one.at, one.value) for one in self.given if one.value is not None]
+        for at, text in found:
+            if any(pattern.search(text) for pattern in patterns):
+                self._miss(at, f"`{self.words[at].raw}` makes `{self._title()}` do more than its table says")
+
+    def _assigns(self, text: str) -> bool:
+        """Return whether `NAME=value` sets a plain value for a name that does not select what runs."""
+        name, _, value = text.partition("=")
+        plain = _ASSIGNMENT.match(text) is not None and name.isidentifier()
+        return plain and name not in (self.node.assignment_asks or ()) and not set(value) & set("$`;|&()<>\n")
+
+    def _operand_means(self, at: int, text: str) -> None:
+        for beginning, name in self.node.operand_means.items():
+            if text.startswith(beginning) and len(text) > len(beginning):
+                self.means.add(name)
+                if name in self.node.options and self.node.options[name].effect is Effect.ASKS:
+                    self._miss(at, f"`{text}` means `{name}`")
+
+    def _rest(self) -> list[OperandWord]:
+        """Return the words for an unknown inner program."""
+        after = [(at, self.words[at]) for at in range(self.passed, len(self.words))]
+        return [
+            OperandWord(word.resolved or word.raw, OperandKind.WORDS, at, word.resolved is not None)
+            for at, word in after
+        ]
+
+
+_HELP: Final = Option("--help", ("--help",), Arity.NONE, Effect.PLAIN)
+_NUMBER: Final = Option("-NUMBER", ("-NUMBER",), Arity.NONE, Effect.PLAIN)

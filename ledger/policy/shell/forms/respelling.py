@@ -1,0 +1,153 @@
+"""Deny and ask rules matched against normal forms: a command is respelled in the way that a rule is written. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from ledger.policy.matching.wildcard import whole_glob
+from ledger.policy.shell.forms.model import NormalForm
+from ledger.policy.shell.forms.nodes import OperandKind
+from ledger.policy.shell.forms.programs import program_table
+from ledger.policy.shell.forms.reduction import form_by
+from ledger.policy.shell.model import ShellCommand, Word
+from ledger.policy.shell.words import loosen
+
+_POLICIES_KEPT: Final = 64
+_ANY: Final = "*"
+_RULES_KEPT: Final = 8_192
+
+
+class RuleForm(msgspec.Struct, frozen=True):
+    """A rule for commands as a normal form. `patterns` are its words as written, without wildcards that stand alone."""
+
+    patterns: tuple[str, ...]
+    form: NormalForm
+
+
+@lru_cache(maxsize=_POLICIES_KEPT)
+def by_program(rules: tuple[str, ...]) -> dict[str, tuple[RuleForm, ...]]:
+    """Return the rules for programs with a table, by the program's canonical name."""
+    found: dict[str, list[RuleForm]] = {}
+    for text in dict.fromkeys(rules):
+        rule = _rule_form(text)
+        if rule is not None:
+            found.setdefault(rule.form.program, []).append(rule)
+    return {program: tuple(forms) for program, forms in found.items()}
+
+
+@lru_cache(maxsize=_RULES_KEPT)
+def _rule_form(text: str) -> RuleForm | None:
+    patterns = tuple(word for word in text.split() if word.strip("*?"))
+    node = program_table(patterns[0]) if patterns else None
+    if node is None or len(patterns) < 2:
+        return None
+    cores = [one.strip("*") for one in patterns]
+    form = form_by(node, [Word(core, core) for core in cores])
+    if any(one.at == len(cores) - 1 for one in form.unclear) and cores[-1].startswith("-"):
+        # An option without its value, as in a deny for `curl -o`, matches any value.
+        with_value = form_by(node, [Word(core, core) for core in (*cores, _ANY)])
+        if not any(one.at >= len(cores) - 1 for one in with_value.unclear):
+            form = with_value
+    return RuleForm(patterns, form)
+
+
+def spelled_again(
+    command: ShellCommand, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the words of a command as each rule about it would spell them, followed by the remaining words."""
+    for rule in rules.get(form.program, ()):
+        words = _spelling(rule, command, form)
+        if words is not None:
+            yield words
+
+
+def rule_about(
+    command: ShellCommand, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]
+) -> tuple[str, ...] | None:
+    """Return the words of the first rule about a command, with any words after them; None without one."""
+    found = (rule.patterns for rule in rules.get(form.program, ()) if _spelling(rule, command, form) is not None)
+    return next(found, None)
+
+
+def _spelling(rule: RuleForm, command: ShellCommand, form: NormalForm) -> tuple[str, ...] | None:
+    wanted = rule.form
+    wanted_path, wanted_task = _task(wanted)
+    path, task = _task(form)
+    if path[: len(wanted_path)] != wanted_path:
+        return None
+    used = _used_options(wanted, form)
+    if used is None:
+        return None
+    if wanted_task is not None and wanted_task != task and _operand(wanted_task, OperandKind.TASK, form) is None:
+        return None
+    written = {at: pattern.strip("*") for at, pattern in enumerate(rule.patterns)}
+    for operand in wanted.operands:
+        if task is not None and whole_glob(rule.patterns[operand.at])(task):
+            continue
+        found = _operand(rule.patterns[operand.at], operand.kind, form)
+        if found is None:
+            return None
+        at, written[operand.at] = found
+        used.add(at)
+    raw = {word.raw for word in command.words}
+    if any(one.at < len(rule.patterns) and not _has_unclear(rule.patterns[one.at], raw) for one in wanted.unclear):
+        return None
+    used |= {0, *form.path_at[: len(wanted_path)]}
+    rest = [loosen(word) for at, word in enumerate(command.words) if at not in used]
+    named = {option.name for option in wanted.options}
+    # `-qt` for a rule about `-q`: the other letters of the word are also options.
+    rest += [one.name for one in form.options if one.at in used and one.name not in named]
+    return (*written.values(), *rest)
+
+
+def _task(form: NormalForm) -> tuple[tuple[str, ...], str | None]:
+    """Return the path of a command, and the task that its last name is short for: `npm test` is `npm run test`.
+
+    If a program runs a task by its name alone (`yarn deploy`), the path is that of its sub-command for running tasks.
+    """
+    last = form.nodes[-1]
+    if last.stands_for:
+        return last.stands_for[:-1], last.stands_for[-1]
+    if last.default and form.operands and form.operands[0].kind is OperandKind.TASK:
+        return (last.default,), None
+    return form.path, None
+
+
+def _used_options(wanted: NormalForm, form: NormalForm) -> set[int] | None:
+    """Return the indexes of the words that hold the wanted options; None if one is missing."""
+    used: set[int] = set()
+    for option in wanted.options:
+        if option.value is None:
+            if option.name not in form.names and not _is_implied(option.name, form):
+                return None
+        elif not any(one.name == option.name and whole_glob(option.value)(one.value or "") for one in form.options):
+            return None
+        for one in form.options:
+            if one.name == option.name:
+                used |= {one.at} if one.value_at is None else {one.at, one.value_at}
+    return used
+
+
+def _is_implied(name: str, form: NormalForm) -> bool:
+    """Return whether the given options imply another one: `--delete --force` implies `-D`."""
+    return any(name in node.means and node.means[name] <= form.names for node in form.nodes)
+
+
+def _operand(pattern: str, kind: OperandKind, form: NormalForm) -> tuple[int, str] | None:
+    """Return the index and text of an operand that a pattern matches; None without one.
+
+    Words of an inner program are not operands of this one.
+    """
+    operands = [one for one in form.operands if kind is OperandKind.WORDS or one.kind is not OperandKind.WORDS]
+    texts = [(one.at, text) for one in operands for text in (one.text, one.also) if text is not None]
+    texts += [(one.at, one.text) for one in form.unclear]
+    return next(((at, text) for at, text in texts if whole_glob(pattern)(text)), None)
+
+
+def _has_unclear(pattern: str, raw: set[str]) -> bool:
+    """Return whether a word of the command matches a rule's pattern that is in no table."""
+    return any(map(whole_glob(pattern), raw))

@@ -1,0 +1,99 @@
+"""The language of BetCode and Claude Code: lists of `Tool(specifier)` rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ledger.core.policy import Call, Grant, Layer, Rule, Verdict
+from ledger.policy.dialect import DEFAULT_LAYER, Dialect
+from ledger.policy.named_entries import NamedEntry, every_call
+from ledger.policy.neutral import ToolNames
+from ledger.policy.rule_list import WHOLE, ListedRule
+from ledger.policy.toolrules.calls import BASH, WEB_FETCH, inputs_of
+from ledger.policy.toolrules.commands import normal_specifier
+from ledger.policy.toolrules.domains import host_of
+from ledger.policy.toolrules.grants import read_grant
+from ledger.policy.toolrules.loader import SECTION, load_tool_rules
+from ledger.policy.toolrules.names import names_tool
+from ledger.policy.toolrules.pathrules import exact_path, is_path_tool
+from ledger.policy.toolrules.paths import SEARCHERS
+from ledger.policy.toolrules.rule import ToolRule
+
+
+class ToolRuleDialect(Dialect):
+    """A dialect whose rules are `Tool` or `Tool(specifier)`."""
+
+    cascade_reject = "none"
+    shell = BASH
+    tool_rules = True
+    section = SECTION
+    tool_names = ToolNames.of(
+        ("Bash", "Read", "Edit", "WebFetch", "WebSearch", "Task",
+         "Glob", "Grep", "LS", "TodoWrite", "TodoRead", "Skill"),
+        {"Write": "edit", "MultiEdit": "edit", "NotebookEdit": "edit", "NotebookRead": "read", "Agent": "task"},
+        {"edit": frozenset({"Edit", "Write"})},
+    )  # fmt: skip
+    tools = (
+        "Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "ExitPlanMode", "Glob", "Grep", "KillShell", "LS",
+        "LSP", "MultiEdit", "NotebookEdit", "NotebookRead", "Read", "Skill", "SlashCommand", "Task", "TodoRead",
+        "TodoWrite", "WebFetch", "WebSearch", "Write",
+    )  # fmt: skip
+    wildcards = "*"
+
+    def load(self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True) -> Layer:
+        return load_tool_rules(path, name=name)
+
+    def known_tool(self, tool: str) -> str:
+        return tool
+
+    def read_grant(self, value: Mapping[str, Any], grant_id: str) -> Grant | None:
+        return read_grant(value, grant_id)
+
+    def denials(self, grants: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
+        return ()  # a grant of these dialects may deny
+
+    def grant_object(self, permission: str, entry: str) -> dict[str, Any]:
+        name, opened, rest = entry.partition("(")
+        return {"tool_name": name, "pattern": rest.removesuffix(")") if opened else None, "action": "allow"}
+
+    def listed(self, rules: Iterable[ToolRule]) -> tuple[ListedRule, ...]:
+        return tuple(
+            ListedRule(rule.tool, rule.specifier or WHOLE, rule.action, rule.ref, rule.rank, rule.final)
+            for rule in rules
+        )
+
+    def config(
+        self, entries: Iterable[tuple[str, str]], action: Verdict, layers: Sequence[Layer] = ()
+    ) -> dict[str, Any]:
+        return {SECTION: {action.value: [entry for _, entry in entries]}}
+
+    def command_entry(self, command: str) -> str:
+        return f"{self.shell}({command})"
+
+    def named(self, call: Call, texts: Sequence[str]) -> Iterator[NamedEntry]:
+        tool, inputs = inputs_of(call)
+        if is_path_tool(tool) and all(text.startswith("/") for text in texts):
+            for entry in (exact_path(self.path_tool(tool), text) for text in texts):
+                because = f"the narrowest rule, `{entry}`, covers everything below that folder"
+                yield NamedEntry(tool, entry, because if tool in SEARCHERS else None)
+            return
+        hosts = [host_of(value) for value in inputs] if tool == WEB_FETCH else []
+        if not hosts or None in hosts:
+            yield every_call(tool, tool)
+            return
+        for host in hosts:
+            entry = f"{WEB_FETCH}(domain:{host})"
+            yield NamedEntry(tool, entry, f"the narrowest rule, `{entry}`, covers every page there")
+
+    def plain_pattern(self, pattern: str) -> str:
+        return normal_specifier(pattern)
+
+    def as_wildcard(self, rule: ListedRule) -> str:
+        """Return a wildcard: `git push:*` is `git push` with or without more words."""
+        return normal_specifier(rule.pattern)
+
+    def names(self, wide: ListedRule, narrow: ListedRule) -> bool:
+        whole = wide.pattern == WHOLE and names_tool(wide.permission, narrow.permission)
+        return whole or wide.permission == narrow.permission

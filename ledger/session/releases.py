@@ -1,0 +1,136 @@
+"""The releases of pending requests that grants now allow: by an `always`, or by grants of the project. Pure.
+
+Each release takes one use of each grant with a limit that it rests on. Such a grant never lifts a deny that is newer
+than the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from ledger.core.events import Cause, Replied, RepliedDetail
+from ledger.core.grants import StandingGrant, Taker
+from ledger.core.policy import Evaluation, ReplyKind
+from ledger.session.commands import Release, Reply
+from ledger.session.decision import Decision, standing_grants, until_expiry
+from ledger.session.demands import binding, proofs_of
+from ledger.session.late_rules import denied_now
+from ledger.session.state import Request, SessionState, in_order
+from ledger.session.uses import at_hand, sparing, taker_of, unlimited, uses_of, with_uses
+from ledger.session.verdicts import grants_that_release
+
+
+def cascaded(request: Request) -> Cause:
+    """Return the cause of what follows from the answer to a request."""
+    return Cause(kind="cascade", request_id=request.request_id)
+
+
+def released_by(
+    state: SessionState, command: Reply, request: Request, standing: Sequence[StandingGrant], now_ms: int
+) -> tuple[list[Replied], int | None]:
+    """Return the releases of the session's other requests by an answer, and when their grounds end (server ms)."""
+    released: list[Replied] = []
+    used: list[StandingGrant] = []
+    for other in in_order(state.pending.values()):
+        if other.request_id == request.request_id:
+            continue
+        taker = taker_of(state, other.request_id)
+        lifting = grants_that_release(command.policy, other, sparing(at_hand(standing, taker), taker))
+        if lifting is None:
+            continue
+        denial = denied_now(state, command.policy, other, unlimited(standing))
+        if denial is not None:
+            released.append(replace(_stop(other, cascaded(request), denial, command), told=command.given.told))
+            continue
+        used += lifting
+        release = _release(state, other, cascaded(request), lifting, command)
+        standing = with_uses(standing, lifting, taker, now_ms)
+        released.append(replace(release, told=command.given.told))
+    # A new grant is written by this very append, so it cannot have expired by then.
+    return released, until_expiry(grant for grant in used if grant.version)
+
+
+def decide_release(state: SessionState, command: Release, now_ms: int) -> Decision:
+    """Release the requests that the project's grants now allow, unless the current rules deny them.
+
+    Without `request_id`, grants of the project with a limit of uses release nothing. Raises UsesWantedError for uses
+    that the named request has yet to take.
+    """
+    taker = None if command.request_id is None else taker_of(state, command.request_id)
+    standing = standing_grants(state, command.project, now_ms, taker)
+    released: list[Replied] = []
+    used: list[StandingGrant] = []
+    for request in in_order(state.pending.values()):
+        if command.request_id not in (None, request.request_id):
+            continue
+        taker = taker_of(state, request.request_id)
+        lifting = _lifting_of(request, command, standing, taker)
+        if not lifting:
+            continue
+        cause = Cause(kind="grant", grant_id=lifting[0].grant_id)
+        denial = denied_now(state, command.policy, request, unlimited(standing))
+        if denial is not None:
+            released.append(_stop(request, cause, denial, command))
+            continue
+        used += lifting
+        released.append(_release(state, request, cause, lifting, command))
+        standing = with_uses(standing, lifting, taker, now_ms)
+    return Decision(tuple(released), until_expiry(used))
+
+
+def is_released(state: SessionState, command: Release, now_ms: int) -> bool:
+    """Return whether the command would release the request that it names, once its uses are taken."""
+    request = state.pending.get(command.request_id or "")
+    if request is None:
+        return False
+    taker = taker_of(state, request.request_id)
+    standing = standing_grants(state, command.project, now_ms, taker)
+    return bool(_lifting_of(request, command, standing, taker))
+
+
+def _lifting_of(
+    request: Request, command: Release, standing: Sequence[StandingGrant], taker: Taker
+) -> tuple[StandingGrant, ...] | None:
+    """Return the grants that release a request; those of which uses must be taken first only for a named request."""
+    eligible = standing if command.request_id is not None else at_hand(standing, taker)
+    return grants_that_release(command.policy, request, sparing(eligible, taker))
+
+
+def _stop(request: Request, cause: Cause, denial: Evaluation, command: Reply | Release) -> Replied:
+    """Return the reply for a request that grants would release, but the current rules deny."""
+    return Replied(
+        request_id=request.request_id,
+        reply=_reply_of(command),
+        outcome="denied",
+        cause=cause,
+        project_version=judged_by(command, denial),
+        detail=RepliedDetail(evaluation=denial),
+    )
+
+
+def judged_by(command: Reply | Release, evaluation: Evaluation | None) -> int | None:
+    """Return the version of the project by whose grants a recorded evaluation was made."""
+    return None if evaluation is None or command.project is None else command.project.version
+
+
+def _reply_of(command: Reply | Release) -> ReplyKind:
+    return command.given.reply if isinstance(command, Reply) else "always"
+
+
+def _release(
+    state: SessionState, request: Request, cause: Cause, lifting: Sequence[StandingGrant], command: Reply | Release
+) -> Replied:
+    project = command.project
+    rests = project is not None and any(grant.grant_id in project.grants for grant in lifting)
+    return Replied(
+        request_id=request.request_id,
+        reply=_reply_of(command),
+        outcome="allowed",
+        cause=cause,
+        rests_on_project=rests,
+        project_version=project.version if project is not None and rests else None,
+        proofs=proofs_of(binding(command.policy, request), lifting),
+        uses=uses_of(lifting, taker_of(state, request.request_id)),
+    )

@@ -1,0 +1,294 @@
+"""The decision of a reply: who may answer, the grants of the answer, and its cascades. Only one answer counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from ledger.core.errors import (
+    AlreadyAnsweredError,
+    InputError,
+    NoInputLockError,
+    StaleReplyError,
+    UnknownRequestError,
+)
+from ledger.core.events import (
+    GrantBounds,
+    Granted,
+    GrantedDetail,
+    Replied,
+    RepliedDetail,
+    Scope,
+    Settings,
+)
+from ledger.core.grants import StandingGrant, derived_grant_id, in_force
+from ledger.core.policy import Call, Evaluation
+from ledger.masks.own_input import check_edit
+from ledger.session.commands import Reply
+from ledger.session.decision import Decision, require_content, standing_grants
+from ledger.session.demands import falls_with_a_reject, require_met
+from ledger.session.given_grants import require_grants_only, wider_patterns
+from ledger.session.late_rules import denied_now, edited_call, judge_edit
+from ledger.session.releases import cascaded, judged_by, released_by
+from ledger.session.rounds import require_round
+from ledger.session.state import Request, SessionState, Settled, call_of, in_order
+from ledger.session.texts import describe_settled
+from ledger.session.uses import unlimited
+from ledger.session.verdicts import lifts_denies
+from ledger.session.wanted import wanted_grants
+
+
+def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
+    command = _within_session(command)
+    settled = state.settled.get(command.request_id)
+    if settled is not None:
+        if settled.request.round > 1 and (command.given.digest is not None or command.given.round is not None):
+            require_round(state, settled.request, command.given.digest, command.given.round)
+        _refuse_unless_same(state, settled, command)
+        return Decision()
+    request = state.pending.get(command.request_id)
+    if request is None:
+        raise UnknownRequestError(
+            f"session `{state.session_id}` has no request `{command.request_id}`",
+            request_id=command.request_id,
+            session=state.session_id,
+        )
+    if command.given.reply != "reject":
+        require_content(state.session_id, request)
+    require_round(state, request, command.given.digest, command.given.round)
+    if command.given.updated_input is not None:
+        _check_edit(request, command)
+    require_met(state, request, command, *_calls_answered(request, command))
+    require_grants_only(request, command)
+    override = _check_lock(state, request, command)
+    if command.given.reply == "reject":
+        return _in_time(command, _reject(state, request, command, override))
+    return _in_time(command, _allow(state, request, command, override, now_ms))
+
+
+def _in_time(command: Reply, decision: Decision) -> Decision:
+    """Bound a signed answer's time window by the expiry of its challenge, on the server's clock."""
+    if command.given.proof is None:
+        return decision
+    until_ms = command.given.proof.claims.until_ms
+    return Decision(decision.events, min(until_ms, decision.not_after_ms or until_ms))
+
+
+def _within_session(command: Reply) -> Reply:
+    """Limit an answer that the agent's side reports to this session: an agent may not make grants for others."""
+    if command.given.told is None or command.given.reply != "always":
+        return command
+    return replace(command, given=replace(command.given, reply="session"))
+
+
+def _refuse_unless_same(state: SessionState, settled: Settled, command: Reply) -> None:
+    names = {"request_id": command.request_id, "session": state.session_id}
+    if settled.outcome == "expired":
+        raise StaleReplyError("Permission request expired", **names)
+    same_answer = settled.reply == command.given.reply
+    same_input = settled.updated_input == command.given.updated_input
+    same_words = command.given.reply != "reject" or (settled.message or "") == (command.given.message or "")
+    same_grants = settled.bounds == command.given.bounds and settled.edited_patterns == command.given.patterns
+    if not (same_answer and same_words and same_input and same_grants):
+        raise AlreadyAnsweredError(
+            f"request `{command.request_id}` was already {describe_settled(settled)}",
+            **names,
+            outcome=settled.outcome,
+            reply=settled.reply,
+            by=settled.by.name,
+            at_ms=settled.at_ms,
+            message=settled.message,
+        )
+
+
+def _check_edit(request: Request, command: Reply) -> None:
+    """Raise InputError for a changed input with any reply but `once`: no `always` entry was offered for it."""
+    if command.given.reply != "once":
+        raise InputError(f"a changed input goes with `once` only, not with `{command.given.reply}`")
+    if not isinstance(request.input, dict):
+        raise InputError(
+            f"request `{request.request_id}` is not about a tool's input, so there is none to change",
+            request_id=request.request_id,
+        )
+    check_edit(request.input, command.given.updated_input)
+
+
+def _calls_answered(request: Request, command: Reply) -> list[Call]:
+    """Return the asked call, and the changed one if the answer changes the input."""
+    edited = command.given.updated_input
+    return [call_of(request), *([] if edited is None else [edited_call(command.policy, request, edited)])]
+
+
+def _check_lock(state: SessionState, request: Request, command: Reply) -> bool:
+    if state.settings.answering == "anyone" or (
+        command.given.client_id is not None and command.given.client_id == state.lock
+    ):
+        return False
+    if command.given.administrator:
+        return True
+    holder = f"`{state.lock}` holds it" if state.lock else "nobody holds it; connect and take it"
+    raise NoInputLockError(
+        f"only the client that holds the input lock may answer in session `{state.session_id}`: {holder}",
+        request_id=request.request_id,
+        session=state.session_id,
+        holder=state.lock,
+    )
+
+
+def _reject(state: SessionState, request: Request, command: Reply, override: bool) -> Decision:
+    """Reject the request, and the other pending ones in order of asking, without feedback (`opencode-zh.md` 6.2)."""
+    message = command.given.message or None
+    first = Replied(
+        request_id=request.request_id,
+        reply="reject",
+        outcome="corrected" if message else "rejected",
+        client_id=command.given.client_id,
+        override=override,
+        told=command.given.told,
+        proof=command.given.proof,
+        detail=RepliedDetail(message) if message else None,
+    )
+    others = [
+        Replied(
+            request_id=other.request_id,
+            reply="reject",
+            outcome="rejected",
+            cause=cascaded(request),
+            told=command.given.told,
+        )
+        for other in in_order(state.pending.values())
+        if _falls_with(state.settings, request, other) and falls_with_a_reject(command.policy, other)
+    ]
+    return Decision((first, *others))
+
+
+def _falls_with(settings: Settings, request: Request, other: Request) -> bool:
+    if other.request_id == request.request_id or settings.cascade_reject == "none":
+        return False
+    if settings.cascade_reject == "session":
+        return True
+    if request.tool is None or other.tool is None:
+        return False
+    return request.tool.message_id == other.tool.message_id
+
+
+def _allow(state: SessionState, request: Request, command: Reply, override: bool, now_ms: int) -> Decision:
+    """Allow the request and make its grants (`opencode-zh.md` 6.3; `betcode.md`: ALLOW_SESSION creates a grant)."""
+    wanted, scope = wanted_grants(state, request, command.given.reply, command.given.patterns)
+    in_project = scope == "project"
+    patterns = _without_standing(state, command, request, wanted, in_project=in_project, now_ms=now_ms)
+    ids = tuple(derived_grant_id(state.session_id, request.request_id, index) for index in range(len(patterns)))
+    # An answer that makes grants needs the project; an answer for one call only where a grant lifts a deny.
+    needs_project = scope is not None or lifts_denies(command.policy)
+    standing = standing_grants(state, command.project if needs_project else None, now_ms)
+    wider = wider_patterns(state, request, command, standing)
+    # A grant with a limit of uses lifts a deny only for a call that takes one, and a person's answer takes none.
+    denied, evaluation = _by_rules_of_now(state, request, command, unlimited(standing))
+    replied = Replied(
+        request_id=request.request_id,
+        reply=command.given.reply,
+        outcome="denied" if denied else "allowed",
+        scope=None if not patterns else "project" if in_project else "session",
+        grants=ids,
+        client_id=command.given.client_id,
+        override=override,
+        told=command.given.told,
+        proof=command.given.proof,
+        project_version=judged_by(command, evaluation) if needs_project else None,
+        bounds=command.given.bounds,
+        wider=tuple(grant_id for grant_id, pattern in zip(ids, patterns, strict=True) if pattern in wider),
+        detail=_detail(command, patterns, evaluation),
+    )
+    if scope is None:
+        return Decision((replied,))
+    fresh = _FreshGrants(command, request, "project" if in_project else "session", wider, now_ms)
+    made = [fresh.grant(grant_id, pattern) for grant_id, pattern in zip(ids, patterns, strict=True)]
+    bounds = command.given.bounds or GrantBounds()
+    granted = [] if in_project else [_granted(state, grant, bounds, request) for grant in made]
+    # The new grants first, so that a release does not depend on a grant that may be revoked concurrently.
+    released, not_after_ms = released_by(state, command, request, made + standing, now_ms)
+    return Decision((replied, *granted, *released), not_after_ms)
+
+
+def _by_rules_of_now(
+    state: SessionState, request: Request, command: Reply, standing: Sequence[StandingGrant]
+) -> tuple[bool, Evaluation | None]:
+    """Return whether the current rules deny what this answer allows, and their evaluation if it is to be recorded."""
+    if command.given.updated_input is not None:
+        return False, judge_edit(state, command.policy, request, command.given.updated_input, standing)
+    denial = denied_now(state, command.policy, request, standing)
+    return denial is not None, denial
+
+
+def _without_standing(
+    state: SessionState,
+    command: Reply,
+    request: Request,
+    patterns: tuple[str, ...],
+    *,
+    in_project: bool,
+    now_ms: int,
+) -> tuple[str, ...]:
+    """Return the patterns without an equal grant in the same stream: same permission, without bounds."""
+    if not patterns or (in_project and command.project is None):
+        return patterns
+    grants = command.project.grants if in_project and command.project is not None else state.grants
+    standing = {
+        one.pattern
+        for one in in_force(grants, now_ms)
+        if one.permission == request.permission and one.expires_ms is None and one.uses is None
+    }
+    return tuple(pattern for pattern in patterns if pattern not in standing)
+
+
+def _detail(command: Reply, patterns: tuple[str, ...], evaluation: Evaluation | None) -> RepliedDetail | None:
+    given = command.given
+    if not (patterns or given.message or given.patterns) and given.updated_input is None and evaluation is None:
+        return None
+    return RepliedDetail(given.message or None, patterns, given.updated_input, evaluation, given.patterns)
+
+
+class _FreshGrants(NamedTuple):
+    """The grants to be made as state, because the cascade of the same append already uses them."""
+
+    command: Reply
+    request: Request
+    scope: Scope
+    wider: frozenset[str]
+    now_ms: int
+
+    def grant(self, grant_id: str, pattern: str) -> StandingGrant:
+        bounds = self.command.given.bounds or GrantBounds()
+        return StandingGrant(
+            grant_id=grant_id,
+            permission=self.request.permission,
+            pattern=pattern,
+            scope=self.scope,
+            by=self.command.actor,
+            at_ms=self.now_ms,
+            version=0,
+            expires_ms=None if bounds.expires_in_ms is None else self.now_ms + bounds.expires_in_ms,
+            request_id=self.request.request_id,
+            proof=self.command.given.proof,
+            uses=bounds.uses,
+            wider=pattern in self.wider,
+        )
+
+
+def _granted(state: SessionState, grant: StandingGrant, bounds: GrantBounds, request: Request) -> Granted:
+    # The digests in a proof are keyed with the request's salt.
+    salt = request.salt if grant.proof else ""
+    return Granted(
+        grant_id=grant.grant_id,
+        permission=grant.permission,
+        scope=grant.scope,
+        expires_in_ms=bounds.expires_in_ms,
+        session=state.session_id,
+        request_id=grant.request_id,
+        proof=grant.proof,
+        uses=bounds.uses,
+        wider=grant.wider,
+        detail=GrantedDetail(grant.pattern, salt=salt),
+    )

@@ -1,0 +1,1 @@
+"""The store on Redis or Valkey: one server, the primary that sentinels name, or a cluster."""

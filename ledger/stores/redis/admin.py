@@ -1,0 +1,228 @@
+"""Administration of a ledger on a Redis or Valkey server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ledger.core.limits import FEED_LENGTH_COUNT
+from ledger.stores.admin import FilesRewritten, GroupFacts, PartitionFacts, RawEntry
+from ledger.stores.port import START, Due, Entry, Position, StreamKey
+from ledger.stores.redis.appends import Appends
+from ledger.stores.redis.deployment import deployment_secret, link_key, replace_link_key, server_facts
+from ledger.stores.redis.link import Argument, CommandLine
+from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.rewrites import RedisRewrite
+from ledger.stores.redis.script import Script
+from ledger.stores.redis.server_files import rewrite_all_files
+from ledger.stores.redis.servers import Commands
+
+_SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "save", "dir")
+
+
+class RedisAdmin:
+    """An implementation of `ledger.stores.admin.Admin` over the connection of a store."""
+
+    def __init__(self, store: Appends) -> None:
+        self._store = store
+
+    async def secret(self) -> bytes:
+        return await deployment_secret(self._store.command)
+
+    async def link_key(self) -> bytes:
+        return await link_key(self._store.command)
+
+    async def replace_link_key(self) -> None:
+        await replace_link_key(self._store.command)
+
+    async def note_reads(self, kind: str, lines: Sequence[bytes], count_max: int, oldest_ms: int) -> None:
+        key = self._store.keys.reads(kind)
+        (oldest,) = await self._store.ask([("XRANGE", key, "-", "+", "COUNT", 1)])
+        is_old = bool(oldest) and Position.parse(oldest[0][0].decode()).ms < oldest_ms
+        # One XADD trims by one criterion only, and the ledger's user has no right to XTRIM.
+        by_count: CommandLine = ("MAXLEN", "~", count_max)
+        first: CommandLine = ("MINID", "=", oldest_ms) if is_old else by_count
+        bounds = [first, *[by_count] * (len(lines) - 1)]
+        await self._store.ask(
+            [("XADD", key, *bound, "*", "r", line) for bound, line in zip(bounds, lines, strict=True)]
+        )
+
+    async def reads(self, kind: str, since_ms: int, count: int) -> list[tuple[int, bytes]]:
+        (found,) = await self._store.ask([("XREVRANGE", self._store.keys.reads(kind), "+", since_ms, "COUNT", count)])
+        return [(Position.parse(entry.decode()).ms, fields[1]) for entry, fields in reversed(found)]
+
+    async def take_turn(self, name: str, holder: str, lease_ms: int) -> bool:
+        key = self._store.keys.turn(name)
+        if await self._store.command("SET", key, holder, "NX", "PX", lease_ms) is not None:
+            return True
+        if await self._store.command("GET", key) != holder.encode():
+            return False
+        # If the lease ends here and another holder takes it, that lease is extended: still only one holder has it.
+        return bool(await self._store.command("PEXPIRE", key, lease_ms))
+
+    async def end_turn(self, name: str, holder: str) -> None:
+        key = self._store.keys.turn(name)
+        if await self._store.command("GET", key) == holder.encode():
+            await self._store.command("DEL", key)
+
+    async def turns_held(self, names: Sequence[str]) -> frozenset[str]:
+        if not names:
+            return frozenset()
+        replies = await self._store.ask([("EXISTS", self._store.keys.turn(name)) for name in names])
+        return frozenset(name for name, reply in zip(names, replies, strict=True) if reply)
+
+    async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
+        (lines,) = await self._store.ask((self._store.range_of(key, after, count),))
+        return tuple(_raw(line) for line in lines)
+
+    async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
+        if not keys:
+            return []
+        replies = await self._store.ask(
+            [("XREVRANGE", self._store.keys.stream(key), "+", "-", "COUNT", 1) for key in keys]
+        )
+        return [Position.parse(reply[0][0].decode()) if reply else START for reply in replies]
+
+    async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
+        partition, keys = self._store.partition_of(key), self._store.keys
+        score: Argument = "" if due is None else "inf" if due.ms is None else due.ms
+        arguments: list[Argument] = [str(after), score, key.name, key.id, keys.channel(partition), FEED_LENGTH_COUNT]
+        for entry in entries:
+            arguments += [str(entry.position), entry.payload, entry.content or ""]
+        script = Script.named("restore.lua")
+        return bool(
+            await self._store.evaluate(script, (keys.stream(key), keys.due(partition), keys.feed(partition)), arguments)
+        )
+
+    def rewrite(self, key: StreamKey, versions: Sequence[int]) -> RedisRewrite:
+        return RedisRewrite(self._store, key, versions)
+
+    async def rewrite_files(self) -> list[FilesRewritten]:
+        return await rewrite_all_files(self._store)
+
+    async def gaps(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> list[int]:
+        commands: list[CommandLine] = []
+        for one in partitions:
+            feed = self._store.keys.feed(one)
+            commands += [("XRANGE", feed, "-", "+", "COUNT", 1), ("XINFO", "GROUPS", feed)]
+            if idle_ms is not None:
+                commands.append(("XPENDING", feed, group, "IDLE", idle_ms, "-", "+", 1))
+        width = 2 if idle_ms is None else 3
+        replies = await self._store.ask_each(commands)
+        return [
+            one
+            for index, one in enumerate(partitions)
+            if _has_gap(group, *replies[index * width : (index + 1) * width])
+        ]
+
+    async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:
+        await self._drop_consumers(
+            partitions, group, lambda facts: int(facts["pending"]) == 0 and int(facts["idle"]) >= idle_ms
+        )
+
+    async def leave_group(self, partitions: Sequence[int], group: str, consumer: str) -> None:
+        await self._drop_consumers(
+            partitions, group, lambda facts: int(facts["pending"]) == 0 and facts["name"] == consumer.encode()
+        )
+
+    async def _drop_consumers(self, partitions: Sequence[int], group: str, unneeded: Any) -> None:
+        feeds = [self._store.keys.feed(one) for one in partitions]
+        replies = await self._store.ask_each([("XINFO", "CONSUMERS", feed, group) for feed in feeds])
+        commands: list[CommandLine] = [
+            ("XGROUP", "DELCONSUMER", feed, group, facts["name"])
+            for feed, reply in zip(feeds, replies, strict=True)
+            if not isinstance(reply, ResponseError)
+            for facts in map(_pairs, reply)
+            if unneeded(facts)
+        ]
+        if commands:
+            await self._store.ask_each(commands)
+
+    async def partitions(self) -> list[PartitionFacts]:
+        commands: list[CommandLine] = []
+        for one in range(self._store.partition_count):
+            feed = self._store.keys.feed(one)
+            commands += [
+                ("XLEN", feed),
+                ("ZCARD", self._store.keys.due(one)),
+                ("XINFO", "GROUPS", feed),
+            ]
+        replies = await self._store.ask_each(commands)
+        for reply in replies:
+            if isinstance(reply, ResponseError) and "no such key" not in str(reply):
+                raise refusal_of(reply) from reply
+        found = []
+        for one in range(self._store.partition_count):
+            length, due, groups = replies[3 * one : 3 * one + 3]
+            facts = [] if isinstance(groups, ResponseError) else [_pairs(group) for group in groups]
+            lags = await self._lags(one, facts)
+            found.append(
+                PartitionFacts(
+                    partition=one,
+                    feed_count=length,
+                    due_count=due,
+                    groups=tuple(_group(group, lag) for group, lag in zip(facts, lags, strict=True)),
+                )
+            )
+        return found
+
+    async def _lags(self, partition: int, groups: Sequence[dict[str, Any]]) -> list[int]:
+        """Count the lag: the server's own figure stays wrong after lines were trimmed before a group read them."""
+        feed = self._store.keys.feed(partition)
+        if not groups:
+            return []
+        replies = await self._store.ask(
+            [("XRANGE", feed, b"(" + group["last-delivered-id"], "+", "COUNT", FEED_LENGTH_COUNT) for group in groups]
+        )
+        return [len(reply) for reply in replies]
+
+    async def server_facts(self) -> dict[str, str]:
+        return (await self.facts_of_each_server())[0]
+
+    async def facts_of_each_server(self) -> list[dict[str, str]]:
+        return [await self._facts_of(server) for server in await self._store.everywhere()]
+
+    async def _facts_of(self, server: Commands) -> dict[str, str]:
+        async def run(*command: Argument) -> Any:
+            return (await self._store.ask_at(server, (command,)))[0]
+
+        facts = await server_facts(run)
+        (reply,) = await server.run([("CONFIG", "GET", *_SETTINGS)])
+        # Many hosted servers do not allow CONFIG GET; then INFO has to do.
+        if not isinstance(reply, ResponseError):
+            facts.update({f"config_{name}": value.decode() for name, value in _pairs(reply).items()})
+        return facts
+
+
+def _has_gap(group: str, first: Any, groups: Any, idle: Any = ()) -> bool:
+    """Return whether lines were trimmed that the group was not given, or that its consumer has not acknowledged."""
+    if isinstance(first, ResponseError) or isinstance(groups, ResponseError) or not first:
+        return False
+    oldest = Position.parse(first[0][0].decode())
+    delivered = [
+        Position.parse(facts["last-delivered-id"].decode())
+        for facts in map(_pairs, groups)
+        if facts["name"] == group.encode()
+    ]
+    owed = [] if isinstance(idle, ResponseError) else [Position.parse(line[0].decode()) for line in idle]
+    return any(position < oldest for position in (*delivered, *owed))
+
+
+def _group(facts: dict[str, Any], lag_count: int) -> GroupFacts:
+    return GroupFacts(
+        name=facts["name"].decode(),
+        consumer_count=int(facts["consumers"]),
+        pel_count=int(facts["pending"]),
+        lag_count=lag_count,
+    )
+
+
+def _pairs(flat: Any) -> dict[str, Any]:
+    return {flat[i].decode(): flat[i + 1] for i in range(0, len(flat), 2)}
+
+
+def _raw(line: Any) -> RawEntry:
+    entry_id, fields = line
+    return RawEntry(entry_id.decode(), tuple((fields[i], fields[i + 1]) for i in range(0, len(fields), 2)))

@@ -1,0 +1,139 @@
+"""Appends to streams on a Redis or Valkey server, and the confirmation of their replication."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ledger.core.errors import InDoubtError
+from ledger.core.limits import PAGE_COUNT
+from ledger.stores.clock import Clock
+from ledger.stores.durability import Durability
+from ledger.stores.port import Answered, Append, Appended, AppendResult, Entry, Position, StreamKey, answer_with
+from ledger.stores.redis.append_calls import AppendCalls, FirstAttempt, server_in
+from ledger.stores.redis.commands import ANSWER_SECONDS, Attempts, in_doubt
+from ledger.stores.redis.link import CommandLine
+from ledger.stores.redis.reads import StreamReads
+from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.replies import beside_of, entries_of, refused_with
+from ledger.stores.redis.servers import Commands, Revive, Servers
+
+SURE_MS = 60_000
+"""The TTL of a key that is written only to be waited for (WAIT)."""
+
+
+class Appends(StreamReads):
+    """Compare-and-append by script. The first attempt needs no task; a retry, and a wait for replicas, run in one."""
+
+    _append_calls: AppendCalls
+
+    @property
+    def append_calls(self) -> AppendCalls:
+        return self._append_calls
+
+    def __init__(
+        self,
+        servers: Servers,
+        *,
+        clock: Clock | None = None,
+        revive: Revive | None = None,
+        durability: Durability | None = None,
+    ) -> None:
+        super().__init__(servers, clock=clock, revive=revive)
+        self._durability = durability or Durability()
+        # WAIT blocks all later commands on its connection.
+        self._sure_link = (
+            servers.commands(ANSWER_SECONDS + self._durability.wait_ms / 1000, confirmed=True)
+            if self._durability.is_demanding
+            else self._link
+        )
+        self._appends: set[asyncio.Task[None]] = set()
+
+    def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
+        if append.binding or also_read is not None or self._is_closed:
+            self._append_soon(append, answered, also_read)
+        else:
+            again = partial(self._append_soon, append, answered, None)
+            command = self._append_calls.command(append, self._link.server if append.allows else "")
+            self._link.send(command, FirstAttempt(self._append_calls, self._link, answered, again))
+
+    def _append_soon(
+        self,
+        append: Append,
+        answered: Answered,
+        also_read: tuple[StreamKey, Position] | None,
+        lost: bool = False,
+    ) -> None:
+        task = asyncio.create_task(answer_with(answered, self._append(append, also_read, Attempts(lost=lost))))
+        self._appends.add(task)
+        task.add_done_callback(self._appends.discard)
+
+    async def _append(
+        self, append: Append, also_read: tuple[StreamKey, Position] | None, attempts: Attempts
+    ) -> tuple[AppendResult, tuple[Entry, ...]]:
+        """Compare and append; without a reply, retry with the same events, which compare-and-append makes harmless."""
+        waits = self._durability.commands() if append.binding else ()
+        link = self._sure_link if waits else self._link
+        replies = await self.patiently(lambda: self._run_append(append, waits, also_read, link), attempts)
+        if isinstance(replies[0], ResponseError):
+            # A refusal now does not settle an earlier attempt without a reply.
+            raise in_doubt(str(replies[0])) if attempts.lost else refusal_of(replies[0]) from replies[0]
+        result = self._append_calls.answer(replies[0])
+        if waits and isinstance(result, Appended):
+            self._check_sure(replies[1 : 1 + len(waits)])
+        return result, () if also_read is None else beside_of(also_read[0], replies[-1])
+
+    async def _run_append(
+        self,
+        append: Append,
+        waits: Sequence[CommandLine],
+        also_read: tuple[StreamKey, Position] | None,
+        link: Commands,
+    ) -> list[Any]:
+        beside = () if also_read is None else (self.range_of(*also_read, PAGE_COUNT),)
+        # Nothing is awaited between the look at the connection and the first write to it.
+        command = self._append_calls.command(append, link.server if append.allows else "")
+        over = link.connection
+        replies = await link.run((command, *waits, *beside), in_order=True)
+        if refused_with(replies[0], "NOSCRIPT"):
+            load = ("SCRIPT", "LOAD", self._append_calls.script.text)
+            replies = (await link.run((load, self._append_calls.command(append), *waits, *beside), in_order=True))[1:]
+        if (server := server_in(replies[0])) is not None:
+            link.note_server(server, over)
+        return replies
+
+    @property
+    def durability(self) -> Durability:
+        return self._durability
+
+    @property
+    def confirms(self) -> bool:
+        return self._durability.is_demanding
+
+    async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
+        """Confirm an entry: replicas that have a later write also have all earlier ones of the same server."""
+        waits = self._durability.commands()
+        sure = self.keys.sure(self.partition_of(key))
+        commands: list[CommandLine] = [
+            ("XRANGE", self.keys.stream(key), str(at), str(at)),
+            ("SET", sure, str(at), "PX", SURE_MS),
+            *waits,
+        ]
+        replies = await self.patiently(lambda: self._sure_link.run(commands, in_order=True))
+        for reply in replies[:2]:
+            if isinstance(reply, ResponseError):
+                raise refusal_of(reply) from reply
+        self._check_sure(replies[2:])
+        found = entries_of(replies[0])
+        return found[0] if found else None
+
+    def _check_sure(self, replies: Sequence[Any]) -> None:
+        shortfall = self._durability.shortfall(replies)
+        if shortfall is not None:
+            raise InDoubtError(
+                f"it is in the log, but not confirmed yet: {shortfall}; ask again with the same request id",
+            )

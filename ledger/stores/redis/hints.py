@@ -1,0 +1,86 @@
+"""Hints on a Redis or Valkey server: earliest deadlines and leases."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+
+from ledger.core.errors import DamageError
+from ledger.core.events import Presence
+from ledger.stores.port import Due, Place, Position, StreamKey
+from ledger.stores.redis.commands import RetriedCommands
+from ledger.stores.redis.link import Argument
+from ledger.stores.redis.replies import leases_of, score_of
+from ledger.stores.redis.script import Script
+
+log = logging.getLogger(__name__)
+
+_CORRECT_DUE = Script.named("correct_due.lua")
+
+
+class Hints(RetriedCommands):
+    """The sessions by earliest deadline, and the leases of clients and askers."""
+
+    async def due(
+        self, until_ms: int | None, count: int, partitions: Sequence[int] | None = None
+    ) -> list[tuple[str, int | None]]:
+        limit: Argument = "+inf" if until_ms is None else until_ms
+        replies = await self.ask(
+            [
+                ("ZRANGE", self.keys.due(partition), "-inf", limit, "BYSCORE", "LIMIT", 0, count, "WITHSCORES")
+                for partition in (range(self.partition_count) if partitions is None else partitions)
+            ]
+        )
+        found = [(score_of(reply[i + 1]), reply[i].decode()) for reply in replies for i in range(0, len(reply), 2)]
+        found.sort()
+        return [(session, None if at == math.inf else int(at)) for at, session in found[:count]]
+
+    async def next_due_ms(self) -> int | None:
+        replies = await self.ask(
+            [("ZRANGE", self.keys.due(partition), 0, 0, "WITHSCORES") for partition in range(self.partition_count)]
+        )
+        earliest = min((score_of(reply[1]) for reply in replies if reply), default=math.inf)
+        return None if earliest == math.inf else int(earliest)
+
+    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
+        keys = self.keys.of_append(StreamKey("session", session))
+        new: Argument = ""
+        if isinstance(to, Due):
+            new = "inf" if to.ms is None else to.ms
+        seen: Argument = "inf" if seen_ms is None else seen_ms
+        await self.evaluate(_CORRECT_DUE, (keys.due, keys.stream), (session, seen, new, str(at)))
+
+    async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
+        key = self.keys.lease(place)
+        member = f"{client.client_id}\n{client.name}".encode()
+        time, members = await self.ask((("TIME",), ("ZRANGE", key, 0, -1)))
+        now_ms = self._observe_time(time)
+        renamed = [one for one in leases_of(client.client_id, members) if one != member]
+        await self.ask(
+            (
+                ("ZADD", key, now_ms + lease_ms, member),
+                *((("ZREM", key, *renamed),) if renamed else ()),
+                ("ZREMRANGEBYSCORE", key, "-inf", now_ms),
+                # A key lives at least as long as its longest lease; GT alone has no effect on a key without a TTL.
+                ("PEXPIRE", key, lease_ms * 2, "NX"),
+                ("PEXPIRE", key, lease_ms * 2, "GT"),
+            )
+        )
+
+    async def drop_lease(self, place: Place, client_id: str) -> None:
+        key = self.keys.lease(place)
+        gone = leases_of(client_id, await self.command("ZRANGE", key, 0, -1))
+        if gone:
+            await self.command("ZREM", key, *gone)
+
+    async def leases(self, place: Place) -> tuple[Presence, ...]:
+        key = self.keys.lease(place)
+        try:
+            members = await self.command("ZRANGE", key, f"({self._clock.now_ms()}", "+inf", "BYSCORE")
+        except DamageError as error:
+            # A hint: assume that nobody is present. Deadlines, asks and replies must work all the same.
+            log.warning("presence cannot be read from `%s`: %s", key, error.text)
+            return ()
+        pairs = (member.decode().partition("\n") for member in members)
+        return tuple(Presence(client_id, name) for client_id, _, name in pairs)

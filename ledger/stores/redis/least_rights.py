@@ -1,0 +1,49 @@
+"""The minimal ACL of the ledger's user on a server."""
+
+from __future__ import annotations
+
+from typing import Final
+
+USER: Final = "ledger"
+"""The ledger's user name on the server."""
+
+HEALTH_USER: Final = "health"
+"""A user without a password who may PING, for health checks."""
+
+_COMMANDS: Final = (
+    "+@connection -@dangerous +client|list +multi +exec +time +role +info +cluster|slots +memory|usage +scan +exists",
+    "+evalsha +script|load +ssubscribe +sunsubscribe +spublish",
+    "+hget +hset +hsetnx +hmget +hgetall +hincrby +hdel",
+    "+zadd +zrem +zscore +zcard +zrange +zremrangebyscore",
+    "+xadd +xlen +xrange +xrevrange +xinfo|stream +xinfo|groups +xinfo|consumers",
+    "+xreadgroup +xgroup|create +xgroup|delconsumer +xpending +xautoclaim +xack",
+)
+"""None of these commands overwrites, renames, expires or deletes a stream or a single entry."""
+
+_ON_OTHER_KEYS: Final = (
+    "(~{pl:*}:turn:* +set +get +del +pexpire)",
+    "(~{pl:*}:sure +set)",
+    "(~{pl:*}:lease:* ~{pl:*}:askers:* ~{pl:*}:inbox ~{pl:*}:inboxes +pexpire)",
+    "(~{pl:*}:view:* +unlink)",
+)
+"""Commands that could overwrite or delete a stream, granted on keys that hold hints only."""
+
+LEAST_RIGHTS: Final = " ".join(
+    ("resetchannels", "~pl:config", "~{pl:*}:*", "&{pl:*}:bell", "-@all", *_COMMANDS, *_ON_OTHER_KEYS)
+)
+"""Rules of `ACL SETUSER`, for Redis 7 and Valkey 7.2 or newer."""
+
+REDACTING_RIGHTS: Final = (
+    f"{LEAST_RIGHTS} +rename +bgrewriteaof +bgsave +slowlog|reset +config|get "
+    "(~{pl:*}:redact:* +get +set +del +unlink +pexpire +persist)"
+)
+"""Rules for the user of `permission-ledger redact`: they let it replace a stream, so no process that serves has them."""
+
+
+def acl_file(password_sha256: str) -> str:
+    """Return the text of a server's `aclfile`: the ledger's user, a health check's, and no default user."""
+    return (
+        "user default off resetchannels -@all\n"
+        f"user {HEALTH_USER} on nopass resetchannels -@all +ping\n"
+        f"user {USER} on #{password_sha256} {LEAST_RIGHTS}\n"
+    )

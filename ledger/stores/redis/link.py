@@ -1,0 +1,290 @@
+"""A pipelining connection: commands of many callers are sent together, and replies come back in order.
+
+The first command is sent at once; while replies are awaited, the commands of one turn of the event loop are sent in one
+write. A link never sends a command twice: when the connection breaks, every command without a reply fails, and the
+caller decides. redis-py connects (TLS, AUTH, HELLO); its retries are disabled, because they repeat writes.
+
+Once connected, the transport gets a protocol of ours (`ledger.stores.redis.answers`). Where that is not possible, or with
+`direct=False`, redis-py's public methods are used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import hiredis
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
+
+from ledger.stores.redis.answers import ReplyReader, writer_of
+
+Argument = bytes | str | int | float
+CommandLine = tuple[Any, ...]
+"""A command and its arguments, each an `Argument`."""
+
+
+SERVER_SECONDS = 1.0
+"""The time for which a server counts as the same one over an unbroken connection.
+
+A suspended process, or one that was idle, looks again: meanwhile the server may have been demoted and promoted.
+"""
+
+
+class LinkError(Exception):
+    """The connection could not be made, or broke. `sent`: the server may have received the commands.
+
+    `refused` is the server's refusal of the connection where a retry is useless (a wrong password).
+    """
+
+    def __init__(self, text: str, *, sent: bool, refused: RedisError | None = None) -> None:
+        super().__init__(text)
+        self.sent = sent
+        self.refused = refused
+
+
+class Receiver(Protocol):
+    """A receiver of replies. Neither method may block or raise."""
+
+    since: float
+    """The time at which its commands were submitted, by the loop's clock."""
+
+    def take(self, reply: Any) -> None: ...
+
+    def fail(self, error: LinkError) -> None: ...
+
+
+class _Group:
+    """The commands of one call, and the replies received so far."""
+
+    __slots__ = ("future", "open", "replies", "since")
+
+    def __init__(self, count: int, loop: asyncio.AbstractEventLoop) -> None:
+        self.open = count
+        self.replies: list[Any] = []
+        self.future: asyncio.Future[list[Any]] = loop.create_future()
+        self.since = loop.time()
+
+    def take(self, reply: Any) -> None:
+        self.replies.append(reply)
+        self.open -= 1
+        if self.open == 0 and not self.future.done():
+            self.future.set_result(self.replies)
+
+    def fail(self, error: LinkError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+def refusal_in(error: BaseException) -> RedisError | None:
+    """Return the server's refusal of a connection, which redis-py wraps into a network error."""
+    one: BaseException | None = error
+    while one is not None:
+        if isinstance(one, AuthenticationError | NoPermissionError | ResponseError):
+            return one
+        one = one.__cause__
+    return None
+
+
+class Link:
+    """A pipelining connection, opened on first use and reopened after it broke."""
+
+    def __init__(
+        self, connect: Callable[[], AbstractConnection], answer_seconds: float, *, direct: bool = True
+    ) -> None:
+        self._make = connect
+        self._direct = direct
+        self._writer: asyncio.StreamWriter | None = None
+        self._flush_due = False
+        self._answer_seconds = answer_seconds
+        self._connection: AbstractConnection | None = None
+        self._connecting = asyncio.Lock()
+        self._outbox: list[bytes] = []
+        self._awaited: deque[Receiver] = deque()
+        self._writable = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._watchdog: asyncio.TimerHandle | None = None
+        self._connections = 0
+        self._server = ""
+        self._server_until = 0.0
+
+    @property
+    def server(self) -> str:
+        """Return the id of the connected server as told within the last second over this connection, else ''.
+
+        A command that is sent in the same step of the event loop goes over the same connection.
+        """
+        return self._server if self._server and time.monotonic() < self._server_until else ""
+
+    @property
+    def connection(self) -> int:
+        return 0 if self._connection is None else self._connections
+
+    def note_server(self, server: str, connection: int) -> None:
+        if connection and connection == self.connection:
+            self._server, self._server_until = server, time.monotonic() + SERVER_SECONDS
+
+    async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
+        """Return the replies in order; a refusal of the server is a ResponseError among them. Raises LinkError.
+
+        On one connection commands always run in order, whatever `in_order` is.
+        """
+        if self._connection is None:
+            await self._connect()
+        loop = asyncio.get_running_loop()
+        group = _Group(len(commands), loop)
+        is_idle = not self._awaited
+        for command in commands:
+            self._outbox.append(hiredis.pack_command(command))
+            self._awaited.append(group)
+        self._send_soon(loop, is_idle=is_idle)
+        return await group.future
+
+    def send(self, command: CommandLine, receiver: Receiver) -> None:
+        """Send one command at once, whose reply goes to `receiver`; without a connection it gets a LinkError."""
+        if self._connection is None:
+            receiver.fail(LinkError("there is no connection yet", sent=False))
+            return
+        loop = asyncio.get_running_loop()
+        is_idle = not self._awaited
+        receiver.since = loop.time()
+        self._outbox.append(hiredis.pack_command(command))
+        self._awaited.append(receiver)
+        self._send_soon(loop, is_idle=is_idle)
+
+    def _send_soon(self, loop: asyncio.AbstractEventLoop, *, is_idle: bool) -> None:
+        if self._writer is None:
+            self._writable.set()
+        elif is_idle:
+            self._flush()
+        elif not self._flush_due:
+            # Other commands of this turn of the loop are sent in the same write.
+            self._flush_due = True
+            loop.call_soon(self._flush)
+        if self._watchdog is None:
+            self._watch()
+
+    async def one(self, *command: Argument) -> Any:
+        """Return the reply to one command. Raises ResponseError or LinkError."""
+        reply = (await self.run((command,)))[0]
+        if isinstance(reply, ResponseError):
+            raise reply
+        return reply
+
+    async def everywhere(self) -> list[Link]:
+        """Return a link to each server that holds keys: only this one."""
+        return [self]
+
+    def replica(self, _address: tuple[str, int]) -> None:
+        """Return None: only in a cluster are the addresses of replicas certainly those for clients."""
+
+    async def close(self) -> None:
+        await self._break(LinkError("the connection was closed", sent=True))
+
+    async def _connect(self) -> None:
+        async with self._connecting:
+            if self._connection is not None:
+                return
+            connection = self._make()
+            try:
+                # A server that hangs accepts connections and never replies to HELLO.
+                async with asyncio.timeout(self._answer_seconds):
+                    await connection.connect()  # type: ignore[no-untyped-call]
+                self._connection = connection
+                self._connections += 1
+            except (RedisError, OSError) as error:
+                why = str(error) or f"no greeting for {self._answer_seconds:g} s"
+                raise LinkError(why, sent=False, refused=refusal_in(error)) from error
+            finally:
+                if self._connection is None:
+                    await connection.disconnect(nowait=True)
+            self._writer = writer_of(connection) if self._direct else None
+            if self._writer is not None:
+                self._take_over(connection, self._writer)
+                return
+            work = (self._write(connection), self._read(connection))
+            self._tasks = [asyncio.create_task(one, name="ledger link") for one in work]
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        outbox, self._outbox = self._outbox, []
+        # Without a writer the connection broke in this very turn, and the waiters have failed.
+        if self._writer is not None and outbox:
+            self._writer.write(b"".join(outbox))
+
+    def _take_over(self, connection: AbstractConnection, writer: asyncio.StreamWriter) -> None:
+        def take(reply: Any) -> None:
+            self._awaited.popleft().take(reply)
+
+        def lost(error: BaseException) -> None:
+            self._break_soon(connection, error)
+
+        writer.transport.set_protocol(ReplyReader(take, lost))
+
+    async def _write(self, connection: AbstractConnection) -> None:
+        try:
+            while True:
+                await self._writable.wait()
+                self._writable.clear()
+                await asyncio.sleep(0)
+                outbox, self._outbox = self._outbox, []
+                if outbox:
+                    await connection.send_packed_command(outbox, check_health=False)
+        except (RedisError, OSError) as error:
+            self._break_soon(connection, error)
+
+    async def _read(self, connection: AbstractConnection) -> None:
+        try:
+            while True:
+                try:
+                    reply = await connection.read_response(disable_decoding=True, timeout=math.inf)
+                except ResponseError as refusal:
+                    reply = refusal
+                self._awaited.popleft().take(reply)
+        except (RedisError, OSError, IndexError) as error:
+            self._break_soon(connection, error)
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._watchdog = loop.call_later(self._answer_seconds / 2, self._look_for_silence)
+
+    def _look_for_silence(self) -> None:
+        self._watchdog = None
+        if not self._awaited or self._connection is None:
+            return
+        waited = asyncio.get_running_loop().time() - self._awaited[0].since
+        if waited >= self._answer_seconds:
+            silence = TimeoutError(f"no answer for {waited:.1f} s")
+            self._break_soon(self._connection, silence)
+        else:
+            self._watch()
+
+    def _break_soon(self, connection: AbstractConnection, error: BaseException) -> None:
+        if connection is self._connection:
+            broken = LinkError(f"the connection broke: {error}", sent=True)
+            broken.__cause__ = error
+            task = asyncio.get_running_loop().create_task(self._break(broken), name="ledger link break")
+            self._breaking = task
+
+    async def _break(self, error: LinkError) -> None:
+        connection, self._connection = self._connection, None
+        awaited, self._awaited = self._awaited, deque[Receiver]()
+        self._outbox = []
+        self._writer = None
+        self._server = ""
+        tasks, self._tasks = self._tasks, []
+        for group in awaited:
+            group.fail(error)
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        if connection is not None:
+            with suppress(RedisError, OSError):
+                await connection.disconnect(nowait=True)

@@ -1,0 +1,85 @@
+"""Conversion between replies of a Redis or Valkey server and values of the port."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from redis.exceptions import ResponseError
+
+from ledger.core.errors import DamageError, InDoubtError
+from ledger.stores.port import Due, Entry, FeedItem, Foreign, Position, StreamInfo, StreamKey
+from ledger.stores.redis.link import Argument
+from ledger.stores.redis.refusals import refusal_code, refusal_of
+
+_OTHERS: Final = "something else writes to this key"
+
+
+def beside_of(key: StreamKey, reply: Any) -> tuple[Entry, ...]:
+    """Return the entries of the stream that was read with an append. Raises InDoubtError if the read was refused."""
+    if isinstance(reply, ResponseError):
+        raise InDoubtError(
+            f"{key.kind} `{key.id}` could not be read with the append ({reply}): ask again with the same request id"
+        ) from reply
+    try:
+        return entries_of(reply)
+    except Foreign as error:
+        raise DamageError(f"stream `{key.name}`: {error.text}", stream=key.name) from error
+
+
+def due_arguments(due: Due | str | None) -> tuple[str, Argument]:
+    if due is None:
+        return "", ""
+    if isinstance(due, str):
+        return "no", ""
+    if due.ms is None:
+        return "at", "inf"
+    return ("in" if due.relative else "at"), due.ms
+
+
+def entries_of(reply: Any) -> tuple[Entry, ...]:
+    """Return the entries of a reply. Raises Foreign for one with other fields than `d`, or `d` and `x`."""
+    entries = []
+    for entry_id, fields in reply or ():
+        ms, _, version = entry_id.partition(b"-")
+        if len(fields) == 4 and fields[0] == b"d" and fields[2] == b"x":
+            entries.append(Entry(int(ms), int(version), fields[1], fields[3]))
+        elif len(fields) == 2 and fields[0] == b"d":
+            entries.append(Entry(int(ms), int(version), fields[1]))
+        else:
+            raise Foreign(f"entry {entry_id.decode()} has other fields than `d` and `x`: {_OTHERS}")
+    return tuple(entries)
+
+
+def info_of(reply: Any, size: int | None = None) -> StreamInfo | None:
+    if isinstance(reply, ResponseError):
+        if "no such key" in str(reply):
+            return None
+        raise refusal_of(reply) from reply
+    facts = {reply[i].decode(): reply[i + 1] for i in range(0, len(reply), 2)}
+    return StreamInfo(
+        length=int(facts["length"]),
+        entries_added=int(facts["entries-added"]),
+        last=Position.parse(facts["last-generated-id"].decode()),
+        max_deleted=Position.parse(facts["max-deleted-entry-id"].decode()),
+        size_bytes=size,
+    )
+
+
+def leases_of(client_id: str, members: Sequence[bytes]) -> list[bytes]:
+    """Return the members that are leases of a client, whatever its name."""
+    return [member for member in members if member.partition(b"\n")[0] == client_id.encode()]
+
+
+def score_of(reply: bytes) -> float:
+    return float(reply)
+
+
+def refused_with(reply: Any, code: str) -> bool:
+    return isinstance(reply, ResponseError) and refusal_code(reply) == code
+
+
+def feed_item_of(partition: int, line: Any) -> FeedItem:
+    entry_id, fields = line
+    values = {fields[i]: fields[i + 1] for i in range(0, len(fields), 2)}
+    return FeedItem(f"{partition}/{entry_id.decode()}", StreamKey.parse(values[b"s"].decode()), int(values[b"v"]))

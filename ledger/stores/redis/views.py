@@ -1,0 +1,112 @@
+"""Views on a Redis or Valkey server."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ledger.stores.port import StreamKey, ViewWrite
+from ledger.stores.redis.commands import RetriedCommands
+from ledger.stores.redis.link import Argument, CommandLine
+from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.replies import refused_with
+from ledger.stores.redis.script import Script
+
+_PROJECT = Script.named("project.lua")
+
+
+class Projections(RetriedCommands):
+    """Views and checkpoints, changed together."""
+
+    async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
+        partition = self.partition_of(key)
+        views = list(dict.fromkeys(write.view for write in writes))
+        keys = [self.keys.checkpoints(partition), *(self.keys.view(view, partition) for view in views)]
+        arguments: list[Argument] = [key.name, expected_version, version]
+        for write in writes:
+            value = "" if write.value is None else write.value
+            arguments += [views.index(write.view) + 2, write.kind, write.field, value, int(write.value is None)]
+        return bool(await self.evaluate(_PROJECT, keys, arguments))
+
+    async def checkpoint(self, key: StreamKey) -> int:
+        return int(await self.command("HGET", self.keys.checkpoints(self.partition_of(key)), key.name) or 0)
+
+    async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
+        key = self.keys.view(view, partition)
+        flat = _fitting(*await self.ask_each((("HGETALL", key), ("ZRANGE", key, 0, -1, "WITHSCORES"))))
+        return {flat[i].decode(): flat[i + 1] for i in range(0, len(flat), 2)}
+
+    async def view_field(self, view: str, partition: int, field: str) -> bytes | None:
+        key = self.keys.view(view, partition)
+        value: bytes | None = _fitting(*await self.ask_each((("HGET", key, field), ("ZSCORE", key, field))))
+        return value
+
+    async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
+        keys = {self.keys.checkpoints(partition), *(self.keys.view(name, partition) for name in names)}
+        keys.update([key async for key in self.scan(self.keys.view_glob(partition))])
+        # One command, hence atomic: a projector that starts again meanwhile finds all keys or none.
+        await self.command("UNLINK", *sorted(keys))
+
+
+class RedisViews:
+    """An implementation of `ledger.stores.admin.ViewReader` over the connection of a store."""
+
+    def __init__(self, store: RetriedCommands) -> None:
+        self._store = store
+
+    async def read(self, partition: int, names: Sequence[str]) -> dict[str, Mapping[str, bytes]]:
+        keys = [self._store.keys.view(name, partition) for name in names]
+        # Only the key's type shows the kind of a view: each is read in both ways, and the fitting reply is kept.
+        commands: list[CommandLine] = [("MULTI",)]
+        for key in keys:
+            commands += [("HGETALL", key), ("ZRANGE", key, 0, -1, "WITHSCORES")]
+        # Commands of one call are consecutive on the connection, so no other caller's enter the transaction.
+        replies = (await self._store.ask((*commands, ("EXEC",))))[-1]
+        found: dict[str, Mapping[str, bytes]] = {}
+        for index, name in enumerate(names):
+            flat = _fitting(replies[2 * index], replies[2 * index + 1])
+            found[name] = {flat[i].decode(): flat[i + 1] for i in range(0, len(flat), 2)}
+        return found
+
+    async def fields(self, view: str, partition: int, fields: Sequence[str]) -> list[bytes | None]:
+        if not fields:
+            return []
+        values: list[bytes | None] = await self._store.command("HMGET", self._store.keys.view(view, partition), *fields)
+        return values
+
+    async def highest(self, view: str, count: int) -> list[tuple[str, int]]:
+        replies = await self._store.ask(
+            [
+                ("ZRANGE", self._store.keys.view(view, one), 0, count - 1, "REV", "WITHSCORES")
+                for one in range(self._store.partition_count)
+            ]
+        )
+        found = [(reply[i].decode(), int(float(reply[i + 1]))) for reply in replies for i in range(0, len(reply), 2)]
+        return heapq.nsmallest(count, found, key=lambda pair: (-pair[1], pair[0]))
+
+    async def starting(self, view: str, prefix: str) -> list[str]:
+        first, last = b"[" + prefix.encode(), b"(" + prefix.encode() + b"\xff"
+        replies = await self._store.ask(
+            [
+                ("ZRANGE", self._store.keys.view(view, one), first, last, "BYLEX")
+                for one in range(self._store.partition_count)
+            ]
+        )
+        return sorted(field.decode() for reply in replies for field in reply)
+
+    async def names(self) -> AsyncIterator[tuple[int, str]]:
+        async for key in self._store.scan(self._store.keys.any_view_glob()):
+            parsed = self._store.keys.parse_view(key)
+            if parsed is not None:
+                yield parsed
+
+
+def _fitting(of_hash: Any, of_sorted: Any) -> Any:
+    """Return the reply of the read that fits the type of a view's key."""
+    reply = of_sorted if refused_with(of_hash, "WRONGTYPE") else of_hash
+    if isinstance(reply, ResponseError):
+        raise refusal_of(reply) from reply
+    return reply

@@ -1,0 +1,133 @@
+"""Comparison of the live views with views rebuilt from the log alone: read-only, without snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ledger.core.errors import DamageError
+from ledger.log.tail import nothing_folded, read_folds
+from ledger.stores.port import Position, Store, StreamKey, ViewWrite
+from projections.projection import parts_of
+from projections.timeline import timeline_session, timeline_view
+from projections.views import FIXED, HEADS, SNAPSHOTS, changes_of
+
+COMPARED: Final = tuple(name for name in FIXED if name != SNAPSHOTS)
+CHECKPOINTS: Final = "checkpoints"
+LOG: Final = "log"
+
+Data = dict[str, dict[str, bytes]]
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of a view, live and rebuilt; `text` describes a problem without two values to compare."""
+
+    view: str
+    partition: int
+    key: str
+    live: bytes | None = None
+    rebuilt: bytes | None = None
+    text: str | None = None
+
+    @property
+    def same(self) -> bool:
+        return self.text is None and self.live == self.rebuilt
+
+    def as_json(self) -> dict[str, Any]:
+        """Return CONTRACT's row of `rebuild --verify`, and the partition."""
+        sides = None if self.same else self.text or {"live": _readable(self.live), "rebuilt": _readable(self.rebuilt)}
+        return {
+            "view": self.view,
+            "key": " ".join(parts_of(self.key)),
+            "same": self.same,
+            "difference": sides,
+            "partition": self.partition,
+        }
+
+
+class Rebuilt:
+    """The views of one partition, folded in memory."""
+
+    def __init__(self) -> None:
+        self.views: Data = defaultdict(dict)
+
+    def apply(self, writes: Sequence[ViewWrite]) -> None:
+        for write in writes:
+            fields = self.views[write.view]
+            if write.value is None:
+                fields.pop(write.field, None)
+            elif write.kind == "count":
+                assert isinstance(write.value, int)
+                fields[write.field] = str(int(fields.get(write.field, b"0")) + write.value).encode()
+            else:
+                fields[write.field] = write.value if isinstance(write.value, bytes) else str(write.value).encode()
+
+    async def fold(self, store: Store, key: StreamKey, until: Position) -> None:
+        """Add a stream as of one of its entries. Raises DamageError when the log does not hold that entry."""
+        before = nothing_folded(key)
+        async for recorded, after in read_folds(store, key, before, until.version):
+            self.apply(changes_of(key, before.state, recorded, after.state))
+            before = after
+        if before.position != until:
+            raise DamageError(f"its views are as of {until}, which its log does not hold", stream=key.name)
+        self.apply([ViewWrite(HEADS, key.name, str(until).encode())])
+
+
+async def compare_partition(store: Store, partition: int, names: Sequence[str]) -> AsyncIterator[Compared]:
+    """Iterate over every field of a partition's views; `names` are its views besides the fixed ones."""
+    live = await store.views.read(partition, COMPARED)
+    rebuilt = Rebuilt()
+    heads = {StreamKey.parse(name): Position.parse(at.decode()) for name, at in live[HEADS].items()}
+    for key, at in sorted(heads.items()):
+        try:
+            await rebuilt.fold(store, key, at)
+        except DamageError as error:
+            yield Compared(view=LOG, partition=partition, key=key.name, text=error.text)
+        timeline = timeline_view(key.id)
+        if key.kind == "session":
+            lines = await store.view(timeline, partition)
+            since = range(at.version + 1, await store.checkpoint(key) + 1)
+            for one in _timeline(partition, timeline, lines, rebuilt.views.pop(timeline, {}), since):
+                yield one
+    for view in COMPARED:
+        for one in _fields(partition, view, live[view], rebuilt.views.get(view, {})):
+            yield one
+    for key, version in zip(heads, await asyncio.gather(*map(store.checkpoint, heads)), strict=True):
+        # The views may have advanced since, but are never behind their recorded head.
+        if version < heads[key].version:
+            text = f"the checkpoint is {version}, the views are as of version {heads[key].version}"
+            yield Compared(view=CHECKPOINTS, partition=partition, key=key.name, text=text)
+    for name in names:
+        if name not in (*FIXED, CHECKPOINTS) and not _expected(name, heads):
+            yield Compared(view=name, partition=partition, key="", text="no stream makes such a view")
+
+
+def _expected(name: str, heads: Mapping[StreamKey, Position]) -> bool:
+    session = timeline_session(name)
+    return session is not None and StreamKey("session", session) in heads
+
+
+def _timeline(
+    partition: int, view: str, live: Mapping[str, bytes], rebuilt: Mapping[str, bytes], since: range
+) -> Iterator[Compared]:
+    """Compare timelines; lines written after the heads were read are no difference."""
+    known = {field: line for field, line in live.items() if not (field.isdecimal() and int(field) in since)}
+    yield from _fields(partition, view, known, rebuilt)
+
+
+def _fields(partition: int, view: str, live: Mapping[str, bytes], rebuilt: Mapping[str, bytes]) -> Iterator[Compared]:
+    for key in sorted({*live, *rebuilt}):
+        yield Compared(view=view, partition=partition, key=key, live=live.get(key), rebuilt=rebuilt.get(key))
+
+
+def _readable(value: bytes | None) -> Any:
+    if value is None:
+        return None
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return value.decode(errors="backslashreplace")

@@ -1,0 +1,101 @@
+"""Data files of the policy: an invalid one is refused as a whole, with a message that names the entry."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+from ledger.policy.claude.listed import read_lists
+from ledger.policy.data_files import TableError, WordList, WordSet, parse_toml, read_entries, read_entry
+from ledger.policy.shell.tables import DangerousArguments, Opaque, Transparent
+from ledger.policy.shell.tables.dangers import ProgramEffect
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    names: WordSet = WordSet()
+    order: WordList = WordList()
+    pattern: re.Pattern[str] | None = None
+    count: int = 0
+
+
+def entries(text: str, kind: type = Entry) -> dict[str, object]:
+    return read_entries(kind, parse_toml(text, "x.toml"), "x.toml")
+
+
+def test_words_patterns_and_aliases_are_read_from_strings() -> None:
+    found = entries("[a]\naliases = 'b c'\nnames = '''\nz y\n  x'''\norder = 'z y'\npattern = 'k.'")
+    assert found["a"] == Entry(WordSet("xyz"), WordList("zy"), re.compile("k."))
+    assert found["a"] is found["b"] is found["c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[a]\nnames = ", "x.toml is not valid TOML: "),
+        ("[a]\n[a]", "x.toml is not valid TOML: "),
+        ("[a]\ncount = 1\ncount = 2", "x.toml is not valid TOML: "),
+        ("[a]\nname = 'b'", "x.toml: `a`: Object contains unknown field `name`"),
+        ("[a]\nnames = ['b']", "x.toml: `a`: Expected `str`, got `list` - at `$.names`"),
+        ("[a]\norder = 3", "x.toml: `a`: Expected `str`, got `int` - at `$.order`"),
+        ("[a]\ncount = 'b'", "x.toml: `a`: Expected `int`, got `str` - at `$.count`"),
+        ("a = 1", "x.toml: `a`: Expected `object`, got `int`"),
+        ("[a]\nnames = 'b c b'", "x.toml: `a`: `b` is listed twice - at `$.names`"),
+        ("[a]\npattern = '('", "x.toml: `a`: `(` is not a regular expression: "),
+        ("[a]\naliases = 'b'\n[b]", "x.toml: `b` is listed twice"),
+        ("[a]\naliases = 'a'", "x.toml: `a` is listed twice"),
+        ("[a]\naliases = ['b']", "x.toml: `a`: aliases: Expected `str`, got `list`"),
+    ],
+)
+def test_an_invalid_file_is_refused_with_the_name_of_the_entry(text: str, says: str) -> None:
+    with pytest.raises(TableError, match=re.escape(says)):
+        entries(text)
+
+
+@pytest.mark.parametrize("kind", [DangerousArguments, Opaque, Transparent])
+def test_an_unknown_member_of_a_shell_table_is_refused(kind: type) -> None:
+    with pytest.raises(TableError, match="unknown field `valud`"):
+        entries("[a]\nvalud = 'x'", kind)
+
+
+def test_an_unknown_member_of_a_sub_command_is_refused() -> None:
+    with pytest.raises(TableError, match=r"x\.toml: `git`: .*unknown field `shrot`"):
+        entries("[git.subcommands.push]\nshrot = 'f'", DangerousArguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("programs = 'a'\nprogram = 'b'", "x.toml: Object contains unknown field `program`"),
+        ("anywhere.a = '-x'", "x.toml: Object missing required field `programs`"),
+        ("programs = ''\nanywhere.a = '-x'\nsubcommands.a = 'rm'", "x.toml: `a` is listed twice"),
+        ("programs = ''\nanywhere.a = 'x)'", "x.toml: `a`: `"),
+    ],
+)
+def test_an_invalid_table_of_an_effect_is_refused(text: str, says: str) -> None:
+    with pytest.raises(TableError, match=re.escape(says)):
+        ProgramEffect(parse_toml(text, "x.toml"), "x.toml")
+
+
+def test_an_effect_is_found_by_program_by_sub_command_and_by_word() -> None:
+    table = "programs = 'rm'\nsubcommands.git = 'push|rm'\nanywhere.find = '-delete'"
+    effect = ProgramEffect(parse_toml(table, "x.toml"), "x.toml")
+    assert effect.applies(["rm"], [])
+    assert effect.applies(["git"], ["-C", "x", "push"])
+    assert not effect.applies(["git"], ["log", "push"])
+    assert effect.applies(["gfind", "find"], [".", "-delete"])
+    assert not effect.applies(["find"], ["a-delete"])
+
+
+def test_an_invalid_list_of_read_only_commands_is_refused() -> None:
+    with pytest.raises(TableError, match="`ls`: Object contains unknown field `flag`"):
+        read_lists({"anything": "a", "unless_patterns": "b", "ls": {"flag": "-l"}}, "x.toml")
+    with pytest.raises(TableError, match="`unless_patterns`: Expected `str`, got `NoneType`"):
+        read_lists({"anything": "a"}, "x.toml")
+    with pytest.raises(TableError, match="`anything`: Expected `str`, got `list`"):
+        read_lists({"anything": ["a"], "unless_patterns": "b"}, "x.toml")
+
+
+def test_a_word_of_one_letter_is_read_from_a_string_like_any_other() -> None:
+    assert read_entry(WordSet, "a", "x.toml") == WordSet("a")

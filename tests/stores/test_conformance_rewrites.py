@@ -1,0 +1,128 @@
+"""A stream is rewritten without the content of some entries in one step, on every store, while others use it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ledger.core.limits import CONFLICT_TAIL_COUNT
+from ledger.stores.admin import StreamRewrite
+from ledger.stores.port import START, Append, Appended, Behind, Conflict, Entry, Position, Store, WakeUp
+from tests.support.backends import PARTITION_COUNT, SESSION, Backend, append_of, log_of, written
+
+ALL = range(PARTITION_COUNT)
+EVENT = (b"redacted", b"why")
+
+
+async def four(store: Store) -> Position:
+    return await written(store, b"one", (b"two", b"secret 2"), (b"three", b"kept"), (b"four", b"secret 4"))
+
+
+async def finished(rewrite: StreamRewrite, append: Append) -> Position:
+    answer = await rewrite.finish(append)
+    assert isinstance(answer, Appended), answer
+    await rewrite.close()
+    return Position(answer.ms, append.after.version + len(append.payloads))
+
+
+async def test_only_the_content_of_the_named_versions_is_gone(store: Store) -> None:
+    head = await four(store)
+    end = await finished(store.admin.rewrite(SESSION, [2, 4]), append_of(EVENT, after=head))
+    assert await log_of(store) == (
+        Entry(head.ms, 1, b"one"),
+        Entry(head.ms, 2, b"two"),
+        Entry(head.ms, 3, b"three", b"kept"),
+        Entry(head.ms, 4, b"four"),
+        Entry(end.ms, 5, b"redacted", b"why"),
+    )
+
+
+async def test_the_metadata_of_a_rewritten_stream_is_that_of_one_that_only_grew(store: Store) -> None:
+    end = await finished(store.admin.rewrite(SESSION, [2]), append_of(EVENT, after=await four(store)))
+    info = await store.info(SESSION)
+    assert info is not None
+    assert (info.length, info.entries_added, info.last, info.max_deleted) == (5, 5, end, START)
+    assert (await written(store, b"six", after=end)).version == 6
+
+
+async def test_who_was_not_the_last_writer_changes_nothing(store: Store) -> None:
+    head = await four(store)
+    rewrite = store.admin.rewrite(SESSION, [2])
+    other = await written(store, b"five", after=head)
+    before = await log_of(store)
+    answer = await rewrite.finish(append_of(EVENT, after=head))
+    assert isinstance(answer, Conflict)
+    assert (answer.entries, answer.head) == (before[4:], other)
+    assert await log_of(store) == before
+    await finished(rewrite, append_of(EVENT, after=other))
+    assert [one.payload for one in await log_of(store)] == [b"one", b"two", b"three", b"four", b"five", b"redacted"]
+    assert (await log_of(store))[1].content is None
+
+
+async def test_another_history_is_not_rewritten(store: Store) -> None:
+    head = await four(store)
+    rewrite = store.admin.rewrite(SESSION, [2])
+    answer = await rewrite.finish(append_of(EVENT, after=Position(head.ms + 1, 4)))
+    assert isinstance(answer, Behind)
+    assert (await log_of(store))[1].content == b"secret 2"
+    await rewrite.close()
+
+
+async def test_a_rewrite_is_told_like_an_append(backend: Backend) -> None:
+    store, other = await backend.open(), await backend.open()
+    head = await four(store)
+    told: asyncio.Queue[WakeUp] = asyncio.Queue()
+
+    class Ear:
+        def woken(self, wake_up: WakeUp) -> None:
+            told.put_nowait(wake_up)
+
+        def gap(self, partition: int) -> None: ...
+
+    await other.listen(Ear())
+    await other.subscribe(other.partition_of(SESSION))
+    end = await finished(store.admin.rewrite(SESSION, [2]), append_of(EVENT, after=head))
+    wake_up = await asyncio.wait_for(told.get(), 5)
+    assert wake_up == WakeUp(SESSION, end, (Entry(end.ms, 5, *EVENT),))
+    assert (SESSION, 5) in [(line.key, line.version) for line in await store.read_feed(ALL, "views", "one", 10)]
+
+
+@pytest.mark.parametrize("behind", [0, CONFLICT_TAIL_COUNT - 1, CONFLICT_TAIL_COUNT + 40])
+async def test_a_long_stream_is_copied_in_slices_while_others_write_on(store: Store, behind: int) -> None:
+    """Entries that arrive between slices are copied with the last step, or in further slices if they are many."""
+    head = START
+    for _ in range(3):
+        head = await written(store, *[(b"d", b"secret")] * 300, after=head)
+    rewrite = store.admin.rewrite(SESSION, [1, 250, 251, 899, 900])
+    assert isinstance(await rewrite.finish(append_of(EVENT, after=Position(head.ms, 899))), Conflict)
+    if behind:
+        head = await written(store, *[(b"e", b"kept")] * behind, after=head)
+    await finished(rewrite, append_of(EVENT, after=head))
+    log = await log_of(store)
+    assert [one.version for one in log] == list(range(1, 902 + behind))
+    assert [one.version for one in log if one.content is None] == [1, 250, 251, 899, 900]
+    info = await store.info(SESSION)
+    assert info is not None
+    assert info.length == info.entries_added == 901 + behind
+
+
+async def test_of_many_rewrites_at_once_each_counts_in_turn(backend: Backend) -> None:
+    stores = [await backend.open() for _ in range(3)]
+    head = await written(stores[0], *[(b"d", b"secret")] * 6)
+
+    async def one(store: Store, version: int) -> None:
+        rewrite, after = store.admin.rewrite(SESSION, [version]), head
+        while isinstance(answer := await rewrite.finish(append_of(EVENT, after=after)), Conflict):
+            after = answer.head
+        await rewrite.close()
+
+    await asyncio.gather(*(one(stores[version % 3], version) for version in range(1, 6)))
+    log = await log_of(stores[0])
+    assert [one.version for one in log] == list(range(1, 12))
+    assert [one.version for one in log if one.content is None] == [1, 2, 3, 4, 5]
+
+
+async def test_every_server_says_what_became_of_its_files(store: Store) -> None:
+    told = await store.admin.rewrite_files()
+    assert [one for one in told if not one.is_clean] == []

@@ -1,0 +1,271 @@
+"""A hook's question: one round trip if rules decide, and a wait if a person does."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from time import monotonic
+
+from workers.bridges.hooks.brought_rules import BroughtRules
+from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted
+from workers.bridges.hooks.terminal import PROMPT
+from workers.transport.errors import BridgeError, GatewayRefusalError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from workers.bridges.askers import Asker
+    from workers.bridges.hooks.settings import HookSettings
+    from workers.bridges.hooks.terminal import Transcript
+
+WAIT_SECONDS = 55.0
+"""The time one exchange waits; a request that is still pending then is asked for again."""
+
+
+REMEDIES_MAX = 4
+"""Refusals of one exchange for which the hook gives the gateway what it lacks: session, rules, files, files of now."""
+
+
+class SettledHereError(Exception):
+    """The user said no at the agent's own prompt; the text is the reason they gave."""
+
+
+class HookedCall:
+    """One call of one tool. `body` is the ask's, with `request_id`, `tool_name` and `input`."""
+
+    def __init__(self, session: str, body: dict[str, Any], opening: dict[str, Any], settings: HookSettings) -> None:
+        self.session = session
+        self.body = body
+        self._opening = opening
+        self._settings = settings
+        self.owner: str | None = None
+        """The agent's own name for its session, if the agent reports the session's end."""
+        self._path = f"/v1/sessions/{quoted(session)}"
+        self._rules = BroughtRules(settings.rules, settings.dialect, settings.profile)
+        self._asker: Asker | None = None
+        self._attached = False
+        self._waits_for: str | None = None
+        self.transcript: Transcript | None = None
+        """Of an agent that asks its user at the same time."""
+
+    def answer(self, until: float) -> dict[str, Any]:
+        """Return the row of the request: settled, or still pending (`outcome` None) when the time is up.
+
+        Raises GatewayRefusalError, UnreachableError, and ReaderGoneError when the answer is not needed any more.
+        """
+        try:
+            row = self._ask()
+            if row["outcome"] is None:
+                row = self._waited(row, until)
+            elif self._asker is not None:
+                self._asker.done()
+            row = self._claimed(row)
+        except SettledHereError as error:
+            self._record_rejection(str(error))
+            raise ReaderGoneError("the user said no at the agent's own prompt") from error
+        finally:
+            if self._asker is not None:
+                self._asker.leave()
+        return row
+
+    def _claimed(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return an allowed row with its claim; an ask brings one along, a request of an earlier hook does not."""
+        if row["outcome"] != "allowed" or (row.get("claim") and not self._attached):
+            return row
+        path = f"{self._path}/asks/{quoted(row['request_id'])}/claim"
+        body = {"runner": self.body["claim"], "operands": self.body["operands"]}
+        return {**row, "claim": self._exchange("POST", path, body)}
+
+    def give_back(self, row: dict[str, Any], reason: str) -> None:
+        """Release the claim of a call that the agent cannot be told to run."""
+        path = f"{self._path}/asks/{quoted(row['request_id'])}/release"
+        with suppress(BridgeError, ReaderGoneError):
+            call("POST", path, {"reason": reason}, 0, watched=False)
+
+    def leave(self) -> dict[str, Any]:
+        """Return the row of the request as it stands. A pending one waits for the next asker of the same call."""
+        row = self._ask()
+        if row["outcome"] is None:
+            self._begin_to_wait()
+            if self._asker is not None:
+                self._asker.leave()
+        return row
+
+    def take_up(self) -> str | None:
+        """Take over the request that another hook made for this very call and left; return its id."""
+        if not self._settings.left_behind(self.session):
+            return None
+        from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
+
+        for left in waiting_for(self.session, call_digest(self.body["tool_name"], self.body["input"])):
+            self._asker = Asker.take_over(self.session, left)
+            if self._asker is not None:
+                self.body["request_id"] = left
+                self.body["claim"] = {**self.body["claim"], "call": left}  # two hooks of one call are one runner
+                self._listen()
+                return left
+        return None
+
+    def _ask(self, wait: float = 0) -> dict[str, Any]:
+        orphan = None if self._asker is not None else self._orphan()
+        if orphan is not None:
+            return orphan
+        path = f"{self._path}/asks"
+        if wait:  # a pending request was accepted by then, and follows its file on its own
+            return self._exchange("POST", f"{path}?wait={wait:g}", self.body, wait)
+        return self._exchange("POST", path, self._with_digest(self.body))
+
+    def _exchange(self, method: str, path: str, body: dict[str, Any] | None, wait: float = 0) -> dict[str, Any]:
+        is_by_rules = body is not None and "rules_digest" in body
+        for _ in range(REMEDIES_MAX):
+            try:
+                return call(method, path, body, self._settings.grace, wait, look=self._look)
+            except GatewayRefusalError as error:
+                remedy = self._remedy(error)
+                if remedy is None:
+                    raise
+            if body is not None:
+                body = {**(self._with_digest(body) if is_by_rules else body), **remedy}
+        return call(method, path, body, self._settings.grace, wait, look=self._look)
+
+    def _remedy(self, error: GatewayRefusalError) -> dict[str, Any] | None:
+        """Give the gateway what it lacks; return what the next body says besides, or None without a remedy.
+
+        Raises BridgeError.
+        """
+        if error.code == "RULES_DIFFER":
+            self._bring_rules()
+        elif error.code == "UNKNOWN_SESSION":
+            self._open()
+        elif error.code == "OPERANDS_WANTED":
+            from workers.transport.operand_files import hashed  # noqa: PLC0415 - most calls execute no file
+
+            # For the next exchange alone: at the claim they must be hashed again.
+            return {"operands": hashed(error.data.get("wanted"))}
+        else:
+            return None
+        return {}
+
+    def _open(self) -> None:
+        body = self._with_digest(self._settings.opening(self._opening))
+        call("PUT", self._path, body, self._settings.grace)
+
+    def _bring_rules(self) -> None:
+        """Give the session the current rules of the file. Raises BridgeError: unreadable rules allow nothing."""
+        call("PUT", self._path, self._with_digest(self._settings.rules_of_now()), self._settings.grace)
+
+    def _with_digest(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the body with the digest of the rules that judge. Raises BridgeError when they cannot be read."""
+        digest = self._rules.digest()
+        return body if digest is None else {**body, "rules_digest": digest}
+
+    def _begin_to_wait(self) -> None:
+        from workers.bridges.askers import Asker, call_digest  # noqa: PLC0415 - only when somebody must be waited for
+
+        if self._asker is None:
+            digest = call_digest(self.body["tool_name"], self.body["input"])
+            self._asker = Asker.wait_for(self.session, self.body["request_id"], digest, self.owner)
+
+    def _waited(self, row: dict[str, Any], until: float) -> dict[str, Any]:
+        self._waits_for = row["request_id"]
+        self._listen()
+        self._begin_to_wait()
+        try:
+            while row["outcome"] is None and monotonic() < until:
+                self._waits_for = row["request_id"]
+                wait = max(0.1, min(WAIT_SECONDS, until - monotonic()))
+                row = self._more(row, wait)
+        except ReaderGoneError:
+            self.withdraw("asker_died")
+            raise
+        except GatewayRefusalError as error:
+            if error.code != "ALREADY_CLAIMED" or self.transcript is None:
+                raise
+            raise ReaderGoneError("the call has run already, allowed at the agent's own prompt") from error
+        if row["outcome"] is not None and self._asker is not None:
+            self._asker.done()
+        if row["outcome"] == "allowed" and self.transcript is not None and row.get("told") == PROMPT:
+            # A yes to the prompt of one call must not answer the prompt of an equal call.
+            raise ReaderGoneError("the user said yes at the agent's own prompt")
+        return row
+
+    def _look(self) -> None:
+        """Check everything that may change during the wait for the gateway. Raises SettledHereError."""
+        if self._rules.have_changed():
+            with suppress(BridgeError):  # a pending request stays pending; new asks are refused
+                self._bring_rules()
+        said = None if self.transcript is None else self.transcript.rejection(self.body["request_id"])
+        if said is not None:
+            raise SettledHereError(said)
+
+    def _record_rejection(self, words: str) -> None:
+        from workers.bridges.hooks.record import record  # noqa: PLC0415 - rarely needed
+
+        if record(self._path, self._waits_for or self.body["request_id"], "reject", words) and self._asker is not None:
+            self._asker.done()
+
+    def _more(self, row: dict[str, Any], wait: float) -> dict[str, Any]:
+        if self._attached and self._asker is not None:
+            return self._exchange(
+                "GET", f"{self._path}/asks/{quoted(self._asker.request_id)}?wait={wait:g}", None, wait
+            )
+        row = self._exchange("POST", f"{self._path}/asks?wait={wait:g}", self.body, wait)
+        if row["outcome"] == "allowed" and row["request_id"] != self.body["request_id"]:
+            return {**row, "outcome": None}  # the permission required first is granted; now the call itself
+        return row
+
+    def _orphan(self) -> dict[str, Any] | None:
+        """Return the pending request of the same call whose asker is gone; searched for only if one was left behind."""
+        if not self._settings.left_behind(self.session):
+            return None
+        from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
+
+        for left in waiting_for(self.session, call_digest(self.body["tool_name"], self.body["input"])):
+            row = self._standing(left)
+            asker = Asker.take_over(self.session, left)
+            if asker is None:
+                continue
+            if row["outcome"] is None:
+                self._asker, self._attached = asker, True
+                if self._settings.rules is not None:
+                    self._bring_rules()  # a pending request was judged by the rules of its time
+                return row
+            asker.done()
+        return None
+
+    def _standing(self, request_id: str) -> dict[str, Any]:
+        try:
+            return call("GET", f"{self._path}/asks/{quoted(request_id)}", None, self._settings.grace)
+        except GatewayRefusalError as error:
+            if error.status != 404:
+                raise
+            return {"outcome": "unknown"}
+
+    def _listen(self) -> None:
+        """Detect the client's end: a client that interrupts the turn ends the hook, and needs no answer any more."""
+        import signal  # noqa: PLC0415 - only when somebody must be waited for
+
+        def ended(_number: int, _frame: object) -> None:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            words = None
+            if self.transcript is not None:
+                words = self.transcript.rejection_at_the_end(self.body["request_id"])
+            if words is None:
+                self.withdraw("asker_gave_up")
+            else:
+                self._record_rejection(words)
+            os._exit(2)
+
+        signal.signal(signal.SIGTERM, ended)
+        signal.signal(signal.SIGINT, ended)
+
+    def withdraw(self, cause: str) -> None:
+        """Withdraw the request, if that can be done quickly."""
+        path = f"{self._path}/asks/{quoted(self._waits_for or self.body['request_id'])}/cancel"
+        try:
+            call("POST", path, {"cause": cause}, 0, watched=False)
+        except Exception:  # noqa: BLE001 - it stays pending and expires; there is nobody left to tell
+            return
+        if self._asker is not None:
+            self._asker.done()

@@ -1,0 +1,144 @@
+"""`claim`, `finish` and `release`: a call that a script runs by itself, once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ledger import Ledger, Session
+from ledger.core.events import Actor
+from ledger.core.runners import Runner, claim_id_of
+from ledger.core.times import format_time
+from workers.cli.base import command, local_actor, with_ledger
+from workers.cli.output import CommandOutput
+from workers.presentation.text import json_line
+from workers.presentation.words import result_lines
+
+_START_TIME_FIELD = 19
+"""The place of a process's start time in `/proc/PID/stat`, behind its name."""
+
+_session_option = click.option("--session", metavar="SESSION", help="The request's session, if several have its id.")
+_as_option = click.option("--as", "name", metavar="NAME", help="Act as NAME (default: user@host).")
+_runner_option = click.option(
+    "--runner", metavar="NAME", help="The name of what runs the call (default: the process that calls this one)."
+)
+
+
+@command(
+    examples=(
+        "permission-ledger claim call_42 --runner job-7",
+        "permission-ledger claim call_42 --session ses_1 --json",
+    )
+)
+@click.argument("request")
+@_session_option
+@_runner_option
+@_as_option
+@with_ledger
+async def claim(
+    ledger: Ledger, output: CommandOutput, *, request: str, session: str | None, runner: str | None, name: str | None
+) -> None:
+    """Take the right to run an allowed call, once, right before it runs.
+
+    Everything is judged again: rules, grants, the changed input. The same runner again succeeds; for another one the
+    exit code is 13, with who claimed it and when. Run the call with the printed input, then call `finish`. `run` does
+    all of it.
+    """
+    actor = local_actor(name)
+    handle = await ledger.session_of(request, session)
+    held = await handle.claim(request, runner=_runner(runner, actor, request), actor=actor)
+    if output.as_json:
+        row: dict[str, Any] = {"session": held.session, "request_id": held.request_id, "claim_id": held.claim_id}
+        row |= {"runner": held.runner, "round": held.round, "at": format_time(held.at_ms), "input": held.input}
+        output.row(row)
+        return
+    output.line(f"claimed {held.request_id} of session {held.session} for {held.runner} at {format_time(held.at_ms)}")
+    output.line(f"  claim    {held.claim_id}")
+    if held.input is not None:
+        output.line(f"  input    {json_line(held.input)}")
+
+
+@command(
+    examples=(
+        "permission-ledger finish call_42 --runner job-7",
+        "permission-ledger finish call_42 --claim clm_1 --failed --output 'exit code 3'",
+    )
+)
+@click.argument("request")
+@_session_option
+@_runner_option
+@click.option("--claim", "claim_id", metavar="CLAIM", help="The claim, as `claim` printed it, instead of --runner.")
+@click.option("--failed", is_flag=True, help="The call failed.")
+@click.option("--output", "text", metavar="TEXT", help="What it put out, kept in the log.")
+@_as_option
+@with_ledger
+async def finish(
+    ledger: Ledger,
+    output: CommandOutput,
+    *,
+    request: str,
+    session: str | None,
+    runner: str | None,
+    claim_id: str | None,
+    failed: bool,
+    text: str | None,
+    name: str | None,
+) -> None:
+    """Record the end of a claimed call's run; it does not run again."""
+    if claim_id is not None and runner is not None:
+        raise click.UsageError("give --claim or --runner, not both")
+    actor = local_actor(name)
+    handle = await ledger.session_of(request, session)
+    claim_id = claim_id_of(_runner(runner, actor, request)) if claim_id is None else claim_id
+    await handle.finish(request, claim_id, ok=not failed, output=text, actor=actor)
+    await _print(output, handle, request)
+
+
+@command(
+    examples=(
+        "permission-ledger release call_42 --reason 'the job was killed before it began'",
+        "permission-ledger release call_42 --session ses_1 --as ann",
+    )
+)
+@click.argument("request")
+@_session_option
+@click.option("--reason", metavar="TEXT", help="The reason, kept in the log.")
+@_as_option
+@with_ledger
+async def release(
+    ledger: Ledger, output: CommandOutput, *, request: str, session: str | None, reason: str | None, name: str | None
+) -> None:
+    """Give back the claim of a call whose runner has died, so that it may be claimed again.
+
+    The call may have run: look first. A call whose end is recorded cannot be released (exit code 13).
+    """
+    handle = await ledger.session_of(request, session)
+    await handle.release_claim(request, reason=reason, actor=local_actor(name))
+    await _print(output, handle, request)
+
+
+async def _print(output: CommandOutput, handle: Session, request: str) -> None:
+    result = await handle.result(request)
+    if output.as_json:
+        output.row(result.as_json())
+        return
+    for line in result_lines(result):
+        output.line(line)
+
+
+def _runner(name: str | None, actor: Actor, request: str) -> Runner:
+    """Return the runner of a call: as named, else the process that calls this one, which a second process is not."""
+    return Runner(f"{actor.name} {_caller()}" if name is None else name, request)
+
+
+def _caller() -> str:
+    """Return the calling process by its number and, where the system tells it, its start time in clock ticks."""
+    parent = os.getppid()
+    try:
+        fields = Path(f"/proc/{parent}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return f"process {parent}"
+    return f"process {parent} of {fields[_START_TIME_FIELD]}"

@@ -1,0 +1,99 @@
+"""The whole description of a request in lines, for a person at a terminal or a telephone. Pure.
+
+Every misleading character is written as its escape, and named below; no line of the agent's can pass for one of ours,
+since its own lines are indented under their labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ledger.core.operands import named_in
+from ledger.session.state import Request
+from ledger.session.would_run import quoted, would_run
+from ledger.session.would_run.description import describe_request
+from ledger.session.would_run.marks import OddCharacter
+from ledger.session.would_run.model import Description, Section
+from workers.presentation.text import revealed, visible
+
+CELL_CHARS: Final = 2_000
+"""The length of a description in a table; `show` has all of it."""
+
+NAMED_COUNT: Final = 8
+"""The number of odd characters named below a description; the others are counted."""
+
+_INDENT: Final = "    "
+_OF: Final = {"metadata": "metadata "}
+
+
+def description_lines(request: Request) -> list[str]:
+    """Return the whole description: dangers, then each section under its label, then the odd characters."""
+    description = describe_request(request)
+    return [*danger_lines(description), *_section_lines(description), *odd_lines(description)]
+
+
+def danger_lines(description: Description) -> list[str]:
+    """Return one line for each danger, the gravest first."""
+    return [
+        f"! {one.kind}: {revealed(one.says)}" + (f", in `{revealed(one.part)}`" if one.part else "")
+        for one in description.dangers
+    ]
+
+
+def odd_lines(description: Description) -> list[str]:
+    """Return the meaning of the escapes in the lines above."""
+    if not description.odd:
+        return []
+    more = len(description.odd) - NAMED_COUNT + description.odd_left
+    named = [f"  {visible(_named(one))}" for one in description.odd[:NAMED_COUNT]]
+    return [
+        "look closely: characters that are not what they seem",
+        *named,
+        *([f"  and {more} more"] if more > 0 else []),
+    ]
+
+
+def what_would_run(request: Request) -> str:
+    """Return the description for a cell of a table; a longer one is cut, with its length and the way to all of it."""
+    text = revealed(would_run(request).in_line(None)) + _files(request)
+    if len(text) <= CELL_CHARS:
+        return text
+    return f"{text[:CELL_CHARS]}… ({len(text) - CELL_CHARS} more characters: `permission-ledger show` has them)"
+
+
+def _files(request: Request) -> str:
+    """Return the names of the files that the call executes, for the end of its description; empty without any."""
+    names = [named_in(one.path, request.cwd) for one in request.operands or ()]
+    return f" (runs {quoted(map(revealed, names))})" if names else ""
+
+
+def who_asks(request: Request) -> str:
+    """Return the asking token's name, and separately the name that the agent claims."""
+    return request.asker.name + (f" (calls itself `{revealed(request.agent)}`)" if request.agent else "")
+
+
+def _named(one: OddCharacter) -> str:
+    like = f", looks like `{one.like}`" if one.like else ""
+    return f"{one.code} {one.name} ({one.kind}{like})"
+
+
+def _section_lines(description: Description) -> Iterator[str]:
+    for section in description.sections:
+        if not section.repeats:
+            lines = section.rows or tuple(section.text.split("\n"))
+            label = f"{_OF.get(section.origin, '')}{revealed(section.label)}"
+            if len(lines) == 1:
+                yield f"{label}: {revealed(lines[0])}"
+            else:
+                yield f"{label}: {_size(section)}"
+                yield from (f"{_INDENT}{revealed(line)}" for row in lines for line in _row_lines(row))
+
+
+def _row_lines(row: str) -> list[str]:
+    """Return a row of a command without the line break at its end, which the next row shows; others stay lines."""
+    return row.removesuffix("\n").split("\n")
+
+
+def _size(section: Section) -> str:
+    return f"{section.lines} lines, {section.chars} characters" if section.lines > 1 else f"{section.chars} characters"

@@ -1,0 +1,164 @@
+"""The session of a command that asks: opened with the options as typed, or attached to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+import click
+
+from ledger import Ledger, Session, Timeouts
+from ledger.client.policy_files import watch_policy
+from ledger.core.errors import InputError
+from ledger.core.events import WhenFrozen
+from ledger.core.ids import check_id
+from ledger.core.run_limits import RunLimits
+from ledger.policy import PolicySource
+from ledger.policy.dialects import DEFAULT_DIALECT, dialect_named
+from ledger.policy.loader import own_home
+from ledger.policy.locations import placed
+from ledger.session.state import SessionState
+from workers.cli.base import local_actor
+from workers.cli.deadlines import with_deadlines, with_run_limits
+from workers.cli.inputs import seconds
+
+
+class OpeningInput(NamedTuple):
+    """The options of the session, as typed."""
+
+    project: str | None
+    rules: str | None
+    dialect: str | None
+    attended: str | None
+    unattended: str | None
+    agent: str | None
+    approval_lifetime: str | None
+    claim_timeout: str | None
+    when_frozen: WhenFrozen | None
+
+    @property
+    def deadlines(self) -> dict[str, str | None]:
+        return {"attended": self.attended, "unattended": self.unattended}
+
+    @property
+    def limits(self) -> RunLimits:
+        """Return the limits of runs. Raises InputError."""
+        return RunLimits.read(self.approval_lifetime, self.claim_timeout, are_options=True)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the settings as a gateway takes them; only those that were typed."""
+        texts = {one: getattr(self, one) for one in ("approval_lifetime", "claim_timeout", "when_frozen")}
+        stated = {one: text for one, text in texts.items() if text is not None}
+        deadlines = {one: text for one, text in self.deadlines.items() if text is not None}
+        return {**stated, "timeouts": deadlines} if deadlines else stated
+
+    def check(self) -> None:
+        """Check everything that can be checked without a ledger. Raises InputError, PolicyError."""
+        Timeouts().stated(self.deadlines, "--{}")
+        _ = self.limits
+        self.policy()
+
+    def policy(self) -> PolicySource | None:
+        """Return the rules of --rules, read now; None without the option. Raises PolicyError."""
+        if self.rules is None:
+            return None
+        dialect = dialect_named(self.dialect or DEFAULT_DIALECT)
+        options = {"agent": self.agent} if self.agent is not None and "agent" in dialect.options else {}
+        source = PolicySource(dialect=dialect.name, layers=(dialect.load(self.rules),), options=options)
+        return placed(source, cwd=str(Path.cwd()), home=own_home())
+
+
+class WaitInput(NamedTuple):
+    """The options of the wait, read: whether to wait, and at most how many seconds."""
+
+    wants: bool
+    seconds: float | None
+
+    @classmethod
+    def read(cls, no_wait: bool, timeout: str | None) -> WaitInput:
+        """Raise UsageError for both options, InputError for a malformed duration."""
+        if no_wait and timeout is not None:
+            raise click.UsageError("give --no-wait or --timeout, not both")
+        return cls(not no_wait, seconds(timeout, "--timeout"))
+
+
+def with_opening(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of OpeningInput to a command."""
+    for option in reversed(_OPENING):
+        function = option(function)
+    return function
+
+
+def with_waiting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of WaitInput as the arguments `no_wait` and `timeout`."""
+    for option in reversed(_WAITING):
+        function = option(function)
+    return function
+
+
+_OPENING = (
+    click.option("--project", metavar="PROJECT", help="The session's project, when this opens the session."),
+    click.option(
+        "--rules", metavar="FILE", help="Rules for the session from here on (.json or .jsonc); followed while waiting."
+    ),
+    click.option("--dialect", metavar="DIALECT", help="The dialect of the rules (default: opencode)."),
+    with_deadlines,
+    with_run_limits,
+    click.option(
+        "--when-frozen",
+        type=click.Choice(get_args(WhenFrozen)),
+        help="Requests that come during a freeze wait (the default), or are denied.",
+    ),
+    click.option("--agent", metavar="NAME", help="The agent that asks; its section of the rules counts."),
+)
+_WAITING = (
+    click.option("--no-wait", is_flag=True, help="Do not wait for an answer: exit code 7 when it is pending."),
+    click.option("--timeout", metavar="DURATION", help="Wait at most this long; the request stays pending."),
+)
+
+
+async def open_session(ledger: Ledger, session_id: str, opening: OpeningInput) -> Session:
+    """Open a session, or attach to it. Raises InputError for another dialect than that of its rules."""
+    state = await ledger.streams.session(check_id(session_id, "session id")).refresh()
+    policy, limits = opening.policy(), opening.limits
+    spoken = state.policy.dialect if state.policy else None
+    if policy is None and spoken is not None and opening.dialect not in (None, spoken):
+        raise InputError(f"the rules of session `{session_id}` are of dialect `{spoken}`; give other --rules with it")
+    return await ledger.session(
+        session_id,
+        project=opening.project,
+        policy=policy,
+        policy_source=opening.rules,
+        dialect=opening.dialect or DEFAULT_DIALECT,
+        timeouts=_timeouts(state, opening),
+        approval_lifetime=limits.approval_lifetime,
+        claim_timeout=limits.claim_timeout,
+        when_frozen=opening.when_frozen,
+        agent=opening.agent if state.opened_ms is None else None,
+        cwd=str(Path.cwd()),
+        home=own_home(),
+        actor=local_actor(),
+    )
+
+
+def watching(ledger: Ledger, session: Session, opening: OpeningInput) -> AbstractAsyncContextManager[object]:
+    """Watch the file of --rules during the wait: later asks are judged by its content then."""
+    if opening.rules is None:
+        return nullcontext()
+    return watch_policy(ledger, session, lambda: _read(opening), policy_source=opening.rules)
+
+
+def _read(opening: OpeningInput) -> PolicySource:
+    source = opening.policy()
+    assert source is not None, "only where there is a file"
+    return source
+
+
+def _timeouts(state: SessionState, opening: OpeningInput) -> Timeouts | None:
+    """Return the typed deadlines over those of the session; None if none was typed."""
+    if opening.attended is None and opening.unattended is None:
+        return None
+    return Timeouts.of(state.settings).stated(opening.deadlines, "--{}")

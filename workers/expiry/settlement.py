@@ -1,0 +1,166 @@
+"""Settling the sessions in the index of deadlines, safe beside other workers that do the same.
+
+The index is a hint. Each session's stream decides what is due; a wrong index entry is corrected if it has not changed
+since it was read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine
+from typing import Final
+
+from ledger import Ledger
+from ledger.core.errors import LedgerError, StoreError
+from ledger.log.plans import SETTLE
+from ledger.session.state import SessionState
+from ledger.stores.port import NOTHING_DUE, Due
+
+log = logging.getLogger(__name__)
+
+SETTLED_AT_ONCE_COUNT: Final = 64
+"""The number of sessions settled concurrently."""
+
+DUE_PAGE_COUNT: Final = 2000
+"""The number of sessions read from the index at a time."""
+
+NO_PROGRESS_SECONDS: Final = 0.005
+"""The pause after an index entry is due and its stream is not."""
+
+STUCK_MS: Final = 2000
+"""The time after a deadline from which retrying is given up: an entry that is still due although it was settled."""
+
+
+class Settler:
+    """Ends due requests and corrects the index. It remembers failed sessions, so as not to retry for ever."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._store = ledger.store
+        self._streams = ledger.streams
+        self._stopped = False
+        self._passed_over: dict[str, int | None] = {}
+        """Sessions that cannot be settled, by what the index says of them: another deadline is another try."""
+        self._told: set[str] = set()
+        self._rung: set[str] = set()
+
+    def woken(self, session: str) -> None:
+        """Note a write to this session, which settled it first: by another worker, most likely."""
+        self._rung.add(session)
+
+    def stop(self) -> None:
+        """Start no further session."""
+        self._stopped = True
+
+    def give_another_try(self) -> None:
+        """Retry failed sessions at every sweep: a stream may be repaired, a newer worker may have settled it."""
+        self._passed_over.clear()
+
+    async def earliest_ms(self, partitions: list[int] | None = None) -> int | None:
+        """Return the nearest deadline (server ms) of a session that can be settled. Raises StoreError."""
+        found = await self._store.due(None, len(self._passed_over) + 1, partitions)
+        return next((at_ms for session, at_ms in found if not self._is_passed_over(session, at_ms)), None)
+
+    async def settle_due(self) -> int:
+        """Settle until nothing is due; return the number of sessions that were due. Raises StoreError."""
+        seen: dict[str, int] = {}
+        count, late_ms = 0, 0
+        while not self._stopped:
+            self._rung.clear()
+            now_ms = await self._store.now_ms()
+            due = await self._due(now_ms)
+            if not due:
+                break
+            again = [one for one in due if seen.get(one[0]) == one[1]]
+            fresh = [one for one in due if seen.get(one[0]) != one[1]]
+            seen.update(fresh)
+            late = await self._settle_many(fresh)
+            count, late_ms = count + len(late), max(late_ms, *late, 0)
+            await self._correct_many(again, now_ms)
+        if count:
+            log.info("expiry: settled %d sessions, the last %d ms after its deadline", count, late_ms)
+        return count
+
+    async def _due(self, now_ms: int) -> list[tuple[str, int]]:
+        page = await self._store.due(now_ms, DUE_PAGE_COUNT + len(self._passed_over))
+        due = [(session, at) for session, at in page if at is not None and not self._is_passed_over(session, at)]
+        # Other workers have the same page: a different order avoids conflicts.
+        random.shuffle(due)
+        return due
+
+    def _is_passed_over(self, session: str, at_ms: int | None) -> bool:
+        return session in self._passed_over and self._passed_over[session] == at_ms
+
+    async def _settle_many(self, due: list[tuple[str, int]]) -> list[int]:
+        """Settle sessions; return the lateness of each in ms."""
+        left = iter(due)
+        late_ms: list[int] = []
+
+        async def settle_some() -> None:
+            for session, at_ms in left:
+                if self._stopped:
+                    return
+                if session not in self._rung:
+                    late_ms.append(await self._settle(session, at_ms))
+
+        await _side_by_side(settle_some, len(due))
+        return late_ms
+
+    async def _settle(self, session: str, at_ms: int) -> int:
+        stream = self._streams.session(session)
+        try:
+            await stream.submit(SETTLE)
+        except StoreError:
+            raise
+        except LedgerError as error:
+            self._pass_over(session, at_ms, error.text)
+            return 0
+        return max(stream.position.ms - at_ms, 0)
+
+    async def _correct_many(self, due: list[tuple[str, int]], now_ms: int) -> None:
+        """Correct the index for settled sessions that are still due in it: the index is wrong, or we are early."""
+        if not due:
+            return
+        changed = await asyncio.gather(*(self._correct(session, at_ms, now_ms) for session, at_ms in due))
+        if not any(changed):
+            await asyncio.sleep(NO_PROGRESS_SECONDS)
+
+    async def _correct(self, session: str, at_ms: int, now_ms: int) -> bool:
+        stream = self._streams.session(session)
+        try:
+            state: SessionState = (await stream.submit(SETTLE)).state
+        except StoreError:
+            raise
+        except LedgerError as error:
+            self._pass_over(session, at_ms, error.text)
+            return True
+        at = stream.position
+        next_ms = self._streams.session_fold.next_due_ms(state)
+        if next_ms == at_ms:
+            if state.newer or now_ms - at_ms > STUCK_MS:
+                why = "it holds events of a newer version; upgrade this worker" if state.newer else "it stays due"
+                self._pass_over(session, at_ms, why)
+                return True
+            return False
+        to = Due(next_ms) if next_ms is not None or state.pending else NOTHING_DUE
+        await self._store.correct_due(session, at_ms, to, at=at)
+        return True
+
+    def _pass_over(self, session: str, at_ms: int, why: str) -> None:
+        self._passed_over[session] = at_ms
+        if session not in self._told:
+            self._told.add(session)
+            log.error("expiry: skipping session `%s`, which is due: %s", session, why)
+
+
+async def _side_by_side(work: Callable[[], Coroutine[None, None, None]], count: int) -> None:
+    """Run `work` once for each item, at most `count` concurrently; the first error cancels the others."""
+    workers = min(count, SETTLED_AT_ONCE_COUNT)
+    tasks = [asyncio.create_task(work(), name="expiry settle") for _ in range(workers)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,187 @@
+"""The messages due to one person by one service, and the time of the next: from the log, the time and the settings.
+
+`betcode.md` "Permission persists with no client connected": a push for requests that wait unattended. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from ledger.core.durations import DAY_MS, HOUR_MS
+from ledger.session.state import Request, SessionState, Settled, in_order
+from projections.queries import SentMessage
+from workers.notifier.notification_state import NotificationState, Told
+from workers.notifier.settings import Recipient, Timing
+
+CORRECTED_WITHIN_MS: Final = DAY_MS
+"""The time after a request's end within which a notice of it is sent."""
+
+RETRY_MS_MAX: Final = HOUR_MS
+REQUESTS_A_MESSAGE_COUNT: Final = 50
+
+
+class Reminder(msgspec.Struct, frozen=True):
+    """A reminder of a request; `step` is its number, from 0."""
+
+    state: SessionState
+    request: Request
+    step: int
+
+
+class Correction(msgspec.Struct, frozen=True):
+    """The notice that a request ended after the person was notified of it."""
+
+    state: SessionState
+    settled: Settled
+
+
+class MessagePlan(msgspec.Struct, frozen=True):
+    """The messages due now, and the server time at which more may be due; None: not without a new event."""
+
+    reminders: tuple[Reminder, ...] = ()
+    corrections: tuple[Correction, ...] = ()
+    next_ms: int | None = None
+
+
+class RecipientChannel(msgspec.Struct, frozen=True):
+    """One service of one person."""
+
+    person: Recipient
+    service: str
+
+    def own(self, told: Iterable[Told]) -> list[Told]:
+        return [one for one in told if (one.person, one.service) == (self.person.name, self.service)]
+
+
+def plan(
+    channel: RecipientChannel,
+    states: Iterable[NotificationState],
+    messages: Mapping[str, SentMessage],
+    timing: Timing,
+    now_ms: int,
+    *,
+    under_way: int = 0,
+) -> MessagePlan:
+    """Plan the messages of one service to one person.
+
+    `messages` are those recently sent to the person, by any service; `under_way` are in flight at other services: they
+    count as accepted, so that two services do not both send the last one.
+    """
+    states = [
+        notified for notified in states if channel.person.cares_for(notified.state.session_id, notified.state.project)
+    ]
+    sent = {**messages, **_messages(channel.person, states)}
+    # No new message before this: those of the last minutes are collected, and a day has a limit of messages.
+    free_ms = max(
+        _collapsed_until((one.ms for one in sent.values() if one.service == channel.service), timing),
+        _free_at(sent, under_way, timing.a_day_a_person, DAY_MS, now_ms),
+    )
+    ready: list[Reminder] = []
+    times: list[int] = []
+    for notified in states:
+        of_session = _messages(channel.person, [notified])
+        session_free_ms = _free_at(of_session, under_way, timing.an_hour_a_session, HOUR_MS, now_ms)
+        for request in in_order(notified.state.pending.values()):
+            for at_ms, reminder in _reminders(channel, notified, request, timing, now_ms):
+                due_ms = max(at_ms, free_ms, session_free_ms)
+                if due_ms <= now_ms and reminder is not None:
+                    ready.append(reminder)
+                else:
+                    times.append(max(due_ms, now_ms + 1))
+    corrections: list[Correction] = []
+    for at_ms, correction in _corrections(channel, states, timing, now_ms):
+        if at_ms <= now_ms:
+            corrections.append(correction)
+        else:
+            times.append(at_ms)
+    return MessagePlan(tuple(ready[:REQUESTS_A_MESSAGE_COUNT]), tuple(corrections), min(times, default=None))
+
+
+# --- what waits ------------------------------------------------------------------------------------------------------
+
+
+def _reminders(
+    channel: RecipientChannel, notified: NotificationState, request: Request, timing: Timing, now_ms: int
+) -> Iterator[tuple[int, Reminder | None]]:
+    """Yield the time of the next reminder of this request, and the reminder; None stands for a later step.
+
+    Only the latest step that is due is sent: after two days away nobody needs three messages.
+    """
+    since_ms = notified.since_ms.get(request.request_id)
+    if since_ms is None or notified.state.clients:
+        return  # a client is connected and shows it; it ends or becomes unattended within a minute
+    come = [step for step, offset_ms in enumerate(timing.steps_ms) if since_ms + offset_ms <= now_ms]
+    if len(come) < len(timing.steps_ms):
+        yield since_ms + timing.steps_ms[len(come)], None
+    if come:
+        tries = channel.own(notified.told.get(request.request_id, ()))
+        done = any(one.result == "sent" and one.step is not None and one.step >= come[-1] for one in tries)
+        failed = [one.ms for one in tries if one.result == "failed" and one.step == come[-1]]
+        if not done and len(failed) < timing.tries:
+            yield (
+                _next_try(since_ms + timing.steps_ms[come[-1]], failed, timing),
+                Reminder(notified.state, request, come[-1]),
+            )
+
+
+def _next_try(first_ms: int, failed: list[int], timing: Timing) -> int:
+    if not failed:
+        return first_ms
+    return failed[-1] + min(timing.retry_ms << (len(failed) - 1), RETRY_MS_MAX)
+
+
+# --- how it ended ----------------------------------------------------------------------------------------------------
+
+
+def _corrections(
+    channel: RecipientChannel, states: Iterable[NotificationState], timing: Timing, now_ms: int
+) -> Iterator[tuple[int, Correction]]:
+    """Yield notices of requests that the person was notified of and others ended; the one who answered needs none."""
+    for notified in states:
+        for request_id, told in notified.told.items():
+            settled = notified.state.settled.get(request_id)
+            tries = channel.own(told)
+            if settled is None or (settled.by.name == channel.person.name and settled.told is None):
+                continue
+            if not any(one.result == "sent" for one in tries) or any(one.result == "withdrawn" for one in tries):
+                continue
+            failed = [one.ms for one in tries if one.result == "failed" and one.step is None]
+            at_ms = _next_try(settled.at_ms, failed, timing)
+            if len(failed) < timing.tries and max(at_ms, now_ms) < settled.at_ms + CORRECTED_WITHIN_MS:
+                yield at_ms, Correction(notified.state, settled)
+
+
+def is_over(notified: NotificationState, now_ms: int) -> bool:
+    """Return whether no message will be due for this session without a new event in it."""
+    settled = (notified.state.settled.get(request_id) for request_id in notified.told)
+    return not notified.state.pending and all(
+        one is None or one.at_ms + CORRECTED_WITHIN_MS <= now_ms for one in settled
+    )
+
+
+# --- how much ---------------------------------------------------------------------------------------------------------
+
+
+def _messages(person: Recipient, states: Iterable[NotificationState]) -> dict[str, SentMessage]:
+    """Return the person's messages by all services: limits do not depend on the number of services."""
+    return {
+        one.message_id: SentMessage(one.service, one.ms)
+        for notified in states
+        for told in notified.told.values()
+        for one in told
+        if one.person == person.name and one.result == "sent" and one.message_id is not None
+    }
+
+
+def _collapsed_until(sent_ms: Iterable[int], timing: Timing) -> int:
+    """Return the end of the collecting time, of one service: the person's others send the same at the same time."""
+    return max((ms + timing.collapse_ms for ms in sent_ms), default=0)
+
+
+def _free_at(sent: Mapping[str, SentMessage], under_way: int, count: int, window_ms: int, now_ms: int) -> int:
+    """Return the time from which one more message fits into the window."""
+    lately = sorted([*(one.ms for one in sent.values() if one.ms > now_ms - window_ms), *[now_ms] * under_way])
+    return 0 if len(lately) < count else lately[-count] + window_ms

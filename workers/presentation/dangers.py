@@ -1,0 +1,26 @@
+"""The dangers of a request in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ledger.policy.shell.facts import DangerKind
+from ledger.session.would_run.model import Description
+
+DANGERS: Final[Mapping[DangerKind, str]] = {
+    "runs-downloaded": "runs downloaded code",
+    "privileges": "other rights",
+    "deletes": "deletes",
+    "secrets": "secrets",
+    "outside": "outside the folder",
+    "unread": "not understood",
+    "network": "network",
+    "more": "more",
+}
+"""Labels of the kinds, which `inbox/static/js/dangers.js` has too."""
+
+
+def danger_kinds(description: Description) -> str:
+    """Return the distinct kinds of dangers, the gravest first; an empty text without a known danger."""
+    return ", ".join(dict.fromkeys(one.kind for one in description.dangers if one.kind != "more"))

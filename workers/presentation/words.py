@@ -1,0 +1,76 @@
+"""Durations and results in words, for a person at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ledger import Result
+from ledger.core.events import Cause
+from ledger.core.times import format_time
+from ledger.policy import RuleRef
+from ledger.session.texts import describe_settled
+from ledger.session.would_run import quoted, would_run
+from workers.presentation.text import revealed
+
+_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
+
+
+def about(ms: int) -> str:
+    """Return a duration in its largest unit, rounded down: `6d`, `59s`; at least `0s`."""
+    for unit, size in _UNITS:
+        if ms >= size:
+            return f"{ms // size}{unit}"
+    return "0s"
+
+
+def listed(texts: Iterable[str]) -> str:
+    """Return several texts for one cell of a table."""
+    return quoted(texts, None)
+
+
+def result_lines(result: Result) -> list[str]:
+    """Return the outcome of a request, or its pending state: who, when and why."""
+    lines = [_headline(result), f"  request  {result.request_id} of session {result.session}, version {result.version}"]
+    lines.append(f"  what     {revealed(f'{result.request.permission} {would_run(result.request).in_line(None)}')}")
+    lines.append(f"  at       {result.at}")
+    if result.message:
+        lines.append(f"  message  {result.message}")
+    lines += [f"  because  {reason}" for reason in _reasons(result)]
+    if result.outcome not in (None, "allowed"):
+        lines.append(f"  agent    {result.agent}")
+    return lines
+
+
+def _headline(result: Result) -> str:
+    if result.settled is None:
+        deadline = result.request.deadline_ms
+        until = "without a deadline" if deadline is None else f"until {format_time(deadline)} ({result.request.tier})"
+        return f"pending {until}"
+    return describe_settled(result.settled)
+
+
+def _reasons(result: Result) -> list[str]:
+    evaluation = result.evaluation
+    reasons = [_rule(rule) for rule in evaluation.rules] if evaluation else []
+    if evaluation and evaluation.reason:
+        reasons.append(evaluation.reason)
+    if result.settled and result.settled.cause:
+        reasons.append(f"it followed from {_cause(result.settled.cause)}")
+    said = [opinion for opinion in result.request.opinions if opinion.verdict is not None]
+    return reasons + [f"{one.decider} says {one.verdict}: {one.reason or one.failed or '-'}" for one in said]
+
+
+def _cause(cause: Cause) -> str:
+    match cause.kind:
+        case "cascade":
+            return f"the answer to {cause.request_id}"
+        case "grant":
+            return f"grant {cause.grant_id}"
+        case "unfrozen":
+            return "the end of a freeze, which had held it back"
+
+
+def _rule(rule: RuleRef) -> str:
+    place = f"{rule.file}:{rule.line}" if rule.file and rule.line else rule.file or rule.layer
+    return f"rule `{rule.text}`" + (f" ({place})" if place else "")

@@ -1,0 +1,51 @@
+"""One worker as a process: until a signal stops it, or its parent is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from ledger import Ledger
+
+Work = Callable[[Ledger, asyncio.Event], Awaitable[None]]
+"""A worker's work on a ledger, until the event is set."""
+
+PARENT_SECONDS: Final = 1.0
+"""The interval at which a worker checks that its parent is alive."""
+
+
+@contextmanager
+def stopping_on_signals() -> Iterator[asyncio.Event]:
+    """Yield an event that SIGTERM and Ctrl-C set, instead of ending the process in the middle of its work."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    try:
+        yield stop
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def serve(work: Work, url: str | None, *, parent: int | None = None, masks: bool | None = None) -> None:
+    """Do a worker's work at a URL; `masks` is that of `Ledger.connect`. Raises the errors of connecting: StoreError, SetupError, InputError."""
+    with stopping_on_signals() as stop:
+        watching = asyncio.create_task(_stop_without(parent, stop), name="watch parent") if parent else None
+        try:
+            async with Ledger.connect(url, masks=masks) as ledger:
+                await work(ledger, stop)
+        finally:
+            if watching is not None:
+                watching.cancel()
+
+
+async def _stop_without(parent: int, stop: asyncio.Event) -> None:
+    """Stop when the parent was killed: the process then has another parent."""
+    while os.getppid() == parent:  # noqa: ASYNC110 - the kernel tells nobody
+        await asyncio.sleep(PARENT_SECONDS)
+    stop.set()
