@@ -75,7 +75,10 @@ class Calls:
         Raises SessionClosedError, DifferentRequestError, StoreError; InDoubtError where a reply is missing or the allow
         is not confirmed.
         """
-        return await self.safe(await self._grounds.by_current_rules(self._ask, asked))
+        result = await self.safe(await self._grounds.by_current_rules(self._ask, asked))
+        if asked.runner is None:
+            require_unclaimed(self._stream.state, asked.request_id)
+        return result
 
     async def _ask(self, asked: Submission) -> Result:
         state = await self._grounds.folded()
@@ -115,8 +118,6 @@ class Calls:
             state = self._stream.state
             if project is not None:
                 state = await self._by_grants_of_now(request_id, project, None, asked)
-        if runner is None:
-            require_unclaimed(state, request_id)
         return result_of(state, request_id)
 
     async def _opinions(self, policy: Policy, question: Question) -> Any:

@@ -24,6 +24,7 @@ from ledger.core.requests import check_message, check_name, check_tool_input
 from ledger.core.runners import GivenRunner, Runner, claim_id_of
 from ledger.log.plans import SETTLE
 from ledger.log.stream import Stream
+from ledger.project.state import ProjectState
 from ledger.session.claims import is_repeated
 from ledger.session.commands import ClaimCall, EndClaims, NoteToolFinished, ReleaseClaim
 from ledger.session.operands import wanted_at_claim
@@ -177,18 +178,19 @@ class SessionClaims:
                 project=shared,
                 live=await self._grounds.live(state),
             )
-            done = await self._stream.submit(command, project)
-            result = result_of(done.state, request_id)
-            held = _held_in(result)
-            if project is None or shared is None or held is None or held.project_version is None:
-                return await self._calls.safe(result)
+            state = (await self._stream.submit(command, project)).state
+            result = result_of(state, request_id)
             # An append has read the project in the same flush: its grants are judged once more where they changed.
-            if project.state.judged_version == shared.judged_version:
-                return await self._calls.safe(result)
-            shared, state = project.state, done.state
+            if project is None or shared is None or not _rests_on_changes(result, project.state, shared):
+                result = await self._calls.safe(result)
+                if not result.allowed or is_held_by(result, runner):
+                    return result
+                # The server lost the claim before it was confirmed: it is free again, or another runner has it.
+                state = self._stream.state
+            shared = None if project is None else project.state
         raise InDoubtError(
-            f"the grants of project `{state.project}` changed {TRIES_MAX} times while request `{request_id}` was "
-            "claimed; claim it again",
+            f"request `{request_id}` could not be claimed in {TRIES_MAX} tries: the grants of its project changed each "
+            "time, or the server lost the claim; claim it again",
             request_id=request_id,
             session=self._stream.key.id,
         )
@@ -251,6 +253,13 @@ def is_held_by(result: Result, runner: Runner) -> bool:
     """Return whether the runner holds the open claim of the result's request."""
     held = _held_in(result)
     return held is not None and held.claim_id == claim_id_of(runner)
+
+
+def _rests_on_changes(result: Result, project: ProjectState, judged: ProjectState) -> bool:
+    """Return whether the claim of a result rests on grants of a project that have changed since they were judged."""
+    held = _held_in(result)
+    is_by_project = held is not None and held.project_version is not None
+    return is_by_project and project.judged_version != judged.judged_version
 
 
 def _held_in(result: Result) -> HeldClaim | None:

@@ -239,7 +239,9 @@ class Sentinels:
         self._password = password
         self._folder = Path(tempfile.mkdtemp(prefix="pl-sentinels-"))
         ports = free_ports(5)
-        self.servers = [Node(self._folder / f"node-{port}", port, options or {}) for port in ports[:2]]
+        # A killed server that began again without its data could be promoted before it is a replica in step.
+        kept = {"appendonly": "yes", **(options or {})}
+        self.servers = [Node(self._folder / f"node-{port}", port, dict(kept)) for port in ports[:2]]
         self.ports = ports[2:]
         self._sentinels: list[subprocess.Popen[bytes]] = []
 

@@ -27,17 +27,15 @@ Script = Callable[..., Path]
 SHOWS_WORDS: Final = "import json, sys; print(json.dumps(sys.argv[1:]))"
 COUNTS: Final = """
 import signal, sys
-counts = []
-def note(number, frame):
-    counts.append(number)
-    print("got", signal.Signals(number).name, flush=True)
-for one in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
-    if signal.getsignal(one) is not signal.SIG_IGN:
-        signal.signal(one, note)
-signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(len(counts)))
+counted = [one for one in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1) if signal.getsignal(one) is not signal.SIG_IGN]
+waited = [*counted, signal.SIGTERM]
+signal.pthread_sigmask(signal.SIG_BLOCK, waited)
 print("ready", flush=True)
-while True:
-    signal.pause()
+count = 0
+while (number := signal.sigwait(waited)) != signal.SIGTERM:
+    count += 1
+    print("got", signal.Signals(number).name, flush=True)
+sys.exit(count)
 """
 """A program that prints each signal, and ends on SIGTERM with their number as its exit code."""
 
@@ -77,8 +75,16 @@ def home(tmp_path: Path, ledger: CommandLine) -> Path:
     return folder
 
 
+def hear_all_signals() -> None:
+    """Undo what the tests' own process inherited, as under `nohup` and in the background of a shell."""
+    for one in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(one, signal.SIG_DFL)
+
+
 @contextmanager
-def begun(ledger: CommandLine, *words: str | Path, **more: Any) -> Iterator[subprocess.Popen[str]]:
+def begun(
+    ledger: CommandLine, *words: str | Path, preexec_fn: Callable[[], None] = hear_all_signals
+) -> Iterator[subprocess.Popen[str]]:
     """Start `run` with pipes, in a process group of its own."""
     process = subprocess.Popen(
         [*PROGRAM, "run", "--timeout", "30s", *map(str, words)],
@@ -89,7 +95,7 @@ def begun(ledger: CommandLine, *words: str | Path, **more: Any) -> Iterator[subp
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        **more,
+        preexec_fn=preexec_fn,  # noqa: PLW1509 - the tests of `run` start no threads
     )
     try:
         with process:
@@ -266,6 +272,7 @@ def test_a_signal_that_was_ignored_from_the_start_stays_ignored(
     ledger: CommandLine, allowing: Path, script: Script
 ) -> None:
     def as_nohup() -> None:
+        hear_all_signals()
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     words = ("ses_1", "--rules", allowing, "--", script(COUNTS, sys.executable))
@@ -282,6 +289,7 @@ def test_a_key_at_the_terminal_reaches_the_command_once(ledger: CommandLine, all
     words = [*PROGRAM, "run", "ses_1", "--rules", str(allowing), "--", str(script(COUNTS, sys.executable))]
     child, terminal = pty.fork()
     if child == 0:
+        hear_all_signals()
         os.chdir(ledger.folder)
         os.execve(words[0], words, ledger.environment)
     shown = bytearray()

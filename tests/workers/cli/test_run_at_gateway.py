@@ -76,15 +76,25 @@ class Withholding:
     def _serve(self, near: socket.socket) -> None:
         far = socket.socket(socket.AF_UNIX)
         far.connect(self._upstream)
+        claims = threading.Event()
+        threading.Thread(target=self._pass_answers_on, args=(near, far, claims), daemon=True).start()
+        with suppress(OSError):
+            # The head and the body of a request may come apart.
+            while part := near.recv(1 << 20):
+                if b"/claim HTTP/1.1" in part:
+                    claims.set()
+                far.sendall(part)
+        with suppress(OSError):
+            far.shutdown(socket.SHUT_RDWR)
+
+    def _pass_answers_on(self, near: socket.socket, far: socket.socket, claims: threading.Event) -> None:
         with near, far, suppress(OSError):
-            while request := near.recv(1 << 20):
-                far.sendall(request)
-                answer = far.recv(1 << 20)
-                if b"/claim HTTP/1.1" in request:
+            while part := far.recv(1 << 20):
+                if claims.is_set():
                     self.withheld.set()
-                    near.recv(1)  # until the other side is gone
-                    return
-                near.sendall(answer)
+                else:
+                    near.sendall(part)
+            near.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
