@@ -14,14 +14,17 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
+from bench.floor import FloorClient
 from bench.place import ROOT, Child, until_ended
-from bench.report import Rounds, Row, Run, print_table
+from bench.report import Fsync, Rounds, Row, Run, print_table
 from ledger.stores.embedded import embedded_server
 
 ROUNDS = 5
+FSYNCS: tuple[Fsync, ...] = ("everysec", "always")
 KINDS = {
     "ask": 1.15,
     "claim without masks": 1.1,
@@ -30,8 +33,15 @@ KINDS = {
 """The kinds of asks of this version, and the limits of their cost: a multiple of an ask of the other version."""
 
 
+class Side(NamedTuple):
+    """A process that asks with one version, and a client of its server."""
+
+    child: Child
+    floor: FloorClient
+
+
 @asynccontextmanager
-async def asker(root: Path, kind: str) -> AsyncIterator[Child]:
+async def asker(root: Path, kind: str) -> AsyncIterator[Side]:
     """Run a process that asks with the version in `root`, on an embedded server of its own."""
     with tempfile.TemporaryDirectory() as folder:
         async with embedded_server(Path(folder)) as server:
@@ -45,8 +55,12 @@ async def asker(root: Path, kind: str) -> AsyncIterator[Child]:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
             )
-            async with until_ended(process) as running:
-                yield running
+            floor = await FloorClient.connect(server.url)
+            try:
+                async with until_ended(process) as running:
+                    yield Side(running, floor)
+            finally:
+                floor.close()
 
 
 async def compare(other: Path, asks: int, rounds: int) -> list[Row]:
@@ -55,18 +69,21 @@ async def compare(other: Path, asks: int, rounds: int) -> list[Row]:
         sides = {"other": await stack.enter_async_context(asker(other, "ask"))}
         for kind in KINDS:
             sides[kind] = await stack.enter_async_context(asker(ROOT, kind))
-        for child in sides.values():
+        for child, _ in sides.values():
             if await child.line() != "ready":
                 raise RuntimeError("an asker did not start")
         for _ in range(rounds):
-            for side, child in sides.items():
-                await child.tell(f"{asks}")
-                used, waited = map(float, (await child.line()).split())
-                figures.add("everysec", f"{side} processor", used)
-                figures.add("everysec", f"{side} clock", waited)
+            for fsync in FSYNCS:
+                for name, (child, floor) in sides.items():
+                    await floor.send("CONFIG", "SET", "appendfsync", fsync)
+                    await child.tell(f"{asks}")
+                    used, waited = map(float, (await child.line()).split())
+                    figures.add(fsync, f"{name} processor", used)
+                    figures.add(fsync, f"{name} clock", waited)
     return [
-        figures.compared(f"{kind}, {by}", "everysec", f"{kind} {by}", "us", f"other {by}", at_most=limit)
+        figures.compared(f"{kind}, {by}", fsync, f"{kind} {by}", "us", f"other {by}", at_most=limit)
         for kind, limit in KINDS.items()
+        for fsync in FSYNCS
         for by in ("clock", "processor")
     ]
 
