@@ -10,6 +10,7 @@ from ledger.policy.asked import call_of
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.conversion.convert import convert
 from ledger.policy.dialects import dialect_named
+from ledger.policy.toolrules.callfiles import RESTRICTED_FILE
 
 DIALECTS: Final = ("betcode", "brutus", "claude", "codelia", "opencode")
 PROFILES: Final = ("faithful", "hardened")
@@ -102,7 +103,7 @@ _FREE: Final = {
 """Calls that a program allows without any rule; only Claude Code has such."""
 
 
-_GUARDED: Final = ("it is close to", "may be a file that a rule restricts")
+_GUARDED: Final = ("it is close to", "may be a file that a rule restricts", RESTRICTED_FILE)
 
 
 class Compared:

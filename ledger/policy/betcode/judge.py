@@ -13,7 +13,7 @@ from ledger.policy.shell import ShellCommand
 from ledger.policy.shell.hardened import spellings
 from ledger.policy.shell.unwrap import peeled
 from ledger.policy.shell.words import loosen
-from ledger.policy.toolrules.callfiles import files_of
+from ledger.policy.toolrules.callfiles import RESTRICTED_FILE, files_of
 from ledger.policy.toolrules.calls import BASH, WEB_FETCH
 from ledger.policy.toolrules.commands import has_wildcard, specifier_words
 from ledger.policy.toolrules.domains import is_unreadable
@@ -99,8 +99,11 @@ class BetCodeJudge:
 
     def tightened(
         self, tool: str, value: Any, found: tuple[Part, TierDecision | None]
-    ) -> tuple[Part, TierDecision | None]:
-        """Return the stricter of a verdict on a file and the rules on every file that the input may lead to."""
+    ) -> tuple[Part, TierDecision | None, str | None]:
+        """Return the stricter of a verdict on a file and the rules on every file that the input may lead to.
+
+        The text is the reason of an ask that no rule about the file itself gives.
+        """
         part, matching = found[0], self.matching
         files = files_of(tool, value, matching.base, matching.home, matching.facts)
 
@@ -110,16 +113,20 @@ class BetCodeJudge:
 
         decision = decide(self.rules, restricts)
         if decision is not None and strictest((part.verdict, decision.verdict)) is not part.verdict:
-            return Part(part.text, decision.verdict, decision.refs, liftable=False), decision
-        picked = any(
-            rule.action is not Verdict.ALLOW
+            return Part(part.text, decision.verdict, decision.refs, liftable=False), decision, None
+        picked = tuple(
+            rule
+            for rule in self.rules
+            if rule.action is not Verdict.ALLOW
             and is_access_rule(rule, access_of(tool))
             and matching.denies_glob(rule, files.globs)
-            for rule in self.rules
         )
-        if part.verdict is Verdict.ALLOW and (picked or files.reason is not None):
-            return Part(part.text, Verdict.ASK, liftable=False), None
-        return found
+        if part.verdict is Verdict.ALLOW and picked:
+            asking = TierDecision(Verdict.ASK, picked)
+            return Part(part.text, Verdict.ASK, asking.refs, liftable=False), asking, RESTRICTED_FILE
+        if part.verdict is Verdict.ALLOW and files.reason is not None:
+            return Part(part.text, Verdict.ASK, liftable=False), None, files.reason
+        return *found, None
 
     def _needs_path(self, tool: str) -> bool:
         """Return whether a rule about paths could not be evaluated; the call is then not allowed."""

@@ -57,10 +57,11 @@ class BetCodePolicy(ToolRulePolicy):
         written = path_of(tool, value, judge.matching.base) if is_path_tool(tool) else None
         path = None if written is None else absolute(written, judge.matching.base, judge.matching.home)
         part, decision = judge.tool(tool, value, path)
+        reason = None
         if self._options.hardened and path is not None and part.verdict is not Verdict.DENY:
-            part, decision = judge.tightened(tool, value, (part, decision))
+            part, decision, reason = judge.tightened(tool, value, (part, decision))
         always = (tool,) if not self._options.hardened or path is None else (exact_path(tool, path),)
-        return _evaluation([(part, decision)], always)
+        return _evaluation([(part, decision)], always, reason)
 
     def _line(self, judge: BetCodeJudge, command: str) -> Evaluation:
         analysis = analyse_simple(command)

@@ -17,7 +17,7 @@ from ledger.policy.claude.tools import DENIED_FILE, Tools, ToolVerdict, has_memb
 from ledger.policy.claude.words import narrow_texts
 from ledger.policy.evaluations import joined_calls
 from ledger.policy.shell.hardened import hardened
-from ledger.policy.toolrules.callfiles import files_of
+from ledger.policy.toolrules.callfiles import RESTRICTED_FILE, files_of
 from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
 from ledger.policy.toolrules.grants import as_rules, grant_rule
 from ledger.policy.toolrules.options import ToolRuleOptions
@@ -136,7 +136,7 @@ class _Judge:
         asked = places.restricting(Verdict.ASK, access, files.paths)
         asked += tuple(rule for one in (Verdict.DENY, Verdict.ASK) for rule in places.naming(one, access, files.globs))
         if asked and found.verdict is Verdict.ALLOW:
-            return ToolVerdict(Verdict.ASK, _refs(asked), reason="a rule restricts a file that the call may lead to")
+            return ToolVerdict(Verdict.ASK, _refs(asked), reason=RESTRICTED_FILE)
         if files.reason is not None and found.verdict is Verdict.ALLOW:
             return ToolVerdict(Verdict.ASK, reason=files.reason)
         return found

@@ -15,6 +15,9 @@ _GLOBS: Final = {"Glob": "pattern", "Grep": "glob"}
 """The member of a search that selects files by a glob."""
 
 
+RESTRICTED_FILE: Final = "a rule restricts a file that the call may lead to"
+
+
 class CallFiles(NamedTuple):
     """The files of a call: absolute paths, and globs that may match more of them."""
 
