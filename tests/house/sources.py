@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -31,7 +32,10 @@ def text_of(file: str) -> str:
 
 @cache
 def tree_of(file: str) -> ast.Module:
-    return ast.parse(text_of(file), file)
+    tree = ast.parse(text_of(file), file)
+    # All trees together are two million objects that stay: a collection after any later test would look at each of them.
+    gc.freeze()
+    return tree
 
 
 def module_of(file: str) -> str:
