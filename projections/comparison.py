@@ -11,12 +11,13 @@ import msgspec
 
 from ledger.core.errors import DamageError
 from ledger.log.tail import nothing_folded, read_folds
+from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.projection import parts_of
 from projections.timeline import timeline_session, timeline_view
 from projections.views import FIXED, HEADS, SNAPSHOTS, changes_of
 
-COMPARED: Final = tuple(name for name in FIXED if name != SNAPSHOTS)
+COMPARED: Final = tuple(name for name in FIXED if name not in (SNAPSHOTS, SKIPPED))
 CHECKPOINTS: Final = "checkpoints"
 LOG: Final = "log"
 

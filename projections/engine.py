@@ -16,6 +16,7 @@ from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.log.entries import check_info
 from ledger.log.tail import Folded, LostHistoryError, fold_entries, nothing_folded, read_folds, read_pages
+from ledger.stores.admin import SKIPPED
 from ledger.stores.port import START, Entry, Position, Store, StreamKey, ViewWrite
 from projections.folds import FoldCache
 from projections.projection import StreamState
@@ -160,6 +161,15 @@ class Engine:
         return await self._store.project(key, at, step.folded.version, last)
 
 
+async def note_skipped(store: Store, key: StreamKey, *, skipped: bool) -> None:
+    """Add a stream to those that cannot be read to their end, which readers of the views read themselves, or remove it."""
+    note = ViewWrite(SKIPPED, key.name, 0 if skipped else None, "sorted")
+    for _ in range(RETRIES_MAX):
+        at = await store.checkpoint(key)
+        if await store.project(key, at, at, [note]):
+            return
+
+
 async def rows_of(store: Store, key: StreamKey, until: Position) -> list[ViewWrite]:
     """Return the rows of a stream as of an entry, made from what its log holds now; without counts and snapshot.
 
@@ -258,6 +268,7 @@ async def project_anew(
                 done(await engine.catch_up(key))
             except DamageError as error:
                 problems.append(error)
+                await note_skipped(store, key, skipped=True)
 
     async with asyncio.TaskGroup() as group:
         for key in keys:

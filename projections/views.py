@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledger.core.grants import Recorded
+from ledger.log.viewed import HEADS_VIEW
+from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, StreamKey, ViewWrite
 from projections.approved import APPROVED, project_approved
 from projections.counts import COUNTS, project_counts
@@ -18,6 +20,7 @@ from projections.projection import Projection, StreamState
 from projections.requests import REQUESTS, project_requests
 from projections.sessions import OUTCOMES, RECENT, SESSIONS, project_sessions
 from projections.timeline import project_timeline
+from projections.uses import USES, project_uses
 
 PROJECTIONS: Final[tuple[Projection, ...]] = (
     project_pending,
@@ -30,17 +33,18 @@ PROJECTIONS: Final[tuple[Projection, ...]] = (
     project_durations,
     project_notifications,
     project_people,
+    project_uses,
 )
 
-HEADS: Final = "heads"
+HEADS: Final = HEADS_VIEW
 """The view of the entry that each stream's views are as of; unlike a version, its id reveals a lost history."""
 
 SNAPSHOTS: Final = "snapshots"
 """The view of snapshots: a cache, not part of the views' content."""
 
 FIXED: Final = (
-    *(HEADS, SNAPSHOTS, PENDING, APPROVED, SESSIONS, RECENT, OUTCOMES),
-    *(REQUESTS, GRANTS, COUNTS, DURATIONS, NOTIFICATIONS, TOLD, PEOPLE),
+    *(HEADS, SNAPSHOTS, SKIPPED, PENDING, APPROVED, SESSIONS, RECENT, OUTCOMES),
+    *(REQUESTS, GRANTS, COUNTS, DURATIONS, NOTIFICATIONS, TOLD, PEOPLE, USES),
 )
 """Every view except the timelines, which are named after sessions."""
 

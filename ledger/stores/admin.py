@@ -6,11 +6,17 @@ No decision depends on them; the core uses `ledger.stores.port`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from ledger.stores.port import Append, AppendResult, Due, Entry, Position, StreamKey
+
+PROJECTORS: Final = "projector"
+"""The consumer group of the projectors on every feed."""
+
+SKIPPED: Final = "skipped"
+"""The view of the streams that a projector could not read to their end."""
 
 
 class RawEntry(NamedTuple):
@@ -38,6 +44,18 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[GroupFacts, ...]
 
 
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields found in an index of the views, and what the views may lag behind.
+
+    `ahead` are the streams that are named by feed lines which no projector has finished, and those that none could
+    read. In the partitions `unsure` other streams may be ahead, too.
+    """
+
+    fields: list[str]
+    ahead: list[StreamKey]
+    unsure: list[int]
+
+
 class ViewReader(Protocol):
     """Reads of view data beyond a single field."""
 
@@ -55,6 +73,14 @@ class ViewReader(Protocol):
 
     async def starting(self, view: str, prefix: str) -> list[str]:
         """Return the fields with this prefix, over all partitions, of a sorted view whose numbers are all 0."""
+        ...
+
+    async def look_up(self, view: str, prefix: str, count: int) -> Found:
+        """Return the first fields with this prefix, at most `count`, and the streams that may have others.
+
+        Each partition is read as of one instant, so that every appended event is in the view, or its stream in `ahead`,
+        or its partition in `unsure`.
+        """
         ...
 
     def names(self) -> AsyncIterator[tuple[int, str]]:
@@ -124,8 +150,29 @@ class Admin(Protocol):
     async def gaps(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> list[int]:
         """Return the partitions whose feed has trimmed lines that were not delivered to the group yet.
 
+        A full feed without the group counts, too.
+
         With `idle_ms` also those that trimmed lines delivered at least so long ago and never acknowledged.
         """
+        ...
+
+    async def uncounted(self, partitions: Sequence[int]) -> list[int]:
+        """Return the partitions without a finished census: a comparison of all streams with their views.
+
+        Since a finished one, every stream that is ahead of its views is named by a line of the feed.
+        """
+        ...
+
+    async def begin_census(self, partitions: Sequence[int], census: str) -> None:
+        """Begin a census under a new name, in place of any other."""
+        ...
+
+    async def end_census(self, partitions: Sequence[int], census: str) -> None:
+        """End a census. It is finished unless another began, or the views were dropped, since it began."""
+        ...
+
+    async def withdraw_census(self, partitions: Sequence[int]) -> None:
+        """Withdraw the census: lines of these feeds were trimmed before a projector had read them."""
         ...
 
     async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:

@@ -89,6 +89,8 @@ class MemoryServer:
         self.listeners: dict[int, list[Listener]] = defaultdict(list)
         self.views: dict[int, dict[str, dict[str, bytes | int]]] = defaultdict(lambda: defaultdict(dict))
         self.checkpoints: dict[StreamKey, int] = {}
+        self.census_begun: dict[int, str] = {}
+        self.census_done: dict[int, str] = {}
         self.delivered: dict[tuple[str, int], int] = defaultdict(int)
         self.unacknowledged: dict[str, dict[str, tuple[FeedItem, str, int]]] = defaultdict(dict)
         self.identity = FIRST_IDENTITY
@@ -345,6 +347,8 @@ class MemoryStore:
 
     async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
         self._server.views.pop(partition, None)
+        self._server.census_begun.pop(partition, None)
+        self._server.census_done.pop(partition, None)
         for key in [key for key in self._server.checkpoints if self.partition_of(key) == partition]:
             del self._server.checkpoints[key]
 

@@ -8,7 +8,8 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ledger.stores.admin import FilesRewritten, GroupFacts, PartitionFacts, RawEntry
+from ledger.core.limits import FEED_LENGTH_COUNT
+from ledger.stores.admin import PROJECTORS, SKIPPED, FilesRewritten, Found, GroupFacts, PartitionFacts, RawEntry
 from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, FeedItem, Position, StreamKey
 from ledger.stores.redis.deployment import SECRET_BYTES
 
@@ -39,6 +40,34 @@ class MemoryViews:
         return sorted(
             field for views in self._server.views.values() for field in views.get(view, {}) if field.startswith(prefix)
         )
+
+    async def look_up(self, view: str, prefix: str, count: int) -> Found:
+        server = self._server
+        partitions = [one for one in range(self._store.partition_count) if server.feeds[one]]
+        fields = await self.starting(view, prefix)
+        skipped = [name for views in server.views.values() for name in views.get(SKIPPED, {})]
+        ahead = [item.key for one in partitions for item in self._unfinished(one)]
+        return Found(
+            fields=fields[:count],
+            ahead=list(dict.fromkeys([*map(StreamKey.parse, skipped), *ahead])),
+            unsure=[one for one in partitions if self._is_unsure(one)],
+        )
+
+    def _unfinished(self, partition: int) -> list[FeedItem]:
+        """Return the lines of a feed that the projectors have not acknowledged, also those that were trimmed."""
+        delivered = self._server.delivered.get((PROJECTORS, partition), 0)
+        owed = [item for item, _, _ in self._server.unacknowledged[PROJECTORS].values()]
+        return [
+            *(item for item in owed if item.item_id.startswith(f"{partition}/")),
+            *(item for item in self._server.feeds[partition] if number_of(item) > delivered),
+        ]
+
+    def _is_unsure(self, partition: int) -> bool:
+        begun, feed = self._server.census_begun.get(partition), self._server.feeds[partition]
+        if begun is None or begun != self._server.census_done.get(partition):
+            return True
+        delivered = self._server.delivered.get((PROJECTORS, partition), 0)
+        return len(feed) >= FEED_LENGTH_COUNT and delivered < number_of(feed[0])
 
     async def names(self) -> AsyncIterator[tuple[int, str]]:
         for partition, views in list(self._server.views.items()):
@@ -137,8 +166,10 @@ class MemoryAdmin:
 
     def _has_gap(self, partition: int, group: str, idle_ms: int | None) -> bool:
         feed = self._server.feeds[partition]
-        if not feed or not self._server.is_known(group, partition):
+        if not feed:
             return False
+        if not self._server.is_known(group, partition):
+            return len(feed) >= FEED_LENGTH_COUNT
         oldest = number_of(feed[0])
         if self._server.delivered[group, partition] < oldest:
             return True
@@ -148,6 +179,21 @@ class MemoryAdmin:
             for item, _, since in self._server.unacknowledged[group].values()
             if item.item_id.startswith(f"{partition}/")
         )
+
+    async def uncounted(self, partitions: Sequence[int]) -> list[int]:
+        begun, done = self._server.census_begun, self._server.census_done
+        return [one for one in partitions if one not in begun or begun[one] != done.get(one)]
+
+    async def begin_census(self, partitions: Sequence[int], census: str) -> None:
+        self._server.census_begun.update(dict.fromkeys(partitions, census))
+
+    async def end_census(self, partitions: Sequence[int], census: str) -> None:
+        self._server.census_done.update(dict.fromkeys(partitions, census))
+
+    async def withdraw_census(self, partitions: Sequence[int]) -> None:
+        for one in partitions:
+            self._server.census_begun.pop(one, None)
+            self._server.census_done.pop(one, None)
 
     async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:
         """Consumers have no names of their own here."""

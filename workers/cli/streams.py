@@ -12,9 +12,9 @@ from ledger import Ledger
 from ledger.core.times import format_time
 from ledger.log.entries import check_entry_time
 from ledger.log.surveys import StreamProblem, Survey, survey
+from ledger.log.viewed import checkpoints
 from ledger.stores.admin import PartitionFacts
 from ledger.stores.port import StreamInfo, StreamKey
-from projections.lag import checkpoints
 from workers.cli.base import command, with_ledger
 from workers.cli.output import CommandOutput, talk
 from workers.cli.problems import tell_problems

@@ -13,7 +13,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -23,15 +23,17 @@ from ledger import Ledger
 from ledger.core.errors import DamageError, LedgerError, StoreError
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.log.tail import LostHistoryError
+from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import FeedItem, StreamKey
-from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, project_anew
+from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, note_skipped, project_anew
 from projections.lag import streams_behind
+from workers.projector.census import Census
 from workers.projector.repairs import Repairs
 from workers.runtime.consumer import Consumer, Pause, every_append
 
 log = logging.getLogger(__name__)
 
-GROUP: Final = "projector"
+GROUP: Final = PROJECTORS
 
 CONSUMER_FORGOTTEN_MS: Final = 3_600_000
 """The idle time after which the name of a consumer without unacknowledged lines is dropped."""
@@ -46,6 +48,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """The time without an acknowledgement after which another projector's lines are taken over."""
     scan_seconds: float = 600.0
     """The interval at which all streams are compared, in case a hint was lost."""
+    census_seconds: float = 60.0
+    """The interval at which those of partitions without a census are compared: their views were dropped, say."""
 
 
 async def run(ledger: Ledger, stop: asyncio.Event, pace: Pace | None = None) -> None:
@@ -60,8 +64,9 @@ class Projector:
         self._store = ledger.store
         self._pace = pace
         self._worker = CatchingUp(ledger)
+        self._census = Census(ledger.store)
         self.consumer = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-        self._next_scan = self._next_sweep = 0.0
+        self._next_scan = self._next_sweep = self._next_census = 0.0
         self._consumer = Consumer(
             "projector", ledger, self._pass, retry_seconds=pace.feed_seconds, concerns=every_append
         )
@@ -86,18 +91,24 @@ class Projector:
         loop = asyncio.get_running_loop()
         if loop.time() >= self._next_scan:
             await self._store.admin.forget_consumers(self._all, GROUP, CONSUMER_FORGOTTEN_MS)
-            await self._scan(None)
+            await self._scan(self._all)
             self._next_scan = loop.time() + self._pace.scan_seconds
+            self._next_census = loop.time() + self._pace.census_seconds
+        if loop.time() >= self._next_census:
+            if uncounted := await self._store.admin.uncounted(self._all):
+                await self._scan(uncounted)
+            self._next_census = loop.time() + self._pace.census_seconds
         if loop.time() >= self._next_sweep:
             await self._take_over()
             await self._read(self._all)
             self._next_sweep = loop.time() + self._pace.feed_seconds
         await self._read(woken)
-        return Pause(min(self._next_scan, self._next_sweep) - loop.time())
+        return Pause(min(self._next_scan, self._next_sweep, self._next_census) - loop.time())
 
     async def _read(self, partitions: Sequence[int]) -> None:
         """Process the feeds of these partitions until they hold nothing new."""
         while partitions and not self._consumer.stopping:
+            await self._census.doubt(await self._store.admin.gaps(partitions, GROUP))
             # Both are sent in one flush: the feed's trimmed part is known before its lines are taken.
             gaps, items = await asyncio.gather(
                 self._store.admin.gaps(partitions, GROUP),
@@ -110,6 +121,7 @@ class Projector:
 
     async def _take_over(self) -> None:
         idle_ms = round(self._pace.claim_idle_seconds * 1000)
+        await self._census.doubt(await self._store.admin.gaps(self._all, GROUP, idle_ms))
         gaps, items = await asyncio.gather(
             self._store.admin.gaps(self._all, GROUP, idle_ms),
             self._store.claim_feed(self._all, GROUP, self.consumer, idle_ms, FEED_LENGTH_COUNT),
@@ -127,14 +139,16 @@ class Projector:
         done = await self._worker.catch_up_all(by_stream)
         await self._store.acknowledge(GROUP, [item for key in done for item in by_stream[key]])
 
-    async def _scan(self, partitions: Collection[int] | None) -> None:
-        """Find streams that are ahead without a hint; None is all partitions."""
+    async def _scan(self, partitions: Sequence[int]) -> None:
+        """Find streams that are ahead without a hint."""
+        await self._census.begin(partitions)
         found = 0
-        async for keys in streams_behind(self._store, partitions):
+        async for keys in streams_behind(self._store, frozenset(partitions)):
             found += len(keys)
             await self._worker.catch_up_all(keys)
+        await self._census.end()
         if found:
-            where = "at the start or by a sweep" if partitions is None else "behind the feed"
+            where = "at the start or by a sweep" if len(partitions) == len(self._all) else "behind the feed"
             log.info("projector: %d streams were ahead of their views without a hint, found %s", found, where)
 
 
@@ -161,41 +175,43 @@ class CatchingUp:
     async def _catch_up(self, key: StreamKey) -> None:
         async with self._turns:
             try:
-                self._count(await self._engine.catch_up(key))
+                await self._count(await self._engine.catch_up(key))
             except LostHistoryError:
                 await self._project_anew(key)
             except StoreError:
                 raise
             except DamageError as error:
-                self._tell(key, error.text)
+                await self._skip(key, error.text)
             except Exception as error:  # a fault of ours in one stream must not stop the others
                 log.exception("stream %s could not be projected", key.name)
-                self._tell(key, repr(error))
+                await self._skip(key, repr(error))
 
-    def _count(self, caught: CaughtUp) -> None:
+    async def _count(self, caught: CaughtUp) -> None:
         self.events += caught.events
-        self._told.pop(caught.key, None)
+        if self._told.pop(caught.key, None) is not None:
+            await note_skipped(self._store, caught.key, skipped=False)
         log.debug("stream %s is at version %d", caught.key.name, caught.version)
 
-    def _tell(self, key: StreamKey, text: str) -> None:
-        """Log once, not at every check."""
+    async def _skip(self, key: StreamKey, text: str) -> None:
+        """Log once, not at every check. Readers of the views are told each time, since the views may have been dropped."""
         if self._told.get(key) != text:
             self._told[key] = text
             log.warning("skipped: %s", text)
+        await note_skipped(self._store, key, skipped=True)
 
     async def _project_anew(self, key: StreamKey) -> None:
         partition = self._store.partition_of(key)
         async with self._anew:
             try:
                 # Another stream of the partition, or another projector, may have failed in the same way before.
-                self._count(await self._engine.catch_up(key))
+                await self._count(await self._engine.catch_up(key))
             except LostHistoryError as error:
                 log.warning("%s: all views of partition %d are rebuilt", error.text, partition)
                 keys = [one async for one in self._store.streams() if self._store.partition_of(one) == partition]
                 for problem in await project_anew(self._store, self._engine, partition, keys):
                     log.warning("skipped: %s", problem.text)
             except DamageError as error:
-                self._tell(key, error.text)
+                await self._skip(key, error.text)
 
 
 def partition_of(item: FeedItem) -> int:

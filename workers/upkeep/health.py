@@ -11,10 +11,10 @@ import msgspec
 from ledger.access.state import Token
 from ledger.core.durations import SECOND_MS
 from ledger.core.freezes import Freeze
+from ledger.log.viewed import checkpoints
 from ledger.stores.durability import Durability, advice
 from ledger.stores.port import Store, StreamKey
 from ledger.stores.redis.strangers import OpenDoors
-from projections.lag import checkpoints
 from workers.projector.worker import GROUP
 from workers.runtime.disk import DiskSpace
 from workers.upkeep.stream_checks import check_stream

@@ -21,6 +21,9 @@ from ledger.stores.redis.servers import Commands
 
 _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "save", "dir")
 
+_CENSUS = ("\nbegun", "\ndone")
+"""The fields of the checkpoints that hold the names of the censuses last begun and ended; no stream has such a name."""
+
 
 class RedisAdmin:
     """An implementation of `ledger.stores.admin.Admin` over the connection of a store."""
@@ -106,16 +109,33 @@ class RedisAdmin:
         commands: list[CommandLine] = []
         for one in partitions:
             feed = self._store.keys.feed(one)
-            commands += [("XRANGE", feed, "-", "+", "COUNT", 1), ("XINFO", "GROUPS", feed)]
+            commands += [("XRANGE", feed, "-", "+", "COUNT", 1), ("XLEN", feed), ("XINFO", "GROUPS", feed)]
             if idle_ms is not None:
                 commands.append(("XPENDING", feed, group, "IDLE", idle_ms, "-", "+", 1))
-        width = 2 if idle_ms is None else 3
+        width = 3 if idle_ms is None else 4
         replies = await self._store.ask_each(commands)
         return [
             one
             for index, one in enumerate(partitions)
             if _has_gap(group, *replies[index * width : (index + 1) * width])
         ]
+
+    async def uncounted(self, partitions: Sequence[int]) -> list[int]:
+        replies = await self._store.ask([("HMGET", self._checkpoints(one), *_CENSUS) for one in partitions])
+        return [one for one, (begun, done) in zip(partitions, replies, strict=True) if begun is None or begun != done]
+
+    async def begin_census(self, partitions: Sequence[int], census: str) -> None:
+        await self._store.ask([("HSET", self._checkpoints(one), _CENSUS[0], census) for one in partitions])
+
+    async def end_census(self, partitions: Sequence[int], census: str) -> None:
+        await self._store.ask([("HSET", self._checkpoints(one), _CENSUS[1], census) for one in partitions])
+
+    async def withdraw_census(self, partitions: Sequence[int]) -> None:
+        await self._store.ask([("HDEL", self._checkpoints(one), *_CENSUS) for one in partitions])
+
+    def _checkpoints(self, partition: int) -> str:
+        """Return the key that goes with the views when they are dropped, and with it the census."""
+        return self._store.keys.checkpoints(partition)
 
     async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:
         await self._drop_consumers(
@@ -196,7 +216,7 @@ class RedisAdmin:
         return facts
 
 
-def _has_gap(group: str, first: Any, groups: Any, idle: Any = ()) -> bool:
+def _has_gap(group: str, first: Any, length: Any, groups: Any, idle: Any = ()) -> bool:
     """Return whether lines were trimmed that the group was not given, or that its consumer has not acknowledged."""
     if isinstance(first, ResponseError) or isinstance(groups, ResponseError) or not first:
         return False
@@ -206,6 +226,8 @@ def _has_gap(group: str, first: Any, groups: Any, idle: Any = ()) -> bool:
         for facts in map(_pairs, groups)
         if facts["name"] == group.encode()
     ]
+    if not delivered and length >= FEED_LENGTH_COUNT:
+        return True
     owed = [] if isinstance(idle, ResponseError) else [Position.parse(line[0].decode()) for line in idle]
     return any(position < oldest for position in (*delivered, *owed))
 

@@ -8,9 +8,11 @@ from typing import Any
 
 from redis.exceptions import ResponseError
 
+from ledger.stores.admin import Found
 from ledger.stores.port import StreamKey, ViewWrite
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import Argument, CommandLine
+from ledger.stores.redis.lookups import lex_range, look_up
 from ledger.stores.redis.refusals import refusal_of
 from ledger.stores.redis.replies import refused_with
 from ledger.stores.redis.script import Script
@@ -88,7 +90,7 @@ class RedisViews:
         return heapq.nsmallest(count, found, key=lambda pair: (-pair[1], pair[0]))
 
     async def starting(self, view: str, prefix: str) -> list[str]:
-        first, last = b"[" + prefix.encode(), b"(" + prefix.encode() + b"\xff"
+        first, last = lex_range(prefix)
         replies = await self._store.ask(
             [
                 ("ZRANGE", self._store.keys.view(view, one), first, last, "BYLEX")
@@ -96,6 +98,9 @@ class RedisViews:
             ]
         )
         return sorted(field.decode() for reply in replies for field in reply)
+
+    async def look_up(self, view: str, prefix: str, count: int) -> Found:
+        return await look_up(self._store, view, prefix, count)
 
     async def names(self) -> AsyncIterator[tuple[int, str]]:
         async for key in self._store.scan(self._store.keys.any_view_glob()):
