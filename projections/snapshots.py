@@ -17,10 +17,11 @@ from rpds import HashTrieMap
 
 from ledger.core.events import Settings
 from ledger.core.grants import StandingGrant
+from ledger.core.packed_map import PackedMap, Parts, from_parts
 from ledger.core.policy import PolicySource
 from ledger.log.tail import Folded, entry_at
 from ledger.project.state import ProjectState
-from ledger.session.state import Client, LockRequest, Request, SessionState, Settled
+from ledger.session.state import SETTLED_PACKING, Client, LockRequest, Request, SessionState, Settled
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.projection import StreamState
 from projections.views import SNAPSHOTS
@@ -35,6 +36,7 @@ _FOLDING_CODE: Final = (
     ("ledger.core", "codec.py"),
     ("ledger.core", "events.py"),
     ("ledger.core", "grants.py"),
+    ("ledger.core", "packed_map.py"),
     ("ledger.project", "state.py"),
     ("ledger.core", "proofs.py"),
     ("ledger.session.would_run", "lines.py"),
@@ -51,7 +53,7 @@ _FOLDING_CODE: Final = (
 
 _MAPS: Final[dict[str, Any]] = {
     "pending": dict[str, Request],
-    "settled": dict[str, Settled],
+    "settled": Parts[Settled],
     "grants": dict[str, StandingGrant],
     "clients": dict[str, Client],
     "noted": dict[str, bool],
@@ -132,12 +134,21 @@ def _digest(data: bytes) -> str:
 
 def _encode(state: StreamState) -> bytes:
     members = {name: getattr(state, name) for name in state.__struct_fields__}
-    plain = {name: dict(value.items()) if name in _MAPS else value for name, value in members.items()}
-    return msgspec.msgpack.encode(plain)
+    return msgspec.msgpack.encode({name: _plain(value) for name, value in members.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, PackedMap):
+        return value.parts()
+    return dict(value.items()) if isinstance(value, HashTrieMap) else value
 
 
 def _decode(key: StreamKey, data: bytes) -> StreamState:
     shape = msgspec.msgpack.decode(data, type=_SHAPES[key.kind])
     members = {name: getattr(shape, name) for name in shape.__struct_fields__}
-    whole: dict[str, Any] = {name: HashTrieMap(value) if name in _MAPS else value for name, value in members.items()}
+    whole: dict[str, Any] = {name: _map_of(value) if name in _MAPS else value for name, value in members.items()}
     return SessionState(**whole) if key.kind == "session" else ProjectState(**whole)
+
+
+def _map_of(value: Any) -> Any:
+    return from_parts(SETTLED_PACKING, value) if isinstance(value, Parts) else HashTrieMap(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from rpds import HashTrieMap
@@ -27,6 +27,7 @@ from ledger.core.events import (
 )
 from ledger.core.grants import Grants, no_grants
 from ledger.core.operands import Operand
+from ledger.core.packed_map import PackedMap, Packing
 from ledger.core.policy import Call, ConsultedFile, Demand, Evaluation, Offer, PolicySource, ReplyKind
 from ledger.core.proofs import Proof
 
@@ -171,6 +172,12 @@ class Settled(Value, kw_only=True, frozen=True):
     """The last claim of the call."""
 
 
+SETTLED_BYTES: Final = 2200
+"""The room that a usual settled request takes whole."""
+
+SETTLED_PACKING: Final = Packing(Settled, age=lambda settled: settled.version, record_bytes=SETTLED_BYTES)
+
+
 class Client(Value, frozen=True):
     """A connected client, and the time of its connect (server ms)."""
 
@@ -215,7 +222,8 @@ class SessionState(Value, kw_only=True, frozen=True):
     """The version of the last redaction."""
     settings: Settings = Settings()
     pending: HashTrieMap[str, Request] = HashTrieMap()
-    settled: HashTrieMap[str, Settled] = HashTrieMap()
+    settled: PackedMap[Settled] = PackedMap(SETTLED_PACKING)
+    """All settled requests; the older ones are packed."""
     grants: Grants = no_grants()
     clients: HashTrieMap[str, Client] = HashTrieMap()
     lock: str | None = None
