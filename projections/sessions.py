@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from ledger.core.grants import Recorded
@@ -10,26 +11,28 @@ from ledger.core.times import format_time, format_time_or_none
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.outcomes import settled_change
-from projections.projection import StreamState, counted, field_of, row
+from projections.projection import Change, LateRow, StreamState, counted, field_of
 
 SESSIONS: Final = "sessions"
 RECENT: Final = "recent"
 OUTCOMES: Final = "outcomes"
 
 
-def project_sessions(
-    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
-) -> Iterator[ViewWrite]:
+def project_sessions(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterator[Change]:
     if not isinstance(after, SessionState):
         return
-    token = {} if after.token_id is None else {"token_id": after.token_id}
-    yield row(SESSIONS, key.id, {**summary_of(after), "clients": len(after.clients), **token})
+    yield LateRow(SESSIONS, key.id, partial(_row, after))
     yield ViewWrite(RECENT, key.id, recorded.ms, "sorted")
     was, now = settled_change(before, recorded, after)
     if was is not None:
         yield counted(OUTCOMES, field_of(key.id, was.outcome), -1)
     if now is not None:
         yield counted(OUTCOMES, field_of(key.id, now.outcome), 1)
+
+
+def _row(state: SessionState) -> dict[str, Any]:
+    token = {} if state.token_id is None else {"token_id": state.token_id}
+    return {**summary_of(state), "clients": len(state.clients), **token}
 
 
 def summary_of(state: SessionState) -> dict[str, Any]:

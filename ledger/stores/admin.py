@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from ledger.stores.port import Append, AppendResult, Due, Entry, Position, StreamKey
+from ledger.stores.port import Append, AppendResult, Due, Entry, Position, StreamInfo, StreamKey
 
 PROJECTORS: Final = "projector"
 """The consumer group of the projectors on every feed."""
@@ -24,6 +24,13 @@ class RawEntry(NamedTuple):
 
     id: str
     fields: tuple[tuple[bytes, bytes], ...]
+
+
+class ShortStream(NamedTuple):
+    """A stream that was read whole and at once: its metadata, and all entries, each in the ledger's format."""
+
+    info: StreamInfo
+    entries: tuple[Entry, ...]
 
 
 class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +136,13 @@ class Admin(Protocol):
 
     async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
         """Return entries as stored, including those that the ledger did not write."""
+        ...
+
+    async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
+        """Return, in one round trip, each stream that has fewer than `count` entries, all in the ledger's format.
+
+        None is any other stream, and one that cannot be read: to be read by itself, which says what is wrong.
+        """
         ...
 
     async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:

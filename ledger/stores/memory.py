@@ -345,8 +345,10 @@ class MemoryStore:
         value = self._server.views[partition][view].get(field)
         return None if value is None else _as_bytes(value)
 
-    async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
-        self._server.views.pop(partition, None)
+    async def drop_views(self, partition: int, names: Sequence[str] | None = None) -> None:
+        held = self._server.views.get(partition, {})
+        for name in list(held) if names is None else names:
+            held.pop(name, None)
         self._server.census_begun.pop(partition, None)
         self._server.census_done.pop(partition, None)
         for key in [key for key in self._server.checkpoints if self.partition_of(key) == partition]:

@@ -9,7 +9,16 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.admin import PROJECTORS, SKIPPED, FilesRewritten, Found, GroupFacts, PartitionFacts, RawEntry
+from ledger.stores.admin import (
+    PROJECTORS,
+    SKIPPED,
+    FilesRewritten,
+    Found,
+    GroupFacts,
+    PartitionFacts,
+    RawEntry,
+    ShortStream,
+)
 from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, FeedItem, Position, StreamKey
 from ledger.stores.redis.deployment import SECRET_BYTES
 
@@ -140,6 +149,12 @@ class MemoryAdmin:
     async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
         entries = await self._store.read(key, after, count)
         return tuple(RawEntry(str(entry.position), _fields(entry)) for entry in entries)
+
+    async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
+        found = [(await self._store.info(key), await self._store.read(key, START, count)) for key in keys]
+        return [
+            None if info is None or len(entries) >= count else ShortStream(info, entries) for info, entries in found
+        ]
 
     async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
         held = (self._server.streams.get(key) for key in keys)

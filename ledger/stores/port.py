@@ -391,8 +391,11 @@ class Store(Protocol):
 
     async def view_field(self, view: str, partition: int, field: str) -> bytes | None: ...
 
-    async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
-        """Remove all views and checkpoints of a partition atomically; `names` are views to expect there."""
+    async def drop_views(self, partition: int, names: Sequence[str] | None = None) -> None:
+        """Remove the checkpoints and these views of a partition atomically.
+
+        None is all views of the partition; finding them takes a pass over all keys of the deployment.
+        """
         ...
 
     @property

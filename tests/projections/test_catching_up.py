@@ -11,6 +11,7 @@ import pytest
 from ledger import DamageError, Ledger, NewerSchemaError
 from ledger.core import chain
 from ledger.core.errors import StoreError
+from ledger.log import short_streams
 from ledger.log.tail import LostHistoryError
 from ledger.stores.port import Store, StreamKey, ViewWrite
 from ledger.stores.redis.store import RedisStore
@@ -122,6 +123,31 @@ async def test_views_that_were_dropped_come_back_byte_for_byte(ledger: Ledger) -
         await ledger.store.drop_views(partition)
     assert await data_of(ledger.store) == {}
     await project_all(ledger, engine)
+    assert await data_of(ledger.store) == live
+
+
+async def test_a_stream_that_a_projector_has_begun_is_not_counted_twice_by_a_rebuild(ledger: Ledger) -> None:
+    await busy_session(ledger)
+    (short,) = await ledger.store.admin.short_streams([SES_1], 100)
+    assert short is not None
+    assert await Engine(ledger.store).begin(SES_1, short) == CaughtUp(SES_1, 16, 16)
+    live = await data_of(ledger.store)
+    assert await Engine(ledger.store).begin(SES_1, short) == CaughtUp(SES_1, 16, 0)
+    assert await data_of(ledger.store) == live
+    assert await differences(ledger.store) == []
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 18])
+async def test_short_and_long_streams_are_rebuilt_alike(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(short_streams, "SHORT_COUNT", count)
+    monkeypatch.setattr(short_streams, "READ_AT_ONCE_COUNT", 1)
+    await busy_session(ledger)
+    await ledger.grant_in_project("shop", "bash", "ls", actor="ann")
+    await project_all(ledger)
+    live = await data_of(ledger.store)
+    await rebuild_all(ledger.store)
     assert await data_of(ledger.store) == live
 
 

@@ -68,14 +68,30 @@ async def test_every_view_that_holds_anything_is_named(store: Store) -> None:
     assert found == {(own, "pending"), (own, "timeline:ses:1")}
 
 
-async def test_views_that_are_expected_are_dropped_with_those_that_are_found(store: Store) -> None:
+async def test_the_views_that_are_named_are_dropped_with_the_checkpoints_and_no_others(store: Store) -> None:
     await store.project(SESSION, 0, 1, [ViewWrite("pending", "a", b"1"), ViewWrite("other", "a", b"1")])
     own = store.partition_of(SESSION)
     await store.drop_views(own, ("pending", "never_there"))
+    assert [one async for one in store.views.names()] == [(own, "other")]
+    assert await store.checkpoint(SESSION) == 0
+    await store.drop_views(own)
     assert [one async for one in store.views.names()] == []
 
 
 # --- streams ---------------------------------------------------------------------------------------------------------
+
+
+async def test_short_streams_are_read_whole_in_one_call_and_others_are_named_by_none(store: Store) -> None:
+    long, never_there = StreamKey("session", "ses_long"), StreamKey("project", "never_there")
+    await written(store, b"a", (b"b", b"content"))
+    await written(store, b"a", b"b", b"c", key=long)
+    short, *others = await store.admin.short_streams([SESSION, long, never_there], 3)
+    opening = await store.open(SESSION)
+    assert short is not None
+    assert (short.info.length, short.info.last) == (2, opening.entries[-1].position)
+    assert short.entries == opening.entries
+    assert others == [None, None]
+    assert await store.admin.short_streams([], 3) == []
 
 
 async def test_entries_are_read_raw(store: Store) -> None:

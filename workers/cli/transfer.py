@@ -29,7 +29,7 @@ from workers.cli.problems import tell_problems
 from workers.cli.progress import progress
 from workers.presentation.text import json_line
 from workers.upkeep.import_effects import Arrival, arrival_of, in_force_by, mark, refusal
-from workers.upkeep.stream_checks import check_stream
+from workers.upkeep.stream_checks import StreamChecker, check_stream
 from workers.upkeep.transfer import (
     Exported,
     already_there,
@@ -77,12 +77,11 @@ async def export(
     problems: list[StreamProblem] = []
     with _written(out, output) as write, progress("streams", len(keys)) as advance:
         write(header())
-        for key in keys:
-            checked = await check_stream(ledger.store, key)
+        async for checked, entries in StreamChecker(ledger.store).read_all(keys):
             if all_streams and not checked.ok:
-                problems.append(problem_of(key, not_exported(checked)))
+                problems.append(problem_of(checked.key, not_exported(checked)))
             else:
-                async for line in export_stream(ledger.store, checked):
+                async for line in export_stream(ledger.store, checked, entries):
                     write(line)
             advance(1)
         write(footer(len(keys) - len(problems)))

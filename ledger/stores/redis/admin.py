@@ -8,12 +8,13 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.admin import FilesRewritten, GroupFacts, PartitionFacts, RawEntry
-from ledger.stores.port import START, Due, Entry, Position, StreamKey
+from ledger.stores.admin import FilesRewritten, GroupFacts, PartitionFacts, RawEntry, ShortStream
+from ledger.stores.port import START, Due, Entry, Foreign, Position, StreamKey
 from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.deployment import deployment_secret, link_key, replace_link_key, server_facts
 from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.replies import entries_of, info_of
 from ledger.stores.redis.rewrites import RedisRewrite
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.server_files import rewrite_all_files
@@ -79,6 +80,15 @@ class RedisAdmin:
     async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
         (lines,) = await self._store.ask((self._store.range_of(key, after, count),))
         return tuple(_raw(line) for line in lines)
+
+    async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
+        commands: list[CommandLine] = []
+        for key in keys:
+            stream = self._store.keys.stream(key)
+            # The metadata first: entries that come in between are no problem then.
+            commands += [("XINFO", "STREAM", stream), ("XRANGE", stream, "-", "+", "COUNT", count)]
+        replies = await self._store.ask_each(commands)
+        return [_short(replies[2 * index], replies[2 * index + 1], count) for index in range(len(keys))]
 
     async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
         if not keys:
@@ -239,6 +249,17 @@ def _group(facts: dict[str, Any], lag_count: int) -> GroupFacts:
         pel_count=int(facts["pending"]),
         lag_count=lag_count,
     )
+
+
+def _short(info: Any, entries: Any, count: int) -> ShortStream | None:
+    """Return a stream from its two replies if it is short, and nothing is wrong with it."""
+    if isinstance(info, ResponseError) or isinstance(entries, ResponseError) or len(entries) >= count:
+        return None
+    facts = info_of(info)
+    try:
+        return None if facts is None else ShortStream(facts, entries_of(entries))
+    except Foreign:
+        return None
 
 
 def _pairs(flat: Any) -> dict[str, Any]:

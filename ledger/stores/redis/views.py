@@ -46,9 +46,10 @@ class Projections(RetriedCommands):
         value: bytes | None = _fitting(*await self.ask_each((("HGET", key, field), ("ZSCORE", key, field))))
         return value
 
-    async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
-        keys = {self.keys.checkpoints(partition), *(self.keys.view(name, partition) for name in names)}
-        keys.update([key async for key in self.scan(self.keys.view_glob(partition))])
+    async def drop_views(self, partition: int, names: Sequence[str] | None = None) -> None:
+        keys = {self.keys.checkpoints(partition), *(self.keys.view(name, partition) for name in names or ())}
+        if names is None:
+            keys.update([key async for key in self.scan(self.keys.view_glob(partition))])
         # One command, hence atomic: a projector that starts again meanwhile finds all keys or none.
         await self.command("UNLINK", *sorted(keys))
 

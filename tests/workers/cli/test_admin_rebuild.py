@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import redis
@@ -14,6 +14,9 @@ from tests.workers.cli.filling import entries, fill, names, views
 
 GHOST: Final = "{pl:9}:view:timeline:ses_ghost"
 """A view of a session that never was."""
+
+PASSES: Final = 2
+"""One over the streams, and one over the views. A small ledger takes one command for each."""
 
 
 @pytest.fixture
@@ -36,6 +39,36 @@ def test_views_come_back_byte_for_byte(ledger: CommandLine, client: redis.Redis)
     client.hset(GHOST, "1", "x")
     assert ledger("rebuild", code=0).out == "rebuilt all views from 6 events of 3 streams\n"
     assert views(client) == before
+
+
+def test_several_processes_bring_back_what_one_does(ledger: CommandLine, client: redis.Redis) -> None:
+    fill(ledger)
+    ledger("rebuild", "--jobs", "1", code=0)
+    before = views(client)
+    client.hset(GHOST, "1", "x")
+    ran = ledger("rebuild", "--jobs", "2", "--json", code=0)
+    assert (ran.row, ran.err) == ({"streams": 3, "events": 6, "problems": []}, "")
+    assert views(client) == before
+
+
+def test_a_rebuild_passes_over_the_keys_as_often_whatever_the_number_of_partitions(
+    ledger: CommandLine, client: redis.Redis
+) -> None:
+    fill(ledger)
+    client.config_resetstat()
+    ledger("rebuild", code=0)
+    stats: Any = client.info("commandstats")
+    assert stats["cmdstat_scan"]["calls"] == PASSES
+
+
+def test_what_a_process_repairs_is_told_by_the_command(ledger: CommandLine, client: redis.Redis) -> None:
+    fill(ledger)
+    (key,) = names(client, "*}:p:shop")
+    client.delete(key)
+    alone = ledger("rebuild", "--jobs", "2", code=0)
+    assert "project shop lacked the grants of the reply to r1" in alone.err
+    (grant,) = ledger("approved", "--project", "shop", "--json", code=0).rows
+    assert grant["pattern"] == "git *"
 
 
 def test_what_no_projector_has_come_to_is_behind_and_no_difference(ledger: CommandLine) -> None:
