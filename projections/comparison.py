@@ -64,6 +64,9 @@ class Rebuilt:
             elif write.kind == "count":
                 assert isinstance(write.value, int)
                 fields[write.field] = str(int(fields.get(write.field, b"0")) + write.value).encode()
+            elif write.kind == "latest":
+                assert isinstance(write.value, int)
+                fields[write.field] = str(max(int(fields.get(write.field, b"0")), write.value)).encode()
             else:
                 fields[write.field] = write.value if isinstance(write.value, bytes) else str(write.value).encode()
 

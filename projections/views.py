@@ -9,16 +9,17 @@ from ledger.core.grants import Recorded
 from ledger.log.viewed import HEADS_VIEW
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, StreamKey, ViewWrite
-from projections.approved import APPROVED, project_approved
+from projections.approved import APPROVED, STANDING, project_approved
 from projections.counts import COUNTS, project_counts
 from projections.durations import DURATIONS, project_durations
 from projections.grants import GRANTS, project_grants
+from projections.last_uses import USED, project_last_uses
 from projections.notifications import NOTIFICATIONS, TOLD, project_notifications
 from projections.pending import PENDING, project_pending
 from projections.people import PEOPLE, project_people
 from projections.projection import Change, LateRow, Projection, StreamState
 from projections.requests import REQUESTS, project_requests
-from projections.sessions import OUTCOMES, RECENT, SESSIONS, project_sessions
+from projections.sessions import LATEST, OUTCOMES, SESSIONS, project_sessions
 from projections.timeline import project_timeline
 from projections.uses import USES, project_uses
 
@@ -34,6 +35,7 @@ PROJECTIONS: Final[tuple[Projection, ...]] = (
     project_notifications,
     project_people,
     project_uses,
+    project_last_uses,
 )
 
 HEADS: Final = HEADS_VIEW
@@ -43,8 +45,8 @@ SNAPSHOTS: Final = "snapshots"
 """The view of snapshots: a cache, not part of the views' content."""
 
 FIXED: Final = (
-    *(HEADS, SNAPSHOTS, SKIPPED, PENDING, APPROVED, SESSIONS, RECENT, OUTCOMES),
-    *(REQUESTS, GRANTS, COUNTS, DURATIONS, NOTIFICATIONS, TOLD, PEOPLE, USES),
+    *(HEADS, SNAPSHOTS, SKIPPED, PENDING, APPROVED, SESSIONS, LATEST, OUTCOMES),
+    *(REQUESTS, GRANTS, COUNTS, DURATIONS, NOTIFICATIONS, TOLD, PEOPLE, USES, STANDING, USED),
 )
 """Every view except the timelines, which are named after sessions."""
 
@@ -73,6 +75,11 @@ class Changes:
             known = self._last.get(place)
             if change.kind == "count" and known is not None:
                 change = _summed(known, change)  # noqa: PLW2901 - one place, one change
+            if change.view == LATEST and change.value is None and known is not None and known.value is not None:
+                # A place that a session took and left in one step was nobody's before.
+                self.size_bytes -= self._bytes.pop(place)
+                del self._last[place]
+                continue
             self._last[place] = change
             size = size_of(change)
             self.size_bytes += size - self._bytes.get(place, 0)

@@ -74,8 +74,11 @@ class ViewReader(Protocol):
         """Return some fields of a hash; None for a field that is missing."""
         ...
 
-    async def highest(self, view: str, count: int) -> list[tuple[str, int]]:
-        """Return the fields with the highest numbers of a sorted view, over all partitions, highest first."""
+    async def page(self, view: str, prefix: str, count: int, after: str = "") -> list[str]:
+        """Return the first `count` fields with this prefix that come after a field, over all partitions, in order.
+
+        For a sorted view whose numbers are all 0. What is read does not grow with the view.
+        """
         ...
 
     async def starting(self, view: str, prefix: str) -> list[str]:
@@ -146,7 +149,7 @@ class Admin(Protocol):
         ...
 
     async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
-        """Return the last entry of each stream; 0-0 for an empty one."""
+        """Return the last entry of each stream; 0-0 for an empty one, and where a key holds no stream."""
         ...
 
     async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:

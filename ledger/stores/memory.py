@@ -379,6 +379,9 @@ def _write_view(held: dict[str, bytes | int], write: ViewWrite) -> None:
     if write.kind == "count":
         assert isinstance(write.value, int)
         held[write.field] = int(held.get(write.field, 0)) + write.value
+    elif write.kind == "latest":
+        assert isinstance(write.value, int)
+        held[write.field] = max(int(held.get(write.field, 0)), write.value)
     elif write.value is None:
         held.pop(write.field, None)
     else:

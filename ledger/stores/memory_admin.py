@@ -39,11 +39,8 @@ class MemoryViews:
     async def fields(self, view: str, partition: int, fields: Sequence[str]) -> list[bytes | None]:
         return [await self._store.view_field(view, partition, field) for field in fields]
 
-    async def highest(self, view: str, count: int) -> list[tuple[str, int]]:
-        found = [
-            (field, int(value)) for views in self._server.views.values() for field, value in views.get(view, {}).items()
-        ]
-        return heapq.nsmallest(count, found, key=lambda pair: (-pair[1], pair[0]))
+    async def page(self, view: str, prefix: str, count: int, after: str = "") -> list[str]:
+        return heapq.nsmallest(count, (field for field in await self.starting(view, prefix) if field > after))
 
     async def starting(self, view: str, prefix: str) -> list[str]:
         return sorted(

@@ -244,12 +244,15 @@ class FeedItem(NamedTuple):
 
 
 class ViewWrite(NamedTuple):
-    """One change of a view's data: `field` of hash or sorted set `view`; `value` None removes it."""
+    """One change of a view's data: `field` of hash or sorted set `view`; `value` None removes it.
+
+    A count adds its value to what is there; a `latest` number replaces a lower one.
+    """
 
     view: str
     field: str
     value: bytes | int | None
-    kind: Literal["hash", "sorted", "count"] = "hash"
+    kind: Literal["hash", "sorted", "count", "latest"] = "hash"
 
 
 Answered = Callable[[AppendResult | Exception, tuple[Entry, ...]], None]

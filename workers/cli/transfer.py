@@ -222,7 +222,7 @@ def _tell_arrivals(output: CommandOutput, arrivals: Sequence[Arrival], found: Se
         output.table(COLUMNS[:3], [(one.key.name, one.entries, one.added) for one in arrivals])
         if found:
             output.line()
-            output.table(grants.COLUMNS, [grants.approved_cells(one) for one in found])
+            output.table(grants.COLUMNS, [grants.approved_cells(one.as_json()) for one in found])
     added, answers = sum(one.added for one in arrivals), sum(one.answers for one in arrivals)
     talk(
         f"{added} new; {len(found)} grants would be in force; {answers} answers allowed something; nothing was written"

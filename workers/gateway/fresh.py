@@ -15,6 +15,7 @@ from typing import Any, Final
 from ledger import Ledger
 from ledger.stores.port import StreamKey
 from projections.lag import events_behind, streams_behind
+from projections.unprojected import told_of
 from workers.projector.worker import CatchingUp
 
 log = logging.getLogger(__name__)
@@ -51,8 +52,11 @@ class FreshViews:
             await self._in_time(self._everything())
 
     async def _everything(self) -> None:
-        async for keys in streams_behind(self._store):
-            await self._catching_up.catch_up_all(keys)
+        told = await told_of(self._store)
+        await self._catching_up.catch_up_all(told.ahead)
+        if told.unsure:
+            async for keys in streams_behind(self._store, frozenset(told.unsure)):
+                await self._catching_up.catch_up_all(keys)
 
     async def _in_time(self, work: Coroutine[Any, Any, object]) -> None:
         with suppress(TimeoutError):

@@ -14,7 +14,7 @@ from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.deployment import deployment_secret, link_key, replace_link_key, server_facts
 from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.refusals import refusal_of
-from ledger.stores.redis.replies import entries_of, info_of
+from ledger.stores.redis.replies import entries_of, info_of, refused_with
 from ledger.stores.redis.rewrites import RedisRewrite
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.server_files import rewrite_all_files
@@ -93,10 +93,10 @@ class RedisAdmin:
     async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
         if not keys:
             return []
-        replies = await self._store.ask(
+        replies = await self._store.ask_each(
             [("XREVRANGE", self._store.keys.stream(key), "+", "-", "COUNT", 1) for key in keys]
         )
-        return [Position.parse(reply[0][0].decode()) if reply else START for reply in replies]
+        return [_head(reply) for reply in replies]
 
     async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
         partition, keys = self._store.partition_of(key), self._store.keys
@@ -224,6 +224,15 @@ class RedisAdmin:
         if not isinstance(reply, ResponseError):
             facts.update({f"config_{name}": value.decode() for name, value in _pairs(reply).items()})
         return facts
+
+
+def _head(reply: Any) -> Position:
+    """Return the last entry of a stream; what stands under its key and is no stream has none."""
+    if refused_with(reply, "WRONGTYPE"):
+        return START
+    if isinstance(reply, ResponseError):
+        raise refusal_of(reply) from reply
+    return Position.parse(reply[0][0].decode()) if reply else START
 
 
 def _has_gap(group: str, first: Any, length: Any, groups: Any, idle: Any = ()) -> bool:

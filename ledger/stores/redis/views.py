@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from redis.exceptions import ResponseError
 
@@ -18,6 +18,9 @@ from ledger.stores.redis.replies import refused_with
 from ledger.stores.redis.script import Script
 
 _PROJECT = Script.named("project.lua")
+
+PAGE_SHARE_MIN: Final = 2
+"""The least number of fields that each partition is asked for first, for a page of all partitions."""
 
 
 class Projections(RetriedCommands):
@@ -80,15 +83,27 @@ class RedisViews:
         values: list[bytes | None] = await self._store.command("HMGET", self._store.keys.view(view, partition), *fields)
         return values
 
-    async def highest(self, view: str, count: int) -> list[tuple[str, int]]:
-        replies = await self._store.ask(
-            [
-                ("ZRANGE", self._store.keys.view(view, one), 0, count - 1, "REV", "WITHSCORES")
-                for one in range(self._store.partition_count)
-            ]
-        )
-        found = [(reply[i].decode(), int(float(reply[i + 1]))) for reply in replies for i in range(0, len(reply), 2)]
-        return heapq.nsmallest(count, found, key=lambda pair: (-pair[1], pair[0]))
+    async def page(self, view: str, prefix: str, count: int, after: str = "") -> list[str]:
+        first, last = b"[" + prefix.encode(), b"(" + prefix.encode() + b"\xff"
+        begins = dict.fromkeys(range(self._store.partition_count), b"(" + after.encode() if after >= prefix else first)
+        found: list[bytes] = []
+        # A few of each partition are mostly enough; only where the last of them is on the page, more are read.
+        share = min(count, PAGE_SHARE_MIN + 2 * count // self._store.partition_count)
+        while begins and count:
+            replies = await self._store.ask(
+                [
+                    ("ZRANGE", self._store.keys.view(view, one), begin, last, "BYLEX", "LIMIT", 0, share)
+                    for one, begin in begins.items()
+                ]
+            )
+            found = heapq.nsmallest(count, (*found, *(field for reply in replies for field in reply)))
+            begins = {
+                one: b"(" + reply[-1]
+                for one, reply in zip(begins, replies, strict=True)
+                if len(reply) == share and (len(found) < count or reply[-1] < found[-1])
+            }
+            share = min(count, 4 * share)
+        return [field.decode() for field in found]
 
     async def starting(self, view: str, prefix: str) -> list[str]:
         first, last = lex_range(prefix)

@@ -8,11 +8,12 @@ from typing import Any, Final
 import pytest
 import redis
 
+from ledger.stores.keys import VIEWS_FORMAT
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from tests.workers.cli.filling import entries, fill, names, views
 
-GHOST: Final = "{pl:9}:view:timeline:ses_ghost"
+GHOST: Final = f"{{pl:9}}:view:{VIEWS_FORMAT}:timeline:ses_ghost"
 """A view of a session that never was."""
 
 PASSES: Final = 2
@@ -26,7 +27,7 @@ def client(server: RealServer) -> Iterator[redis.Redis]:
 
 
 def view_key(client: redis.Redis, ending: str) -> str:
-    (key,) = names(client, f"*:view:{ending}")
+    (key,) = names(client, f"*:view:{VIEWS_FORMAT}:{ending}")
     return key
 
 
@@ -114,7 +115,7 @@ def test_with_all_what_is_the_same_is_printed_too(ledger: CommandLine) -> None:
     ledger("rebuild", code=0)
     rows = ledger("rebuild", "--verify", "--all", "--json", code=0).rows
     assert {row["same"] for row in rows} == {True}
-    assert {"heads", "pending", "approved", "sessions", "recent", "requests", "grants", "counts", "outcomes"} <= {
+    assert {"heads", "pending", "approved", "sessions", "latest", "requests", "grants", "counts", "outcomes"} <= {
         row["view"] for row in rows
     }
     assert "--all goes with --verify" in ledger("rebuild", "--all", code=2).err
