@@ -93,7 +93,7 @@ class StreamChecker:
         known = self._known.get(key)
         own = [entry for entry in entries if isinstance(entry, Entry)]
         problems, redacted_count = self._problems(key, entries, own, info)
-        if self._anchors is not None and any(map(_may_be_signed, own)):
+        if self._anchors is not None and _may_be_signed(own):
             problems = problems + unproven(key, readable(own), self._anchors)
         if info is None and known is None:
             problems = [Problem(None, "deleted", f"there is no stream `{key.name}`")]
@@ -151,10 +151,14 @@ def _fold_problems(key: StreamKey, entries: Sequence[Entry]) -> list[Problem]:
     return []
 
 
-def _may_be_signed(entry: Entry) -> bool:
-    """Return whether an entry may hold a demand, a proof or a passkey: most streams have none, and need no fold."""
-    payload, content = entry.payload, entry.content or b""
-    return any(sign in payload or sign in content for sign in _SIGNS)
+def _may_be_signed(entries: Sequence[Entry]) -> bool:
+    """Return whether entries may hold a demand, a proof or a passkey: most streams have none, and need no fold."""
+    for start in range(0, len(entries), PAGE_COUNT):
+        some = entries[start : start + PAGE_COUNT]
+        text = b"\n".join([part for entry in some for part in (entry.payload, entry.content) if part])
+        if any(sign in text for sign in _SIGNS):
+            return True
+    return False
 
 
 async def raw_entries(store: Store, key: StreamKey) -> AsyncIterator[RawEntry]:
