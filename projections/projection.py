@@ -8,7 +8,7 @@ clock and no configuration.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from ledger.access.state import AccessState
 from ledger.core.codec import canonical_json
@@ -21,6 +21,10 @@ StreamState: TypeAlias = SessionState | ProjectState | AccessState
 
 SEPARATOR = "\n"
 """The separator of the parts of a field's name; no id contains white space."""
+
+
+COUNTS: Final = "counts"
+"""The view of counts. Several projections add to it, each under names of its own, so that one read shows all."""
 
 
 class LateRow(NamedTuple):

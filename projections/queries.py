@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,14 +18,14 @@ from ledger.core.events import Outcome
 from ledger.core.times import parse_time
 from ledger.stores.port import Position, Store, StreamKey
 from projections.approved import APPROVED
-from projections.counts import COUNTS
-from projections.durations import DURATION_BUCKETS_MS, DURATIONS, INFINITE, LATENESS, LATENESS_BUCKETS_MS, SUM
+from projections.counts import DECISION, EVENTS_COUNT, PENDING_COUNT, STREAMS_COUNT
+from projections.durations import DURATION, DURATION_BUCKETS_MS, INFINITE, LATENESS, LATENESS_BUCKETS_MS, SUM
 from projections.grants import GRANTS
-from projections.notifications import NOTIFICATIONS, TOLD
+from projections.notifications import NOTIFICATION, TOLD
 from projections.outcomes import DECISIONS
 from projections.pending import PENDING
 from projections.people import PEOPLE
-from projections.projection import field_of, parts_of
+from projections.projection import COUNTS, field_of, parts_of
 from projections.requests import REQUESTS
 from projections.sessions import ALL_SESSIONS, LATEST, OUTCOMES, SESSIONS, Latest
 from projections.timeline import timeline_view
@@ -153,18 +153,6 @@ async def stream_of_grant(store: Store, grant_id: str) -> StreamKey | None:
     return StreamKey.parse(parts_of(found[0])[1]) if found else None
 
 
-async def decisions(store: Store) -> dict[str, int]:
-    """Return the counts of asks by decision label of CONTRACT's metric; each ask counts once."""
-    total = await _summed(store, COUNTS)
-    return {label: total[label] for label in DECISIONS}
-
-
-async def notifications(store: Store) -> dict[tuple[str, str], int]:
-    """Return the counts of notifications by service and result."""
-    total = await _summed(store, NOTIFICATIONS)
-    return {(parts_of(field)[0], parts_of(field)[1]): count for field, count in sorted(total.items())}
-
-
 class SentMessage(msgspec.Struct, frozen=True):
     """A message that a service accepted, and its server time (ms)."""
 
@@ -182,21 +170,6 @@ async def messages_to(store: Store, person: str, services: Sequence[str], now_ms
     return {message_id: SentMessage(service, int(ms)) for _, service, _, ms, message_id in sorted(rows, reverse=True)}
 
 
-async def pending_count(store: Store) -> int:
-    """Return the number of pending requests."""
-    found = await asyncio.gather(*(store.view(PENDING, one) for one in range(store.partition_count)))
-    return sum(map(len, found))
-
-
-async def _summed(store: Store, view: str) -> Counter[str]:
-    """Return a view of counts, summed over all partitions."""
-    found = await asyncio.gather(*(store.view(view, one) for one in range(store.partition_count)))
-    total: Counter[str] = Counter()
-    for counts in found:
-        total.update({field: int(value) for field, value in counts.items()})
-    return total
-
-
 class Histogram(msgspec.Struct, frozen=True):
     """Counts of values by bucket, each with its upper bound (in s, None: no bound), and the sum of all values in s."""
 
@@ -204,17 +177,61 @@ class Histogram(msgspec.Struct, frozen=True):
     sum_seconds: float
 
 
-async def histograms(store: Store) -> dict[str, Histogram]:
-    """Return the histograms of request durations by decision, and of the lateness of expiries as `lateness`."""
-    total = await _summed(store, DURATIONS)
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """All counts of the views. `decisions`: asks by decision label of CONTRACT's metric, each once.
+
+    `histograms` are of request durations by decision, and of the lateness of expiries as `lateness`; `notifications`
+    are by service and result.
+    """
+
+    decisions: dict[str, int]
+    histograms: dict[str, Histogram]
+    notifications: dict[tuple[str, str], int]
+    pending: int
+    streams: int
+    events: int
+
+
+async def totals(store: Store) -> Totals:
+    """Return all counts; reads one hash a partition, whatever the number of sessions."""
+    return _totals_of(await store.views.counts(COUNTS))
+
+
+class PartitionCounts(NamedTuple):
+    """The streams of a partition that have views, and the events in them."""
+
+    streams: int
+    events: int
+
+
+async def counts_of_partitions(store: Store) -> list[PartitionCounts]:
+    """Return the counts of each partition."""
+    found = await store.views.counts(COUNTS)
+    return [PartitionCounts(one.get(STREAMS_COUNT, 0), one.get(EVENTS_COUNT, 0)) for one in found]
+
+
+def _totals_of(partitions: Sequence[Mapping[str, int]]) -> Totals:
+    total: Counter[str] = Counter()
+    for one in partitions:
+        total.update(one)
     bounds = dict.fromkeys(DECISIONS, DURATION_BUCKETS_MS) | {LATENESS: LATENESS_BUCKETS_MS}
-    return {what: _histogram(what, known, total) for what, known in bounds.items()}
+    told = {parts_of(field): count for field, count in sorted(total.items())}
+    return Totals(
+        decisions={label: total[field_of(DECISION, label)] for label in DECISIONS},
+        histograms={what: _histogram(what, known, total) for what, known in bounds.items()},
+        notifications={(name[1], name[2]): count for name, count in told.items() if name[0] == NOTIFICATION},
+        pending=total[PENDING_COUNT],
+        streams=total[STREAMS_COUNT],
+        events=total[EVENTS_COUNT],
+    )
 
 
 def _histogram(what: str, bounds: Sequence[int], total: Mapping[str, int]) -> Histogram:
-    finite = [(bound / 1000, total.get(field_of(what, str(bound)), 0)) for bound in bounds]
-    beyond = (None, total.get(field_of(what, INFINITE), 0))
-    return Histogram((*finite, beyond), total.get(field_of(what, SUM), 0) / 1000)
+    def count_of(bucket: str) -> int:
+        return total.get(field_of(DURATION, what, bucket), 0)
+
+    finite = [(bound / 1000, count_of(str(bound))) for bound in bounds]
+    return Histogram((*finite, (None, count_of(INFINITE))), count_of(SUM) / 1000)
 
 
 async def versions(store: Store) -> dict[str, int]:

@@ -10,14 +10,14 @@ from ledger.log.viewed import HEADS_VIEW
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, StreamKey, ViewWrite
 from projections.approved import APPROVED, STANDING, project_approved
-from projections.counts import COUNTS, project_counts
-from projections.durations import DURATIONS, project_durations
+from projections.counts import project_counts
+from projections.durations import project_durations
 from projections.grants import GRANTS, project_grants
 from projections.last_uses import USED, project_last_uses
-from projections.notifications import NOTIFICATIONS, TOLD, project_notifications
+from projections.notifications import TOLD, project_notifications
 from projections.pending import PENDING, project_pending
 from projections.people import PEOPLE, project_people
-from projections.projection import Change, LateRow, Projection, StreamState
+from projections.projection import COUNTS, Change, LateRow, Projection, StreamState
 from projections.requests import REQUESTS, project_requests
 from projections.sessions import LATEST, OUTCOMES, SESSIONS, project_sessions
 from projections.timeline import project_timeline
@@ -46,7 +46,7 @@ SNAPSHOTS: Final = "snapshots"
 
 FIXED: Final = (
     *(HEADS, SNAPSHOTS, SKIPPED, PENDING, APPROVED, SESSIONS, LATEST, OUTCOMES),
-    *(REQUESTS, GRANTS, COUNTS, DURATIONS, NOTIFICATIONS, TOLD, PEOPLE, USES, STANDING, USED),
+    *(REQUESTS, GRANTS, COUNTS, TOLD, PEOPLE, USES, STANDING, USED),
 )
 """Every view except the timelines, which are named after sessions."""
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from ledger.stores.port import Append, AppendResult, Due, Entry, Position, StreamInfo, StreamKey
+from ledger.stores.port import Append, AppendResult, Due, Entry, FeedItem, Position, StreamInfo, StreamKey
 
 PROJECTORS: Final = "projector"
 """The consumer group of the projectors on every feed."""
@@ -63,6 +63,20 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     unsure: list[int]
 
 
+class OwedLines(NamedTuple):
+    """Lines of a partition's feed that a group may not have dealt with.
+
+    `after` is the feed's id of the last of them, to go on from. `trimmed`: lines before them are gone, and nobody read
+    them. `complete`: these are all.
+    """
+
+    partition: int
+    items: tuple[FeedItem, ...]
+    after: str
+    trimmed: bool
+    complete: bool
+
+
 class ViewReader(Protocol):
     """Reads of view data beyond a single field."""
 
@@ -91,6 +105,10 @@ class ViewReader(Protocol):
         Each partition is read as of one instant, so that every appended event is in the view, or its stream in `ahead`,
         or its partition in `unsure`.
         """
+        ...
+
+    async def counts(self, view: str) -> list[dict[str, int]]:
+        """Return all fields of a view of counts, of each partition; one command a partition."""
         ...
 
     def names(self) -> AsyncIterator[tuple[int, str]]:
@@ -192,6 +210,14 @@ class Admin(Protocol):
         """Withdraw the census: lines of these feeds were trimmed before a projector had read them."""
         ...
 
+    async def owed(self, group: str, since: Mapping[int, str], count: int) -> list[OwedLines]:
+        """Return the feeds' lines that a group may not have dealt with, of each partition that has any, oldest first.
+
+        They begin after the id in `since`, or with the first line that the group was not given or has not
+        acknowledged, whichever is later; at most `count` of each partition. Nothing is taken from the group.
+        """
+        ...
+
     async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:
         """Delete consumers that have an empty PEL and have been idle for `idle_ms`."""
         ...
@@ -239,6 +265,22 @@ class Admin(Protocol):
 
     async def reads(self, kind: str, since_ms: int, count: int) -> list[tuple[int, bytes]]:
         """Return the newest lines of a kind with their times (ms), oldest first."""
+        ...
+
+    async def streams_page(self, cursor: str, count: int) -> tuple[list[StreamKey], str]:
+        """Return some of all streams, unordered, and the cursor of the next page; `""` begins, and is the end.
+
+        About `count` keys are looked at, of which many may be no streams. A cursor may be kept for any time: after a
+        restart of the server the pages begin anew there. A stream that exists all the while comes at least once.
+        """
+        ...
+
+    async def notes(self, name: str) -> Mapping[str, bytes]:
+        """Return what workers have noted under a name."""
+        ...
+
+    async def note(self, name: str, field: str, value: bytes) -> None:
+        """Note a small value for workers that are started later. No decision depends on it."""
         ...
 
     async def facts_of_each_server(self) -> list[dict[str, str]]:

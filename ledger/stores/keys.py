@@ -112,6 +112,10 @@ class Keys:
         """Return the key of the lease on a piece of work."""
         return f"{self.tag(0)}:turn:{name}"
 
+    def notes(self, name: str) -> str:
+        """Return the key of what workers note for themselves under a name."""
+        return f"{self.tag(0)}:notes:{name}"
+
     def checkpoints(self, partition: int) -> str:
         return self.view("checkpoints", partition)
 

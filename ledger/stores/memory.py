@@ -86,6 +86,7 @@ class MemoryServer:
         self.leases: dict[Place, dict[str, tuple[Presence, int]]] = defaultdict(dict)
         self.turns: dict[str, tuple[str, int]] = {}
         self.reads: dict[str, list[tuple[int, bytes]]] = {}
+        self.notes: dict[str, dict[str, bytes]] = {}
         self.listeners: dict[int, list[Listener]] = defaultdict(list)
         self.views: dict[int, dict[str, dict[str, bytes | int]]] = defaultdict(lambda: defaultdict(dict))
         self.checkpoints: dict[StreamKey, int] = {}

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ledger.core.errors import InputError
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import (
     PROJECTORS,
@@ -15,6 +16,7 @@ from ledger.stores.admin import (
     FilesRewritten,
     Found,
     GroupFacts,
+    OwedLines,
     PartitionFacts,
     RawEntry,
     ShortStream,
@@ -74,6 +76,10 @@ class MemoryViews:
             return True
         delivered = self._server.delivered.get((PROJECTORS, partition), 0)
         return len(feed) >= FEED_LENGTH_COUNT and delivered < number_of(feed[0])
+
+    async def counts(self, view: str) -> list[dict[str, int]]:
+        found = [await self._store.view(view, one) for one in range(self._store.partition_count)]
+        return [{field: int(value) for field, value in one.items()} for one in found]
 
     async def names(self) -> AsyncIterator[tuple[int, str]]:
         for partition, views in list(self._server.views.items()):
@@ -206,6 +212,41 @@ class MemoryAdmin:
         for one in partitions:
             self._server.census_begun.pop(one, None)
             self._server.census_done.pop(one, None)
+
+    async def owed(self, group: str, since: Mapping[int, str], count: int) -> list[OwedLines]:
+        found = [self._owed_in(one, group, since.get(one, ""), count) for one in range(self._store.partition_count)]
+        return [one for one in found if one is not None]
+
+    def _owed_in(self, partition: int, group: str, since: str, count: int) -> OwedLines | None:
+        feed = self._server.feeds[partition]
+        if not feed:
+            return None
+        done = max(int(since or 0), self._dealt_with(group, partition))
+        lines = [item for item in feed if number_of(item) > done]
+        if not lines:
+            return None
+        page = lines[:count]
+        trimmed = done < number_of(feed[0]) - 1
+        return OwedLines(partition, tuple(page), str(number_of(page[-1])), trimmed, len(page) == len(lines))
+
+    def _dealt_with(self, group: str, partition: int) -> int:
+        """Return the last line up to which the group has acknowledged all."""
+        if not self._server.is_known(group, partition):
+            return 0
+        owed = [number_of(item) - 1 for item, _, _ in self._owed(group, partition)]
+        return min(owed, default=self._server.delivered[group, partition])
+
+    async def streams_page(self, cursor: str, count: int) -> tuple[list[StreamKey], str]:
+        if cursor and not cursor.isdecimal():
+            raise InputError(f"`{cursor[:80]}` is not a cursor that was handed out")
+        keys, first = list(self._server.streams), int(cursor or 0)
+        return keys[first : first + count], str(first + count) if first + count < len(keys) else ""
+
+    async def notes(self, name: str) -> Mapping[str, bytes]:
+        return dict(self._server.notes.get(name, {}))
+
+    async def note(self, name: str, field: str, value: bytes) -> None:
+        self._server.notes.setdefault(name, {})[field] = value
 
     async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:
         """Consumers have no names of their own here."""

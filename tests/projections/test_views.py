@@ -191,7 +191,7 @@ async def test_each_ask_counts_once_by_whose_decision_it_was(ledger: Ledger, clo
     await other.close()
     await session.submit("read", ["b"])
     await project_all(ledger)
-    assert await queries.decisions(ledger.store) == {
+    assert (await queries.totals(ledger.store)).decisions == {
         "auto_allow": 2,
         "auto_deny": 1,
         "user_allow": 1,

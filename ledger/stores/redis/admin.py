@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.admin import FilesRewritten, GroupFacts, PartitionFacts, RawEntry, ShortStream
+from ledger.stores.admin import FilesRewritten, GroupFacts, OwedLines, PartitionFacts, RawEntry, ShortStream
 from ledger.stores.port import START, Due, Entry, Foreign, Position, StreamKey
 from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.deployment import deployment_secret, link_key, replace_link_key, server_facts
 from ledger.stores.redis.link import Argument, CommandLine
+from ledger.stores.redis.owed_feeds import owed_lines
 from ledger.stores.redis.refusals import refusal_of
 from ledger.stores.redis.replies import entries_of, info_of, refused_with
 from ledger.stores.redis.rewrites import RedisRewrite
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.server_files import rewrite_all_files
 from ledger.stores.redis.servers import Commands
+from ledger.stores.redis.stream_pages import streams_page
 
 _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "save", "dir")
 
@@ -146,6 +148,19 @@ class RedisAdmin:
     def _checkpoints(self, partition: int) -> str:
         """Return the key that goes with the views when they are dropped, and with it the census."""
         return self._store.keys.checkpoints(partition)
+
+    async def owed(self, group: str, since: Mapping[int, str], count: int) -> list[OwedLines]:
+        return await owed_lines(self._store, group, since, count)
+
+    async def streams_page(self, cursor: str, count: int) -> tuple[list[StreamKey], str]:
+        return await streams_page(self._store, cursor, count)
+
+    async def notes(self, name: str) -> Mapping[str, bytes]:
+        flat = await self._store.command("HGETALL", self._store.keys.notes(name))
+        return {flat[index].decode(): flat[index + 1] for index in range(0, len(flat), 2)}
+
+    async def note(self, name: str, field: str, value: bytes) -> None:
+        await self._store.command("HSET", self._store.keys.notes(name), field, value)
 
     async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:
         await self._drop_consumers(

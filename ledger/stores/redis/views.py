@@ -118,6 +118,14 @@ class RedisViews:
     async def look_up(self, view: str, prefix: str, count: int) -> Found:
         return await look_up(self._store, view, prefix, count)
 
+    async def counts(self, view: str) -> list[dict[str, int]]:
+        replies = await self._store.ask(
+            [("HGETALL", self._store.keys.view(view, one)) for one in range(self._store.partition_count)]
+        )
+        return [
+            {reply[index].decode(): int(reply[index + 1]) for index in range(0, len(reply), 2)} for reply in replies
+        ]
+
     async def names(self) -> AsyncIterator[tuple[int, str]]:
         async for key in self._store.scan(self._store.keys.any_view_glob()):
             parsed = self._store.keys.parse_view(key)
