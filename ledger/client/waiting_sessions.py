@@ -12,7 +12,6 @@ from ledger.client.session import Session
 from ledger.core.errors import AlreadyAnsweredError, DamageError, SessionClosedError
 from ledger.log.plans import SYSTEM
 from ledger.log.surveys import StreamProblem, Survey, survey
-from ledger.session.freezing import is_held
 from ledger.session.state import SessionState, in_order
 from ledger.stores.port import StreamKey
 
@@ -68,8 +67,7 @@ class WaitingSessions:
     async def resume(self, project: str | None) -> None:
         """Judge the requests that an ended freeze held back again: of a project, or of all sessions (None)."""
         for state in await self.states():
-            held = any(is_held(request) for request in state.pending.values())
-            if held and project in (None, state.project):
+            if state.pending.held() and project in (None, state.project):
                 try:
                     await Session(self._ledger, state.session_id).answers.resume()
                 except (DamageError, SessionClosedError) as error:

@@ -30,6 +30,7 @@ from ledger.core.operands import Operand
 from ledger.core.packed_map import PackedMap, Packing
 from ledger.core.policy import Call, ConsultedFile, Demand, Evaluation, Offer, PolicySource, ReplyKind
 from ledger.core.proofs import Proof
+from ledger.session.pending import PendingRequests
 
 
 class Request(Value, kw_only=True, frozen=True):
@@ -221,7 +222,7 @@ class SessionState(Value, kw_only=True, frozen=True):
     redacted_version: int = 0
     """The version of the last redaction."""
     settings: Settings = Settings()
-    pending: HashTrieMap[str, Request] = HashTrieMap()
+    pending: PendingRequests = PendingRequests()
     settled: PackedMap[Settled] = PackedMap(SETTLED_PACKING)
     """All settled requests; the older ones are packed."""
     grants: Grants = no_grants()
@@ -254,14 +255,13 @@ def in_order(requests: Iterable[Request]) -> list[Request]:
 
 def next_due_ms(state: SessionState) -> int | None:
     """Return the earliest deadline (server ms), or None."""
-    if not state.pending and state.lock_request is None:
-        return claim_due_ms(state) if state.open_claims else None
-    due = [request.deadline_ms for request in state.pending.values() if request.deadline_ms is not None]
+    request = state.pending.first_due() if state.pending else None
+    due_ms = None if request is None else request.deadline_ms
     if state.lock_request is not None:
-        due.append(state.lock_request.due_ms)
+        due_ms = state.lock_request.due_ms if due_ms is None else min(due_ms, state.lock_request.due_ms)
     if state.open_claims:
-        due.append(claim_due_ms(state))
-    return min(due, default=None)
+        due_ms = claim_due_ms(state) if due_ms is None else min(due_ms, claim_due_ms(state))
+    return due_ms
 
 
 def claim_due_ms(state: SessionState) -> int:

@@ -237,7 +237,7 @@ class MemoryStore:
 
     def _after(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
         entries = self._server.streams.get(key, [])
-        first = bisect_right([entry.position for entry in entries], after) if after != START else 0
+        first = bisect_right(entries, after, key=lambda entry: entry.position) if after != START else 0
         return tuple(entries[first : first + count])
 
     async def info(self, key: StreamKey) -> StreamInfo | None:
