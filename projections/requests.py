@@ -7,15 +7,14 @@ from typing import Final
 
 from ledger.core.events import Asked
 from ledger.core.grants import Recorded
-from ledger.log.viewed import REQUESTS_VIEW, pointer
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import StreamState, listed
+from projections.projection import StreamState, field_of, listed
 
-REQUESTS: Final = REQUESTS_VIEW
+REQUESTS: Final = "requests"
 
 
 def project_requests(
     key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
 ) -> Iterator[ViewWrite]:
     if key.kind == "session" and isinstance(recorded.event, Asked):
-        yield listed(REQUESTS, pointer(recorded.event.request_id, key.id))
+        yield listed(REQUESTS, field_of(recorded.event.request_id, key.id))

@@ -124,10 +124,7 @@ async def test_counts_of_a_redacted_session_stay(soon: None, ledger: Ledger) -> 
     plan = await filled(ledger)
     await project_all(ledger)
     partition = ledger.store.partition_of(SES_1)
-    before = {name: await ledger.store.view(name, partition) for name in ("counts", "outcomes")}
+    before = {name: await ledger.store.view(name, partition) for name in ("counts", "outcomes", "durations")}
     await ledger.redactions.redact(plan, reason="a password", actor="ann")
     await project_all(ledger)
-    after = {name: await ledger.store.view(name, partition) for name in before}
-    redactions = int(after["counts"]["events"]) - int(before["counts"]["events"])
-    assert after == {**before, "counts": {**before["counts"], "events": after["counts"]["events"]}}
-    assert redactions == 1, "the event that took the content out"
+    assert {name: await ledger.store.view(name, partition) for name in before} == before
