@@ -66,7 +66,7 @@ class SessionClaims:
         self._grounds = grounds
         self._calls = calls
         self.calls_run_here = True
-        """Whether the calls run on this machine, so that the files that they execute can be hashed here."""
+        """True for calls that run on this machine: the files that they execute are hashed here."""
 
     def runner_of(self, given: GivenRunner, request_id: str) -> Runner:
         """Return a runner from its accepted forms. Raises InputError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -18,16 +19,17 @@ if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
 
 
-class SessionRuns:
+class SessionRuns(ABC):
     """The calls of `Session` about running what was allowed."""
 
     _ledger: Ledger
     _claims: SessionClaims
 
+    @abstractmethod
     async def ask(self, permission: str, patterns: Iterable[str], **options: Unpack[AskOptions]) -> Result:
         """Ask, and wait; see `Session.ask`."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def ask_tool(
         self,
         tool_name: str,
@@ -37,7 +39,6 @@ class SessionRuns:
         **options: Unpack[ToolAskOptions],
     ) -> Result:
         """Ask about a tool call, and wait; see `Session.ask_tool`."""
-        raise NotImplementedError
 
     def _asker(self, agent: str | None, actor: Actor | str | None) -> Actor:
         return self._ledger.actor(agent if actor is None else actor, "agent")

@@ -171,7 +171,7 @@ class StillPendingError(RefusalError):
 
 
 class ReopenedError(RefusalError):
-    """What allowed the call changed before it ran; `data` has the `reason` and the new `round`."""
+    """The grounds of an allow changed before the call ran; `data` has the `reason` and the new `round`."""
 
     code = "REOPENED"
 

@@ -52,7 +52,7 @@ EndCause = Literal["session_closed", "agent_ended", "claim_timeout"]
 """The cause by which a claim ended although no end of its run was recorded."""
 
 ReopenCause = Literal["grants", "rules", "edit", "age", "imported", "operand", "link", "frozen"]
-"""What changed between an allow and the run of its call."""
+"""The change between an allow and the run of its call."""
 WhenFrozen = Literal["wait", "deny"]
 
 

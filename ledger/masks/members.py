@@ -24,7 +24,7 @@ _NAMING: Final = ("name", "Name", "key", "Key", "variable")
 _VALUES: Final = frozenset(("value", "Value"))
 
 Leaf = Callable[[str, bool], str]
-"""What becomes of a text; True if it stands under the name of a secret."""
+"""Returns the text to store for a text; the flag is True under the name of a secret."""
 
 
 def texts(value: Any) -> Iterator[tuple[str, bool]]:

@@ -87,7 +87,7 @@ class Request(Value, kw_only=True, frozen=True):
     """The links that the evaluation followed; None where the log has no facts about files."""
     reopened_for: ReopenCause | None = None
     reopened_reason: str | None = None
-    """What changed, in words for people, where it was reopened."""
+    """The change for which it was reopened, in words for people."""
     reopened_versions: tuple[int, ...] = ()
     """The versions that reopened it, whose content repeats its own."""
     released_claims: tuple[str, ...] = ()

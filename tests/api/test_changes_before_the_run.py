@@ -44,7 +44,7 @@ class Changed(NamedTuple):
     reply: Any = "once"
     edited: Mapping[str, Any] | None = None
     again: Asked | None = None
-    """What is asked under the same request id after the change; None for a claim of what was approved."""
+    """The call asked under the same request id after the change; None for a claim of the approved one."""
     place: str | None = None
     opening: Mapping[str, Any] = MappingProxyType({})
 
@@ -218,7 +218,7 @@ TOOLS: Final = (
 
 
 def nothing(_: World) -> None:
-    """What is asked is the change."""
+    """The change lies in the question itself."""
 
 
 def other_calls() -> list[Changed]:
@@ -349,7 +349,7 @@ def grants() -> list[Changed]:
 
 
 def edits() -> list[Changed]:
-    """What a person changed before allowing it, and what then changed before it ran."""
+    """A person's edit before the allow, and a later change before the run."""
     rows: list[tuple[Asked, Mapping[str, Any], Change, str]] = [
         (
             bash("make all"),

@@ -17,11 +17,11 @@ LINE = "git push origin main"
 
 def call_of(dialect: str, line: str = LINE) -> Call:
     tool = {"betcode": "Bash", "claude": "Bash"}.get(dialect, "bash")
-    return Call(tool, (), tool, {"command": line}, "/work/shop")
+    return Call(tool, (), tool, {"command": line}, "/srv/shop")
 
 
 def wider(dialect: str, offered: str, entry: str, **options: Any) -> bool:
-    policy = compile_policy(PolicySource(dialect, (), {"cwd": "/work/shop", **options}))
+    policy = compile_policy(PolicySource(dialect, (), {"cwd": "/srv/shop", **options}))
     return wider_entries(policy, call_of(dialect), (offered,), (entry,)) == (entry,)
 
 
@@ -65,9 +65,9 @@ def test_a_wider_entry_or_one_that_proves_nothing_is_wider(dialect: str, offered
 
 def test_an_exact_command_that_the_offered_wildcard_would_not_allow_is_wider() -> None:
     """In the hardened profile a wildcard for a program that runs any code lifts nothing; the exact command does."""
-    policy = compile_policy(PolicySource("opencode", (), {"cwd": "/work/shop"}))
+    policy = compile_policy(PolicySource("opencode", (), {"cwd": "/srv/shop"}))
     line = "python -m http.server"
-    call = Call("bash", (), "bash", {"command": line}, "/work/shop")
+    call = Call("bash", (), "bash", {"command": line}, "/srv/shop")
     assert policy.evaluate(call, (Grant("g", "bash", "python -m *"),)).verdict is Verdict.ASK
     assert policy.evaluate(call, (Grant("g", "bash", line),)).verdict is Verdict.ALLOW
     assert wider_entries(policy, call, ("python -m *",), (line,)) == (line,)
@@ -78,12 +78,12 @@ def test_an_exact_command_that_the_offered_wildcard_would_not_allow_is_wider() -
     [(("git push *",), True), ((LINE,), True), (("git push upstream",), False), (("npm *", "git push *"), True)],
 )
 def test_entries_cover_the_call_or_not(entries: tuple[str, ...], covered: bool) -> None:
-    policy = compile_policy(PolicySource("opencode", (), {"cwd": "/work/shop"}))
+    policy = compile_policy(PolicySource("opencode", (), {"cwd": "/srv/shop"}))
     assert (uncovered(policy, call_of("opencode"), ("git push *",), entries, ()) is None) is covered
 
 
 def test_of_a_line_that_the_offer_covers_in_part_no_part_may_be_lost() -> None:
-    policy = compile_policy(PolicySource("opencode", (), {"cwd": "/work/shop"}))
+    policy = compile_policy(PolicySource("opencode", (), {"cwd": "/srv/shop"}))
     call = call_of("opencode", "git push && npm test && ./strange")
     offered = ("git push *", "npm test *")
     assert uncovered(policy, call, offered, ("git push", "npm test"), ()) is None
@@ -99,7 +99,7 @@ LINES = st.lists(st.sampled_from(["git", "push", "origin", "main", "-n", "pull"]
 def test_a_narrower_entry_allows_nothing_that_the_offered_one_does_not(
     offered: str, entry: str, lines: list[str]
 ) -> None:
-    policy = compile_policy(PolicySource("opencode", (), {"cwd": "/work/shop", "profile": "faithful"}))
+    policy = compile_policy(PolicySource("opencode", (), {"cwd": "/srv/shop", "profile": "faithful"}))
     if wider_entries(policy, call_of("opencode"), (offered,), (entry,)):
         return
     for line in lines:

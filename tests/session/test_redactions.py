@@ -1,4 +1,4 @@
-"""What a session is after content was taken out of its log: the same, whoever folds it when, and never looser."""
+"""The state of a session whose log lost content: the same for every reader, and never looser."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class ToldClaim(msgspec.Struct, frozen=True):
-    """What a claimer was told: that it may run the call (`runner` is its own), or which runner may."""
+    """The answer to a claimer: it may run the call (`runner` is its own), or another runner may."""
 
     session: str
     request_id: str

@@ -33,7 +33,7 @@ from ledger.stores.port import START, Entry, Position, StreamKey
 from tests.support.salts import SALT, unsalted
 
 T0: Final = 1_800_000_000_000
-"""When a scenario begins (server ms)."""
+"""The start of a scenario (server ms)."""
 
 AS_OPENED: Final = compile_policy(PolicySource())
 """Stands for the rules that the session was opened with, in a command."""

@@ -22,7 +22,7 @@ Look = Callable[[list[WantedOperand]], tuple[Operand, ...]]
 
 
 def by_the_hook(wanted: list[WantedOperand]) -> tuple[Operand, ...]:
-    """What a hook would send, as the gateway reads it."""
+    """The body that a hook would send, as the gateway reads it."""
     return check_operands(hashed(msgspec.json.decode(msgspec.json.encode(wanted))))
 
 

@@ -1,4 +1,4 @@
-"""What the hooks of all agents have in common: the event they read, and the call they make of it."""
+"""The steps common to the hooks of all agents: the event they read, and the call they make of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.hooks.steps import decided, hooked_call
 from workers.transport.errors import BridgeError, GatewayRefusalError
 
-EVENT: dict[str, Any] = {"hook_event_name": "BeforeTool", "session_id": "s 1", "cwd": "/work/shop"}
+EVENT: dict[str, Any] = {"hook_event_name": "BeforeTool", "session_id": "s 1", "cwd": "/srv/shop"}
 BODY: dict[str, Any] = {"request_id": "r1", "tool_name": "bash", "input": {}}
 
 
@@ -20,7 +20,7 @@ def test_a_call_is_asked_in_the_events_session_and_folder() -> None:
     call = hooked_call("gemini", EVENT, {**BODY, "tool": None}, HookSettings("opencode"))
     assert call.session.startswith("s_1")
     claim = {"name": "gemini s_1", "call": "r1"}
-    assert call.body == {"agent": "gemini", "cwd": "/work/shop", "operands": "ask", **BODY, "claim": claim}
+    assert call.body == {"agent": "gemini", "cwd": "/srv/shop", "operands": "ask", **BODY, "claim": claim}
 
 
 def test_a_session_that_is_named_counts_for_more_than_the_events() -> None:

@@ -17,7 +17,7 @@ _SUBSTITUTIONS: Final = ("$(", "`", "<(")
 
 
 class CommandReading:
-    """What the words of a command name: files, folders, a module; and where its program text comes from."""
+    """The files, folders and module that the words of a command name, and the source of its program text."""
 
     def __init__(self, entry: ProgramFiles, words: Sequence[Word], values: LineValues) -> None:
         self.entry = entry
