@@ -11,6 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from ledger import Ledger, Session
+from ledger.client import inbox_presence
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, POLICIES_KEPT_COUNT
 from ledger.policy import PolicySource
 from ledger.testing import TestClock
@@ -20,6 +21,12 @@ from tests.support.waiting import wait_until_async
 WAITER_COUNT: Final = 2000
 SESSION_COUNT: Final = 100
 CONNECTION_COUNT_MAX: Final = 4
+
+
+@pytest.fixture(autouse=True)
+def inboxes_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second look in the middle of many asks would part them, on a machine that needs a second for them."""
+    monkeypatch.setattr(inbox_presence, "INBOX_FRESH_SECONDS", 600.0)
 
 
 @pytest.fixture

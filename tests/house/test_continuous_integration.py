@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from typing import Final
@@ -46,3 +47,17 @@ def test_a_stranger_has_nothing_of_what_is_brought_and_nothing_of_this_shell() -
 def test_a_failure_of_the_strangers_command_is_its_exit_code() -> None:
     done = subprocess.run([ROOT / "scripts/as-a-stranger", "sh", "-c", "exit 7"], check=False)
     assert done.returncode == 7
+
+
+def test_what_make_starts_keeps_bytecode_even_where_the_shell_forbids_it() -> None:
+    done = subprocess.run(
+        ["make", "--eval=shown: ; @env", "shown"],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "KEPT": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    names = [line.partition("=")[0] for line in done.stdout.splitlines()]
+    assert "KEPT" in names
+    assert "PYTHONDONTWRITEBYTECODE" not in names

@@ -5,7 +5,7 @@ import { at, serverNow, spell } from "./clock.js";
 import { inOneLine } from "./what.js";
 import { reveal } from "./reveal.js";
 
-/** Return nodes for the brief row of `GET …/state`; with `isNow` deadlines count from now, else from that moment. `release` gives a claim back, for who may. */
+/** Return nodes for the brief row of `GET …/state`; with `isNow` deadlines count from now, else from that moment. `release` gives a claim back, for who may: `give(one)` does, `pressed` has the claims whose button was pressed once. */
 export function moment(row, isNow, release = null) {
   const nowMs = isNow ? serverNow() : Date.parse(row.at);
   const { pending, approved, clients, settled } = row.state;
@@ -46,14 +46,21 @@ function claimed(one, release) {
     release ? releaseButton(one, release) : null);
 }
 
-/** Return a button that is pressed twice: the call may have run, and may run again after it. */
-function releaseButton(one, release) {
-  const act = button("Release the claim", () => {
-    if (act.dataset.sure) return release(one);
-    act.dataset.sure = "yes";
-    act.textContent = "It may have run. Release all the same";
-  }, { kind: "quiet" });
+/** Return a button that is pressed twice: the call may have run, and may run again after it. A page drawn again between the presses remembers the first. */
+function releaseButton(one, { give, pressed }) {
+  const key = claimKey(one);
+  const text = () => (pressed.has(key) ? "It may have run. Release all the same" : "Release the claim");
+  const act = button(text(), () => {
+    if (pressed.has(key)) return give(one);
+    pressed.add(key);
+    act.textContent = text();
+  }, { kind: "quiet", data: { claim: key } });
   return act;
+}
+
+/** Return a name of a claim that no later claim of the same request has. */
+function claimKey({ request_id: request, claim }) {
+  return JSON.stringify([request, claim.at, claim.runner]);
 }
 
 function approval(one) {

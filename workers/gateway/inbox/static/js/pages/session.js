@@ -29,7 +29,7 @@ export function show(main, app, id) {
 
 class SessionPage {
   constructor(main, app, id) {
-    Object.assign(this, { main, app, id, version: versionOf(location.hash), lanes: new Map() });
+    Object.assign(this, { main, app, id, version: versionOf(location.hash), lanes: new Map(), pressed: new Set() });
     this.mayRelease = ["approver", "admin"].includes(app.me.role);
     this.chunks = new Chunks(id);
     this.controller = new AbortController();
@@ -241,11 +241,19 @@ class SessionPage {
     try {
       const row = await get(path("/v1/sessions/{}/state", this.id), { at: asked, brief: true }, this.asking.signal);
       if (asked !== this.version) return;
-      this.state.replaceChildren(h("h2", {}, asked === null ? "Now" : `After event ${asked}`), ...moment(row, asked === null, this.mayRelease ? (one) => this.#release(one) : null));
+      this.#drawState(row, asked);
       delete this.state.dataset.busy;
     } catch (error) {
       if (error.name !== "AbortError") this.#said(error);
     }
+  }
+
+  /** Draw the state, and keep the focus on the button of a claim. */
+  #drawState(row, asked) {
+    const focused = this.state.contains(document.activeElement) ? document.activeElement.dataset.claim : undefined;
+    const release = this.mayRelease ? { give: (one) => this.#release(one), pressed: this.pressed } : null;
+    this.state.replaceChildren(h("h2", {}, asked === null ? "Now" : `After event ${asked}`), ...moment(row, asked === null, release));
+    if (focused) [...this.state.querySelectorAll("[data-claim]")].find((one) => one.dataset.claim === focused)?.focus();
   }
 
   /** Give back the claim of a runner that has died. */
