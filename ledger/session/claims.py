@@ -102,7 +102,7 @@ def is_repeated(state: SessionState, settled: Settled, runner: Runner) -> bool:
             f"was claimed by `{held.runner}`{_at(held)}, and the end of its run is not known: it may have run",
             held,
         )
-    if settled.finished:
+    if settled.finished or settled.request.ran:
         by = "" if held is None else f" by `{held.runner}`{_at(held)}"
         raise _refusal(state, settled, f"has run already{by}", held)
     return False

@@ -75,17 +75,26 @@ def fold_end_unknown(state: SessionState, recorded: Recorded, event: EndUnknown)
 
 
 def fold_finished(state: SessionState, recorded: Recorded, event: ToolFinished) -> SessionState:
-    """Fold the end of a run. A run whose claim was released counts too: such a call may not run again."""
+    """Fold the end of a run. A run whose claim was given back, or lost, counts too: such a call may not run again."""
     settled = state.settled.get(event.request_id) if event.request_id else None
+    request = state.pending.get(event.request_id) if event.request_id else None
     if settled is not None:
         held = settled.claim
         if held is not None and event.claim_id in (None, held.claim_id) and held.status in ("open", "unknown"):
             state = _with_end(
                 state, replace(settled, finished=True), replace(held, status="finished", ended_ms=recorded.ms)
             )
-        elif not settled.finished:
-            state = _with_settled(state, replace(settled, finished=True))
+        else:
+            ran = settled.request.ran or event.claim_id is not None
+            if (ran, True) != (settled.request.ran, settled.finished):
+                state = _with_settled(state, replace(settled, finished=True, request=_as_run(settled.request, ran)))
+    elif request is not None and event.claim_id is not None and not request.ran:
+        state = replace(state, pending=state.pending.insert(request.request_id, _as_run(request, ran=True)))
     return state if event.key is None else replace(state, noted=state.noted.insert(event.key, True))
+
+
+def _as_run(request: Request, ran: bool) -> Request:
+    return request if request.ran == ran else replace(request, ran=ran)
 
 
 def without_claim(state: SessionState, request_id: str) -> SessionState:

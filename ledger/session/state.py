@@ -92,6 +92,8 @@ class Request(Value, kw_only=True, frozen=True):
     """The versions that reopened it, whose content repeats its own."""
     released_claims: tuple[str, ...] = ()
     """The ids of claims that were given back."""
+    ran: bool = False
+    """True when a run under a claim was recorded that the log does not have, or that was given back."""
 
 
 def use_claim_id(request: Request, claim_id: str = "") -> str:

@@ -207,6 +207,22 @@ class TestTheEnd:
         scenario.when(ended).then_nothing_happens()
         scenario.when(claims(ASKED, HOOK)).then_refused(AlreadyClaimedError, "ALREADY_CLAIMED", contains="has run")
 
+    def test_a_run_whose_allow_a_failover_lost_permits_no_other_once_it_is_allowed_again(self) -> None:
+        scenario = given(opens(), ASKED, finishes_tool("per_1", claim_id=claim_id_of(HOOK)))
+        scenario.given(replies("per_1", "once"))
+        for runner in (HOOK, OTHER):
+            scenario.when(claims(ASKED, runner)).then_refused(
+                AlreadyClaimedError, "ALREADY_CLAIMED", contains="has run"
+            )
+
+    def test_a_run_whose_claim_was_given_back_permits_no_other_after_a_reopening(self) -> None:
+        rests = given(opens(project="shop"), grants_in_project("grn_p", "bash", "*"), project=Project())
+        rests.given(ASKED, claims(ASKED, HOOK), releases_claim("per_1"))
+        rests.given(finishes_tool("per_1", claim_id=claim_id_of(HOOK)), revokes_in_project("grn_p"), rechecks(ASKED))
+        assert rests.waiting() == ["per_1"]
+        rests.given(replies("per_1", "once", round_=2))
+        rests.when(claims(ASKED, OTHER)).then_refused(AlreadyClaimedError, "ALREADY_CLAIMED", contains="has run")
+
     def test_a_request_that_never_was_has_no_end(self) -> None:
         given(opens()).when(finishes_tool("per_9", claim_id=claim_id_of(HOOK))).then_refused(
             UnknownRequestError, "UNKNOWN_REQUEST"
