@@ -11,12 +11,13 @@ import msgspec
 
 from ledger.core.errors import DamageError
 from ledger.log.tail import nothing_folded, read_folds
+from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.projection import parts_of
 from projections.timeline import timeline_session, timeline_view
-from projections.views import FIXED, HEADS, SNAPSHOTS, changes_of
+from projections.views import FIXED, HEADS, SNAPSHOTS, Changes, changes_of
 
-COMPARED: Final = tuple(name for name in FIXED if name != SNAPSHOTS)
+COMPARED: Final = tuple(name for name in FIXED if name not in (SNAPSHOTS, SKIPPED))
 CHECKPOINTS: Final = "checkpoints"
 LOG: Final = "log"
 
@@ -63,15 +64,21 @@ class Rebuilt:
             elif write.kind == "count":
                 assert isinstance(write.value, int)
                 fields[write.field] = str(int(fields.get(write.field, b"0")) + write.value).encode()
+            elif write.kind == "latest":
+                assert isinstance(write.value, int)
+                fields[write.field] = str(max(int(fields.get(write.field, b"0")), write.value)).encode()
             else:
                 fields[write.field] = write.value if isinstance(write.value, bytes) else str(write.value).encode()
 
     async def fold(self, store: Store, key: StreamKey, until: Position) -> None:
         """Add a stream as of one of its entries. Raises DamageError when the log does not hold that entry."""
-        before = nothing_folded(key)
-        async for recorded, after in read_folds(store, key, before, until.version):
-            self.apply(changes_of(key, before.state, recorded, after.state))
-            before = after
+        before, changes = nothing_folded(key), Changes()
+        try:
+            async for recorded, after in read_folds(store, key, before, until.version):
+                changes.add(changes_of(key, before.state, recorded, after.state))
+                before = after
+        finally:
+            self.apply(changes.rows())
         if before.position != until:
             raise DamageError(f"its views are as of {until}, which its log does not hold", stream=key.name)
         self.apply([ViewWrite(HEADS, key.name, str(until).encode())])

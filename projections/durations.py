@@ -1,4 +1,4 @@
-"""View `durations`: histograms of the time from ask to outcome, and of the lateness of expiries.
+"""Histograms in the view `counts`: of the time from ask to outcome, and of the lateness of expiries.
 
 Each is stored as counts by bucket and a sum in ms for each partition; their total is one histogram, in every process.
 Deadlines: `betcode.md` "Permission Timeout Handling".
@@ -15,9 +15,11 @@ from ledger.core.grants import Recorded
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.outcomes import decision_of, settled_change
-from projections.projection import StreamState, counted, field_of
+from projections.projection import COUNTS, StreamState, counted, field_of
 
-DURATIONS: Final = "durations"
+DURATION: Final = "duration"
+"""The first part of the fields' names."""
+
 LATENESS: Final = "lateness"
 """The histogram's name in place of a decision in the fields of the view."""
 
@@ -54,8 +56,8 @@ def _settled(settled: Settled, by: int) -> Iterator[ViewWrite]:
 
 
 def _measured(what: str, ms: int, buckets: Sequence[int], by: int) -> Iterator[ViewWrite]:
-    yield counted(DURATIONS, field_of(what, bucket_of(ms, buckets)), by)
-    yield counted(DURATIONS, field_of(what, SUM), by * max(ms, 0))
+    yield counted(COUNTS, field_of(DURATION, what, bucket_of(ms, buckets)), by)
+    yield counted(COUNTS, field_of(DURATION, what, SUM), by * max(ms, 0))
 
 
 def bucket_of(ms: int, buckets: Sequence[int]) -> str:

@@ -7,7 +7,7 @@ the projector that lost the race reads it again. After a crash the views are as 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -15,7 +15,9 @@ from ledger.core.errors import DamageError, NewerSchemaError, StoreError
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.log.entries import check_info
+from ledger.log.short_streams import read_short_streams
 from ledger.log.tail import Folded, LostHistoryError, fold_entries, nothing_folded, read_folds, read_pages
+from ledger.stores.admin import SKIPPED, ShortStream
 from ledger.stores.port import START, Entry, Position, Store, StreamKey, ViewWrite
 from projections.folds import FoldCache
 from projections.projection import StreamState
@@ -30,6 +32,9 @@ PAGE_EVENTS: Final = 500
 
 STREAMS_AT_ONCE_COUNT: Final = 16
 """Streams that are projected concurrently."""
+
+BEGUN_AT_ONCE_COUNT: Final = 64
+"""Streams that a rebuild has in hand: their writes travel together."""
 
 RETRIES_MAX: Final = 100
 """Lost races in a row before an error; the views advance with each."""
@@ -81,12 +86,23 @@ class Engine:
             self._cache.drop(key)
             raise
 
+    async def begin(self, key: StreamKey, short: ShortStream) -> CaughtUp:
+        """Project a stream from its first entry, as it was just read; its views were dropped. Errors as of `catch_up`."""
+        check_info(key, short.info)
+        events, folded, ended = await self._steps(key, nothing_folded(key), _one_page(short.entries))
+        if ended:
+            return CaughtUp(key, folded.version, events)
+        # A projector was first.
+        rest = await self.catch_up(key)
+        return rest._replace(events=rest.events + events)
+
     async def _catch_up(self, key: StreamKey) -> CaughtUp:
         events = 0
         for _ in range(RETRIES_MAX):
             checkpoint = await checkpoint_of(self._store, key)
             folded = await self._fold_at(key, checkpoint)
-            done, folded, ended = await self._steps(key, folded)
+            pages = read_pages(self._store, key, folded.last, count=PAGE_EVENTS)
+            done, folded, ended = await self._steps(key, folded, pages)
             events += done
             if ended:
                 return CaughtUp(key, folded.version, events)
@@ -102,9 +118,10 @@ class Engine:
             with suppress(LostHistoryError):
                 return await self._fold_on(key, kept, checkpoint)
         self._cache.drop(key)
-        check_info(key, await self._store.info(key))
         snapshot = None
         if checkpoint.version >= SNAPSHOT_EVERY_EVENTS:
+            # Pages from the first entry on are checked against the metadata when they are read.
+            check_info(key, await self._store.info(key))
             snapshot = await load_snapshot(self._store, key, checkpoint.version)
         return await self._fold_on(key, snapshot or nothing_folded(key), checkpoint)
 
@@ -120,10 +137,12 @@ class Engine:
 
     # --- from the checkpoint to the head ------------------------------------------------------------------------------
 
-    async def _steps(self, key: StreamKey, folded: Folded[StreamState]) -> tuple[int, Folded[StreamState], bool]:
-        """Project to the head; return the count of events, the last fold, and whether the head was reached."""
+    async def _steps(
+        self, key: StreamKey, folded: Folded[StreamState], pages: AsyncIterator[Sequence[Entry]]
+    ) -> tuple[int, Folded[StreamState], bool]:
+        """Project the entries after a fold; return the count of events, the last fold, and whether all were projected."""
         events = 0
-        async for page in read_pages(self._store, key, folded.last, count=PAGE_EVENTS):
+        async for page in pages:
             at = 0
             while at < len(page):
                 step = _Step(key, folded)
@@ -158,6 +177,19 @@ class Engine:
             if not await self._store.project(key, at, at, some):
                 return False
         return await self._store.project(key, at, step.folded.version, last)
+
+
+async def _one_page(entries: Sequence[Entry]) -> AsyncIterator[Sequence[Entry]]:
+    yield entries
+
+
+async def note_skipped(store: Store, key: StreamKey, *, skipped: bool) -> None:
+    """Add a stream to those that cannot be read to their end, which readers of the views read themselves, or remove it."""
+    note = ViewWrite(SKIPPED, key.name, 0 if skipped else None, "sorted")
+    for _ in range(RETRIES_MAX):
+        at = await store.checkpoint(key)
+        if await store.project(key, at, at, [note]):
+            return
 
 
 async def rows_of(store: Store, key: StreamKey, until: Position) -> list[ViewWrite]:
@@ -200,10 +232,16 @@ class _Step:
         self.seen: list[Seen] = []
         self.refused: DamageError | None = None
         self.redacts = False
+        self._events_bytes = 0
+
+    @property
+    def _size_bytes(self) -> int:
+        """Return about the size of the changes: a late row is about as large as its event."""
+        return self.changes.size_bytes + self._events_bytes
 
     def take(self, page: Sequence[Entry], at: int) -> int:
         """Add entries of a page from `at` on until the step is full; return the index of the next one."""
-        while at < len(page) and len(self.seen) < STEP_EVENTS and self.changes.size_bytes < STEP_BYTES:
+        while at < len(page) and len(self.seen) < STEP_EVENTS and self._size_bytes < STEP_BYTES:
             try:
                 recorded, after = self.folded.next(self.key, page[at])
                 self.redacts = isinstance(recorded.event, Redacted)
@@ -231,6 +269,7 @@ class _Step:
             )
         self.seen.append(Seen(self.folded.state, recorded, after.state))
         self.changes.add(changes_of(self.key, self.folded.state, recorded, after.state))
+        self._events_bytes += len(entry.payload) + len(entry.content or b"")
         self.folded = after
 
     def _keep_snapshot(self) -> None:
@@ -245,21 +284,29 @@ async def project_anew(
     engine: Engine,
     partition: int,
     keys: Sequence[StreamKey],
+    *,
     done: Callable[[CaughtUp], None] = lambda _: None,
+    names: Sequence[str] | None = None,
 ) -> list[DamageError]:
-    """Drop a partition's views and rebuild them from its streams; return the streams that are unreadable."""
-    await store.drop_views(partition, FIXED)
-    problems: list[DamageError] = []
-    turns = asyncio.Semaphore(STREAMS_AT_ONCE_COUNT)
+    """Drop a partition's views and rebuild them from its streams; return the streams that are unreadable.
 
-    async def one(key: StreamKey) -> None:
-        async with turns:
-            try:
-                done(await engine.catch_up(key))
-            except DamageError as error:
-                problems.append(error)
+    `names` are its views besides the fixed ones; None has them searched for among all keys.
+    """
+    await store.drop_views(partition, None if names is None else (*FIXED, *names))
+    problems: list[DamageError] = []
+    turns = asyncio.Semaphore(BEGUN_AT_ONCE_COUNT)
+
+    async def one(key: StreamKey, short: ShortStream | None) -> None:
+        try:
+            done(await (engine.catch_up(key) if short is None else engine.begin(key, short)))
+        except DamageError as error:
+            problems.append(error)
+            await note_skipped(store, key, skipped=True)
+        finally:
+            turns.release()
 
     async with asyncio.TaskGroup() as group:
-        for key in keys:
-            group.create_task(one(key))
+        async for key, short in read_short_streams(store, keys):
+            await turns.acquire()
+            group.create_task(one(key, short))
     return problems

@@ -1,38 +1,26 @@
-"""A bounded cache of the folds of streams."""
+"""A cache of the folds of streams, bounded by the room that they take."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
+from ledger.log.fold_room import SizedCache, fold_bytes, projected_room_bytes
 from ledger.log.tail import Folded
 from ledger.stores.port import StreamKey
 from projections.projection import StreamState
 
-FOLDS_KEPT_COUNT = 1024
-FOLDS_KEPT_EVENTS = 200_000
-"""Total events behind the cached folds: the fold of a long session takes more room than that of a short one."""
-
 
 class FoldCache:
-    """A cache of the most recently used folds."""
+    """A cache of the most recently used folds. `most_bytes` is that of the process's setting by default."""
 
-    def __init__(self, count: int = FOLDS_KEPT_COUNT, events: int = FOLDS_KEPT_EVENTS) -> None:
-        self._count = count
-        self._events = events
-        self._held: OrderedDict[StreamKey, Folded[StreamState]] = OrderedDict()
-        self._held_events = 0
+    def __init__(self, most_bytes: int | None = None) -> None:
+        self._held: SizedCache[Folded[StreamState]] = SizedCache(
+            projected_room_bytes() if most_bytes is None else most_bytes
+        )
 
     def get(self, key: StreamKey) -> Folded[StreamState] | None:
         return self._held.get(key)
 
     def put(self, key: StreamKey, folded: Folded[StreamState]) -> None:
-        self.drop(key)
-        self._held[key] = folded
-        self._held_events += folded.version
-        while len(self._held) > self._count or (self._held_events > self._events and len(self._held) > 1):
-            self.drop(next(iter(self._held)))
+        self._held.put(key, folded, fold_bytes(folded.state) + len(folded.last.payload))
 
     def drop(self, key: StreamKey) -> None:
-        folded = self._held.pop(key, None)
-        if folded is not None:
-            self._held_events -= folded.version
+        self._held.drop(key)

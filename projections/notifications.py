@@ -1,4 +1,4 @@
-"""Views of notifications: `notifications` counts them, `told` lists the messages that each person was sent."""
+"""Notifications: the view `counts` counts them, the view `told` lists the messages that each person was sent."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from ledger.core.durations import DAY_MS
 from ledger.core.events import Notification
 from ledger.core.grants import Recorded
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import StreamState, counted, field_of, listed
+from projections.projection import COUNTS, StreamState, counted, field_of, listed
 
-NOTIFICATIONS: Final = "notifications"
+NOTIFICATION: Final = "notification"
+"""The first part of the names of counts."""
+
 TOLD: Final = "told"
 
 
@@ -21,7 +23,7 @@ def project_notifications(
     event = recorded.event
     if not isinstance(event, Notification):
         return
-    yield counted(NOTIFICATIONS, field_of(event.service, event.result), 1)
+    yield counted(COUNTS, field_of(NOTIFICATION, event.service, event.result), 1)
     if event.result == "sent" and event.person is not None and event.message_id is not None:
         said = field_of(event.person, event.service, str(recorded.ms // DAY_MS), str(recorded.ms), event.message_id)
         yield listed(TOLD, said)

@@ -7,8 +7,8 @@ clock and no configuration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from ledger.access.state import AccessState
 from ledger.core.codec import canonical_json
@@ -23,12 +23,29 @@ SEPARATOR = "\n"
 """The separator of the parts of a field's name; no id contains white space."""
 
 
+COUNTS: Final = "counts"
+"""The view of counts. Several projections add to it, each under names of its own, so that one read shows all."""
+
+
+class LateRow(NamedTuple):
+    """The change that sets a row, made only when it is written: most rows change again within the same step."""
+
+    view: str
+    field: str
+    value: Callable[[], dict[str, Any]]
+    kind: Literal["hash"] = "hash"
+
+    def write(self) -> ViewWrite:
+        return row(self.view, self.field, self.value())
+
+
+Change: TypeAlias = ViewWrite | LateRow
+
+
 class Projection(Protocol):
     """The changes of one view, event by event."""
 
-    def __call__(
-        self, key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
-    ) -> Iterable[ViewWrite]:
+    def __call__(self, key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterable[Change]:
         """Return the changes of an event, given the fold before and after it."""
         ...
 

@@ -8,24 +8,26 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from heapq import nsmallest
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ledger.core.durations import DAY_MS
+from ledger.core.events import Outcome
 from ledger.core.times import parse_time
 from ledger.stores.port import Position, Store, StreamKey
 from projections.approved import APPROVED
-from projections.counts import COUNTS
-from projections.durations import DURATION_BUCKETS_MS, DURATIONS, INFINITE, LATENESS, LATENESS_BUCKETS_MS, SUM
+from projections.counts import DECISION, EVENTS_COUNT, PENDING_COUNT, STREAMS_COUNT
+from projections.durations import DURATION, DURATION_BUCKETS_MS, INFINITE, LATENESS, LATENESS_BUCKETS_MS, SUM
 from projections.grants import GRANTS
-from projections.notifications import NOTIFICATIONS, TOLD
+from projections.notifications import NOTIFICATION, TOLD
 from projections.outcomes import DECISIONS
 from projections.pending import PENDING
 from projections.people import PEOPLE
-from projections.projection import field_of, parts_of
+from projections.projection import COUNTS, field_of, parts_of
 from projections.requests import REQUESTS
-from projections.sessions import OUTCOMES, RECENT, SESSIONS
+from projections.sessions import ALL_SESSIONS, LATEST, OUTCOMES, SESSIONS, Latest
 from projections.timeline import timeline_view
 from projections.views import HEADS
 
@@ -74,26 +76,43 @@ async def approved_of(store: Store, key: StreamKey, now_ms: int) -> ViewResult:
 
 async def recent_sessions(store: Store, count: int = RECENT_COUNT) -> ViewResult:
     """Return the sessions with the newest events, newest first, each with counts of its `outcomes`."""
-    recent = await store.views.highest(RECENT, count)
-    found = await asyncio.gather(*(session_summary(store, session) for session, _ in recent))
-    return _joined(found)
+    rows = await session_summaries(store, [one.session for one in await latest_sessions(store, count)])
+    return ViewResult(rows, {StreamKey("session", row["session"]).name: row["version"] for row in rows})
 
 
-async def session_summary(store: Store, session: str) -> ViewResult:
-    """Return one row, or none for a session that was not projected yet."""
-    key = StreamKey("session", session)
-    partition = store.partition_of(key)
-    names = ("allowed", "denied", "rejected", "corrected", "expired", "cancelled")
-    summary, counts = await asyncio.gather(
-        store.view_field(SESSIONS, partition, session),
-        store.views.fields(OUTCOMES, partition, [field_of(session, name) for name in names]),
+async def latest_sessions(
+    store: Store, count: int, *, scopes: Sequence[str] = (ALL_SESSIONS,), after: Latest | None = None
+) -> list[Latest]:
+    """Return a page of the sessions of scopes (`projections.sessions.scope_of`) after a place, newest event first."""
+    pages = await asyncio.gather(
+        *(store.views.page(LATEST, one, count, "" if after is None else one + after.order) for one in scopes)
     )
-    if summary is None:
-        return ViewResult([], {key.name: 0})
-    row = _decoded(summary)
-    row["outcomes"] = {name: int(count) for name, count in zip(names, counts, strict=True) if count not in (None, b"0")}
-    # The summary changes with every event, so it has the version itself.
-    return ViewResult([row], {key.name: row["version"]})
+    return nsmallest(count, {Latest.of_field(field) for page in pages for field in page}, key=lambda one: one.order)
+
+
+async def session_summaries(store: Store, sessions: Sequence[str]) -> list[Row]:
+    """Return the rows of sessions in this order, each with counts of its `outcomes`; none where nothing was projected."""
+    by_partition: dict[int, list[str]] = {}
+    for session in dict.fromkeys(sessions):
+        by_partition.setdefault(store.partition_of(StreamKey("session", session)), []).append(session)
+    found = await asyncio.gather(*(_summaries_in(store, one, some) for one, some in by_partition.items()))
+    rows = {row["session"]: row for some in found for row in some}
+    return [rows[session] for session in sessions if session in rows]
+
+
+async def _summaries_in(store: Store, partition: int, sessions: Sequence[str]) -> list[Row]:
+    names = Outcome.__args__  # type: ignore[attr-defined]
+    summaries, counts = await asyncio.gather(
+        store.views.fields(SESSIONS, partition, sessions),
+        store.views.fields(OUTCOMES, partition, [field_of(one, name) for one in sessions for name in names]),
+    )
+    rows: list[Row] = []
+    for index, summary in enumerate(summaries):
+        if summary is not None:
+            own = zip(names, counts[index * len(names) :], strict=False)
+            outcomes = {name: int(count) for name, count in own if count not in (None, b"0")}
+            rows.append({**_decoded(summary), "outcomes": outcomes})
+    return rows
 
 
 async def projects_of(store: Store, sessions: Sequence[str]) -> dict[str, str | None]:
@@ -119,27 +138,19 @@ async def sessions_of_request(store: Store, request_id: str) -> list[str]:
     return [parts_of(field)[1] for field in await store.views.starting(REQUESTS, field_of(request_id, ""))]
 
 
-async def sessions_of_person(store: Store, name: str) -> set[str]:
-    """Return the sessions in which a person has answered a request."""
-    return {parts_of(field)[1] for field in await store.views.starting(PEOPLE, field_of(name, ""))}
+async def answered_by(store: Store, name: str, sessions: Iterable[str]) -> set[str]:
+    """Return those of the sessions in which a person has answered a request."""
+    keys = [StreamKey("session", session) for session in sessions]
+    found = await asyncio.gather(
+        *(store.view_field(PEOPLE, store.partition_of(key), field_of(name, key.id)) for key in keys)
+    )
+    return {key.id for key, known in zip(keys, found, strict=True) if known is not None}
 
 
 async def stream_of_grant(store: Store, grant_id: str) -> StreamKey | None:
     """Return the stream of a grant, revoked ones included; a new grant may not be listed yet."""
     found = await store.views.starting(GRANTS, field_of(grant_id, ""))
     return StreamKey.parse(parts_of(found[0])[1]) if found else None
-
-
-async def decisions(store: Store) -> dict[str, int]:
-    """Return the counts of asks by decision label of CONTRACT's metric; each ask counts once."""
-    total = await _summed(store, COUNTS)
-    return {label: total[label] for label in DECISIONS}
-
-
-async def notifications(store: Store) -> dict[tuple[str, str], int]:
-    """Return the counts of notifications by service and result."""
-    total = await _summed(store, NOTIFICATIONS)
-    return {(parts_of(field)[0], parts_of(field)[1]): count for field, count in sorted(total.items())}
 
 
 class SentMessage(msgspec.Struct, frozen=True):
@@ -159,21 +170,6 @@ async def messages_to(store: Store, person: str, services: Sequence[str], now_ms
     return {message_id: SentMessage(service, int(ms)) for _, service, _, ms, message_id in sorted(rows, reverse=True)}
 
 
-async def pending_count(store: Store) -> int:
-    """Return the number of pending requests."""
-    found = await asyncio.gather(*(store.view(PENDING, one) for one in range(store.partition_count)))
-    return sum(map(len, found))
-
-
-async def _summed(store: Store, view: str) -> Counter[str]:
-    """Return a view of counts, summed over all partitions."""
-    found = await asyncio.gather(*(store.view(view, one) for one in range(store.partition_count)))
-    total: Counter[str] = Counter()
-    for counts in found:
-        total.update({field: int(value) for field, value in counts.items()})
-    return total
-
-
 class Histogram(msgspec.Struct, frozen=True):
     """Counts of values by bucket, each with its upper bound (in s, None: no bound), and the sum of all values in s."""
 
@@ -181,32 +177,67 @@ class Histogram(msgspec.Struct, frozen=True):
     sum_seconds: float
 
 
-async def histograms(store: Store) -> dict[str, Histogram]:
-    """Return the histograms of request durations by decision, and of the lateness of expiries as `lateness`."""
-    total = await _summed(store, DURATIONS)
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """All counts of the views. `decisions`: asks by decision label of CONTRACT's metric, each once.
+
+    `histograms` are of request durations by decision, and of the lateness of expiries as `lateness`; `notifications`
+    are by service and result.
+    """
+
+    decisions: dict[str, int]
+    histograms: dict[str, Histogram]
+    notifications: dict[tuple[str, str], int]
+    pending: int
+    streams: int
+    events: int
+
+
+async def totals(store: Store) -> Totals:
+    """Return all counts; reads one hash a partition, whatever the number of sessions."""
+    return _totals_of(await store.views.counts(COUNTS))
+
+
+class PartitionCounts(NamedTuple):
+    """The streams of a partition that have views, and the events in them."""
+
+    streams: int
+    events: int
+
+
+async def counts_of_partitions(store: Store) -> list[PartitionCounts]:
+    """Return the counts of each partition."""
+    found = await store.views.counts(COUNTS)
+    return [PartitionCounts(one.get(STREAMS_COUNT, 0), one.get(EVENTS_COUNT, 0)) for one in found]
+
+
+def _totals_of(partitions: Sequence[Mapping[str, int]]) -> Totals:
+    total: Counter[str] = Counter()
+    for one in partitions:
+        total.update(one)
     bounds = dict.fromkeys(DECISIONS, DURATION_BUCKETS_MS) | {LATENESS: LATENESS_BUCKETS_MS}
-    return {what: _histogram(what, known, total) for what, known in bounds.items()}
+    told = {parts_of(field): count for field, count in sorted(total.items())}
+    return Totals(
+        decisions={label: total[field_of(DECISION, label)] for label in DECISIONS},
+        histograms={what: _histogram(what, known, total) for what, known in bounds.items()},
+        notifications={(name[1], name[2]): count for name, count in told.items() if name[0] == NOTIFICATION},
+        pending=total[PENDING_COUNT],
+        streams=total[STREAMS_COUNT],
+        events=total[EVENTS_COUNT],
+    )
 
 
 def _histogram(what: str, bounds: Sequence[int], total: Mapping[str, int]) -> Histogram:
-    finite = [(bound / 1000, total.get(field_of(what, str(bound)), 0)) for bound in bounds]
-    beyond = (None, total.get(field_of(what, INFINITE), 0))
-    return Histogram((*finite, beyond), total.get(field_of(what, SUM), 0) / 1000)
+    def count_of(bucket: str) -> int:
+        return total.get(field_of(DURATION, what, bucket), 0)
+
+    finite = [(bound / 1000, count_of(str(bound))) for bound in bounds]
+    return Histogram((*finite, (None, count_of(INFINITE))), count_of(SUM) / 1000)
 
 
 async def versions(store: Store) -> dict[str, int]:
     """Return the version that the views of each stream are as of, by stream name."""
     found = await asyncio.gather(*(store.view(HEADS, one) for one in range(store.partition_count)))
     return {name: version for heads in found for name, version in _versions(heads).items()}
-
-
-def _joined(readings: Iterable[ViewResult]) -> ViewResult:
-    rows: list[Row] = []
-    as_of: dict[str, int] = {}
-    for one in readings:
-        rows += one.rows
-        as_of.update(one.as_of)
-    return ViewResult(rows, as_of)
 
 
 def _decoded(value: bytes) -> Row:

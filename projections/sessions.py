@@ -1,35 +1,98 @@
-"""Views of sessions: `sessions` (summaries), `recent` (by time of the last event), `outcomes` (counts)."""
+"""Views of sessions: `sessions` (summaries), `latest` (by time of the last event), `outcomes` (counts).
+
+`latest` has one field in each scope of a session: all sessions, those of its project, of its parent, and of the token
+that owns it. The field begins with the scope and a number that falls as time goes on, so that a page of any scope is a
+range of its fields. A session without a project is its own project.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Literal, NamedTuple
 
+from ledger.core.errors import InputError
 from ledger.core.grants import Recorded
+from ledger.core.ids import check_id
 from ledger.core.times import format_time, format_time_or_none
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
+from projections.completed import CURSOR_DIGITS
 from projections.outcomes import settled_change
-from projections.projection import StreamState, counted, field_of, row
+from projections.projection import Change, LateRow, StreamState, counted, field_of, listed, parts_of
 
 SESSIONS: Final = "sessions"
-RECENT: Final = "recent"
+LATEST: Final = "latest"
 OUTCOMES: Final = "outcomes"
 
+ALL_SESSIONS: Final = field_of("all", "")
+_LATEST_MS: Final = 10**CURSOR_DIGITS
+"""A time (ms) after every other; what is left until it has a fixed number of digits."""
 
-def project_sessions(
-    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
-) -> Iterator[ViewWrite]:
+
+class Latest(NamedTuple):
+    """The place of a session in a list by time: newest first, those of one millisecond by their ids."""
+
+    ms: int
+    session: str
+
+    @property
+    def order(self) -> str:
+        """Return the end of its field, which sorts as the places do."""
+        return field_of(f"{_LATEST_MS - self.ms:0{CURSOR_DIGITS}d}", self.session)
+
+    @property
+    def cursor(self) -> str:
+        """Return the place as a cursor of what follows it."""
+        return f"{self.ms}-{self.session}"
+
+    @classmethod
+    def of_field(cls, field: str) -> Latest:
+        left, session = parts_of(field)[-2:]
+        return cls(_LATEST_MS - int(left), session)
+
+    @classmethod
+    def of_cursor(cls, cursor: str) -> Latest:
+        """Return the place of a cursor. Raises InputError."""
+        ms, _, session = cursor.partition("-")
+        if not (ms.isascii() and ms.isdecimal() and len(ms) <= CURSOR_DIGITS and session):
+            raise InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
+        return cls(int(ms), check_id(session, "session id of the cursor"))
+
+
+def scope_of(kind: Literal["project", "parent", "token"], of: str) -> str:
+    """Return the beginning of the fields of one scope."""
+    return field_of(kind, of, "")
+
+
+def project_sessions(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterator[Change]:
     if not isinstance(after, SessionState):
         return
-    token = {} if after.token_id is None else {"token_id": after.token_id}
-    yield row(SESSIONS, key.id, {**summary_of(after), "clients": len(after.clients), **token})
-    yield ViewWrite(RECENT, key.id, recorded.ms, "sorted")
+    yield LateRow(SESSIONS, key.id, partial(_row, after))
+    old, new = _latest_of(before), _latest_of(after)
+    yield from (ViewWrite(LATEST, field, None, "sorted") for field in old if field not in new)
+    yield from (listed(LATEST, field) for field in new if field not in old)
     was, now = settled_change(before, recorded, after)
     if was is not None:
         yield counted(OUTCOMES, field_of(key.id, was.outcome), -1)
     if now is not None:
         yield counted(OUTCOMES, field_of(key.id, now.outcome), 1)
+
+
+def _row(state: SessionState) -> dict[str, Any]:
+    token = {} if state.token_id is None else {"token_id": state.token_id}
+    return {**summary_of(state), "clients": len(state.clients), **token}
+
+
+def _latest_of(state: StreamState) -> tuple[str, ...]:
+    """Return the fields of a session in `latest`; none before its first event."""
+    if not isinstance(state, SessionState) or state.version == 0:
+        return ()
+    scopes = [ALL_SESSIONS, scope_of("project", state.project or state.session_id)]
+    scopes += [] if state.parent is None else [scope_of("parent", state.parent)]
+    scopes += [] if state.token_id is None else [scope_of("token", state.token_id)]
+    order = Latest(state.last_ms, state.session_id).order
+    return tuple(scope + order for scope in scopes)
 
 
 def summary_of(state: SessionState) -> dict[str, Any]:

@@ -16,11 +16,13 @@ import msgspec
 from rpds import HashTrieMap
 
 from ledger.core.events import Settings
-from ledger.core.grants import StandingGrant
+from ledger.core.grants import Grants, StandingGrant
+from ledger.core.packed_map import PackedMap, Parts, from_parts
 from ledger.core.policy import PolicySource
 from ledger.log.tail import Folded, entry_at
 from ledger.project.state import ProjectState
-from ledger.session.state import Client, LockRequest, Request, SessionState, Settled
+from ledger.session.pending import PendingRequests
+from ledger.session.state import SETTLED_PACKING, Client, LockRequest, Request, SessionState, Settled
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.projection import StreamState
 from projections.views import SNAPSHOTS
@@ -35,6 +37,7 @@ _FOLDING_CODE: Final = (
     ("ledger.core", "codec.py"),
     ("ledger.core", "events.py"),
     ("ledger.core", "grants.py"),
+    ("ledger.core", "packed_map.py"),
     ("ledger.project", "state.py"),
     ("ledger.core", "proofs.py"),
     ("ledger.session.would_run", "lines.py"),
@@ -44,6 +47,7 @@ _FOLDING_CODE: Final = (
     ("ledger.session", "evolve.py"),
     ("ledger.session", "first.py"),
     ("ledger.session", "open_claims.py"),
+    ("ledger.session", "pending.py"),
     ("ledger.session", "redactions.py"),
     ("ledger.session", "state.py"),
     ("projections", "snapshots.py"),
@@ -51,12 +55,18 @@ _FOLDING_CODE: Final = (
 
 _MAPS: Final[dict[str, Any]] = {
     "pending": dict[str, Request],
-    "settled": dict[str, Settled],
+    "settled": Parts[Settled],
     "grants": dict[str, StandingGrant],
     "clients": dict[str, Client],
     "noted": dict[str, bool],
     "open_claims": dict[int, str],
 }
+_WHOLE: Final[dict[str, Any]] = {
+    "pending": lambda pending: PendingRequests.of(pending.values()),
+    "grants": lambda grants: Grants.of(grants.values()),
+}
+"""Makers of the maps that are more than a map."""
+
 _VALUES: Final[dict[str, Any]] = {
     "settings": Settings,
     "policy": PolicySource | None,
@@ -132,12 +142,23 @@ def _digest(data: bytes) -> str:
 
 def _encode(state: StreamState) -> bytes:
     members = {name: getattr(state, name) for name in state.__struct_fields__}
-    plain = {name: dict(value.items()) if name in _MAPS else value for name, value in members.items()}
-    return msgspec.msgpack.encode(plain)
+    return msgspec.msgpack.encode({name: _plain(value) for name, value in members.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, PackedMap):
+        return value.parts()
+    return dict(value.items()) if isinstance(value, HashTrieMap | PendingRequests | Grants) else value
 
 
 def _decode(key: StreamKey, data: bytes) -> StreamState:
     shape = msgspec.msgpack.decode(data, type=_SHAPES[key.kind])
     members = {name: getattr(shape, name) for name in shape.__struct_fields__}
-    whole: dict[str, Any] = {name: HashTrieMap(value) if name in _MAPS else value for name, value in members.items()}
+    whole = {name: _map_of(name, value) if name in _MAPS else value for name, value in members.items()}
     return SessionState(**whole) if key.kind == "session" else ProjectState(**whole)
+
+
+def _map_of(name: str, value: Any) -> Any:
+    if isinstance(value, Parts):
+        return from_parts(SETTLED_PACKING, value)
+    return _WHOLE.get(name, HashTrieMap)(value)

@@ -152,7 +152,7 @@ class SessionAnswers:
         """Release the requests that grants of the project with a limit allow, each after it has taken its uses."""
         state = self._stream.state
         project = await self._grounds.project(state)
-        if project is None or all(grant.uses is None for grant in project.state.grants.values()):
+        if project is None or not project.state.grants.has_limited:
             return
         for request in in_order(state.pending.values()):
             command = self._release_command(self._stream.state, project.state, request.request_id)

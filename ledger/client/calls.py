@@ -26,6 +26,7 @@ from ledger.core.policy import Call, Policy
 from ledger.core.questions import Question
 from ledger.core.requests import in_folder
 from ledger.core.runners import Runner
+from ledger.core.standing import as_policy_grants
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
 from ledger.log.tail import entry_at
@@ -124,7 +125,7 @@ class Calls:
         state = await self._stream.refresh()
         project = await self._grounds.project(state)
         grants = standing_grants(state, await project.refresh() if project else None, self._now_ms())
-        evaluation = policy.evaluate(question.call, [grant.as_policy_grant() for grant in grants])
+        evaluation = policy.evaluate(question.call, as_policy_grants(grants))
         return await opinions_of(self._ledger.deciders, state.session_id, question, evaluation)
 
     # --- wait -------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -76,22 +76,30 @@ async def uses_of(ledger: Ledger, key: StreamKey, grant_id: str) -> Survey[Grant
         grant = next((one.grants[grant_id] for one in states.rows), None)
     else:
         grant = (await ledger.streams.project(key.id).refresh()).grants[grant_id]
-        states = await survey([one async for one in _sessions(ledger, grant)], read)
+        states = await _read_all(_sessions(ledger, grant), read)
     found = [use for state in states.rows for use in _uses_in(state, key, grant_id)]
     if grant is not None and grant.uses is not None:
         found = _exact(grant, found, {state.session_id: state for state in states.rows})
     return Survey(sorted(found, key=lambda one: (one.at_ms, one.session, one.request_id)), states.problems)
 
 
-async def _sessions(ledger: Ledger, grant: StandingGrant) -> AsyncIterator[StreamKey]:
-    """Iterate over the sessions that may have used a grant of a project: all, for one without a limit."""
-    if grant.uses is not None:
-        for session in dict.fromkeys(use.session for use in grant.taken):
-            yield StreamKey("session", session)
-        return
-    async for key in ledger.store.streams():
-        if key.kind == "session":
-            yield key
+async def _read_all(
+    pages: AsyncIterator[list[StreamKey]], read: Callable[[StreamKey], Awaitable[SessionState]]
+) -> Survey[SessionState]:
+    found: Survey[SessionState] = Survey([], [])
+    async for keys in pages:
+        some = await survey(keys, read)
+        found = Survey([*found.rows, *some.rows], [*found.problems, *some.problems])
+    return found
+
+
+async def _sessions(ledger: Ledger, grant: StandingGrant) -> AsyncIterator[list[StreamKey]]:
+    """Iterate over the sessions that may have used a grant of a project."""
+    if grant.uses is None:
+        async for keys in ledger.lookups.users_of_grant(grant.grant_id):
+            yield keys
+    else:
+        yield [StreamKey("session", session) for session in dict.fromkeys(use.session for use in grant.taken)]
 
 
 def _uses_in(state: SessionState, key: StreamKey, grant_id: str) -> Iterator[GrantUse]:

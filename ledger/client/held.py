@@ -9,7 +9,7 @@ from ledger.log.freezes import Freezes
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
 from ledger.session.commands import Resume
-from ledger.session.freezing import is_held
+from ledger.session.pending import is_held
 from ledger.session.state import SessionState
 
 

@@ -12,6 +12,7 @@ from ledger.client.freezing import Freezing
 from ledger.client.grant_uses import GrantUse, uses_of
 from ledger.client.holding import Holding
 from ledger.client.inbox_presence import InboxPresence
+from ledger.client.lookups import Lookups, waiting_first
 from ledger.client.machine import default_actor_name
 from ledger.client.mask_setting import masks_are_on, masks_of
 from ledger.client.passkeys.book import PasskeyBook
@@ -27,7 +28,6 @@ from ledger.client.waiting_sessions import WaitingSessions
 from ledger.core.durations import check_duration_ms
 from ledger.core.errors import (
     AgentAction,
-    DamageError,
     InputError,
     UnknownGrantError,
     UnknownRequestError,
@@ -51,9 +51,8 @@ from ledger.core.requests import check_folder, check_message, check_name, make_q
 from ledger.core.timeouts import Timeouts
 from ledger.log.history import Moment, state_at
 from ledger.log.inboxes import EVERYWHERE, Inbox, InboxReach, close_inbox, renew_inbox
-from ledger.log.stream import Stream
 from ledger.log.streams import Streams
-from ledger.log.surveys import StreamProblem, Survey, problem_of
+from ledger.log.surveys import Survey
 from ledger.policy.child_policy import child_source, orphan_source
 from ledger.policy.demands import with_demands
 from ledger.project.state import GrantInProject, RevokeInProject
@@ -89,6 +88,7 @@ class Ledger:
         self._streams: Streams | None = None
         self.policies = CompiledPolicies()
         self.waiting = WaitingSessions(self)
+        self.lookups = Lookups(self)
         self.inboxes = InboxPresence(self, is_cached=clock is None)
         self._tokens: Tokens | None = None
         self._passkeys: PasskeyBook | None = None
@@ -322,17 +322,20 @@ class Ledger:
         return Survey(found, states.problems)
 
     async def sessions_of(self, request_id: str) -> list[str]:
-        """Return the sessions with this request id; searches those with pending requests first, then all."""
-        return (await self.waiting.knowing(request_id)).rows
+        """Return the sessions with this request id; if some of them have pending requests, only those."""
+        return waiting_first(await self.lookups.of_request(request_id))
 
     async def session_of(self, request_id: str, session_id: str | None = None) -> Session:
         """Return the session of a request. Raises UnknownRequestError; InputError when several have the id."""
         if session_id is not None:
             return await self.attach(session_id)
-        found = await self.waiting.knowing(request_id)
-        known_in = found.rows
+        found = await self.lookups.of_request(request_id)
+        known_in = waiting_first(found)
         if not known_in:
-            raise UnknownRequestError(f"no session has a request `{request_id}`{found.unread}", request_id=request_id)
+            alike = await self.lookups.requests_alike(request_id)
+            raise UnknownRequestError(
+                f"no session has a request `{request_id}`{found.unread}{alike}", request_id=request_id
+            )
         if len(known_in) > 1:
             names = ", ".join(f"`{name}`" for name in sorted(known_in))
             raise InputError(
@@ -409,7 +412,7 @@ class Ledger:
 
     async def revoke(self, grant_id: str, *, reason: str | None = None, actor: Actor | str | None = None) -> StreamKey:
         """Revoke a grant in any stream; return the stream. Raises UnknownGrantError."""
-        key = await self.stream_of_grant(check_id(grant_id, "grant id"))
+        key = await self._named_grant(check_id(grant_id, "grant id"))
         if key.kind == "session":
             await Session(self, key.id).revoke(grant_id, reason=reason, actor=actor)
         else:
@@ -423,24 +426,22 @@ class Ledger:
 
     async def uses_of(self, grant_id: str) -> Survey[GrantUse]:
         """Return the calls that a grant let through, in order of time; also of an ended one. Raises UnknownGrantError."""
-        return await uses_of(self, await self.stream_of_grant(check_id(grant_id, "grant id")), grant_id)
+        return await uses_of(self, await self._named_grant(check_id(grant_id, "grant id")), grant_id)
 
     async def stream_of_grant(self, grant_id: str) -> StreamKey:
         """Return the stream of a grant, revoked ones included. Raises UnknownGrantError."""
-        keys = [key async for key in self.store.streams() if key.kind in ("session", "project")]
-        problems: list[StreamProblem] = []
-        # Projects first: there are few of them, and they have most grants.
-        for key in sorted(keys, key=lambda key: key.kind != "project"):
-            stream: Stream[Any] = (
-                self.streams.project(key.id) if key.kind == "project" else self.streams.session(key.id)
-            )
-            try:
-                if grant_id in (await stream.refresh()).grants:
-                    return key
-            except DamageError as error:
-                problems.append(problem_of(key, error))
-        unread = Survey([], problems).unread
-        raise UnknownGrantError(f"there is no grant `{grant_id}`{unread}", grant_id=grant_id)
+        found = await self.lookups.of_grant(grant_id)
+        if not found.rows:
+            raise UnknownGrantError(f"there is no grant `{grant_id}`{found.unread}", grant_id=grant_id)
+        return found.rows[0]
+
+    async def _named_grant(self, grant_id: str) -> StreamKey:
+        """Return the same; the error names the grants whose id begins so."""
+        try:
+            return await self.stream_of_grant(grant_id)
+        except UnknownGrantError as error:
+            alike = await self.lookups.grants_alike(grant_id)
+            raise UnknownGrantError(f"{error.text}{alike}", grant_id=grant_id) from None
 
     # --- the inbox --------------------------------------------------------------------------------------------------
 

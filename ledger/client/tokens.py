@@ -168,6 +168,16 @@ class Tokens:
         state = await self._stream.refresh()
         return sorted(state.tokens.values(), key=lambda token: (token.at_ms, token.token_id))
 
+    async def page(self, cursor: str | None) -> list[Token]:
+        """Return all tokens after the one with this id (None: all), in order of creation. Raises InputError."""
+        found = await self.all()
+        if cursor is None:
+            return found
+        places = [number for number, token in enumerate(found) if token.token_id == cursor]
+        if not places:
+            raise InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
+        return found[places[0] + 1 :]
+
     async def until_over(self, token_id: str) -> None:
         """Return when the token is not in force any more, as far as this process knows."""
         clock = self._ledger.store.clock

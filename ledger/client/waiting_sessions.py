@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ledger.client.lookups import is_waiting
 from ledger.client.session import Session
 from ledger.core.errors import AlreadyAnsweredError, DamageError, SessionClosedError
 from ledger.log.plans import SYSTEM
 from ledger.log.surveys import StreamProblem, Survey, survey
-from ledger.session.freezing import is_held
 from ledger.session.state import SessionState, in_order
 from ledger.stores.port import StreamKey
 
@@ -35,7 +35,7 @@ class WaitingSessions:
         due = await self._ledger.store.due(None, PENDING_SESSIONS_MAX)
         found = await self._states_of(session_id for session_id, _ in due)
         # The index of deadlines also has sessions with nothing but open claims.
-        waiting = [state for state in found.rows if state.pending or state.lock_request is not None]
+        waiting = [state for state in found.rows if is_waiting(state)]
         return Survey(waiting, found.problems)
 
     async def states(self) -> list[SessionState]:
@@ -53,16 +53,6 @@ class WaitingSessions:
             (StreamKey("session", one) for one in sessions), lambda key: streams.session(key.id).refresh()
         )
 
-    async def knowing(self, request_id: str) -> Survey[str]:
-        """Return the sessions with this request id; searches those with pending requests first, then all."""
-        waiting = await self.survey()
-        found = [state.session_id for state in waiting.rows if state.find(request_id)]
-        if found:
-            return Survey(found, waiting.problems)
-        everywhere = await self._states_of([one async for one in self._ledger.sessions()])
-        known = [state.session_id for state in everywhere.rows if state.find(request_id) is not None]
-        return Survey(known, everywhere.problems)
-
     async def cancel_of_token(self, token_id: str) -> None:
         """Cancel the pending requests of an access token that has ended."""
         for state in await self.states():
@@ -77,8 +67,7 @@ class WaitingSessions:
     async def resume(self, project: str | None) -> None:
         """Judge the requests that an ended freeze held back again: of a project, or of all sessions (None)."""
         for state in await self.states():
-            held = any(is_held(request) for request in state.pending.values())
-            if held and project in (None, state.project):
+            if state.pending.held() and project in (None, state.project):
                 try:
                     await Session(self._ledger, state.session_id).answers.resume()
                 except (DamageError, SessionClosedError) as error:

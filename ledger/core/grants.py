@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from hashlib import sha256
-from typing import NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 from rpds import HashTrieMap
 
 from ledger.core.codec import NewerEvent
 from ledger.core.events import Actor, Event, Granted, Revoked, Scope, Value
+from ledger.core.pattern_index import PatternIndex
 from ledger.core.policy import Grant
 from ledger.core.proofs import Proof
+from ledger.core.sorted_keys import SortedKeys
+
+_CLOCKS_AGREE_MS: Final = 24 * 60 * 60 * 1000
+"""The clocks of two servers differ by less than this; the streams of a session and of its project may lie on two."""
+
+_NO_ENTRIES: Final[HashTrieMap[Any, Any]] = HashTrieMap()
+_NO_PATTERNS: Final = PatternIndex()
+_NO_KEYS: Final[SortedKeys[tuple[int, str]]] = SortedKeys()
 
 
 class Recorded(NamedTuple):
@@ -108,11 +117,123 @@ class StandingGrant(Value, kw_only=True, frozen=True):
         return Grant(self.grant_id, self.permission, self.pattern, self.scope)
 
 
-Grants: TypeAlias = "HashTrieMap[str, StandingGrant]"
+class Grants(Mapping[str, StandingGrant]):
+    """The grants of a stream by id, those that were revoked or have expired among them. Immutable.
+
+    `_index` finds those that may lift a new call by their patterns, and `_held` those of which a request took a use.
+    """
+
+    __slots__ = ("_by_id", "_expiries", "_held", "_index", "_limited_count")
+
+    def __init__(
+        self,
+        by_id: HashTrieMap[str, StandingGrant] = _NO_ENTRIES,
+        index: PatternIndex = _NO_PATTERNS,
+        held: HashTrieMap[str, tuple[str, ...]] = _NO_ENTRIES,
+        expiries: SortedKeys[tuple[int, str]] = _NO_KEYS,
+        limited_count: int = 0,
+    ) -> None:
+        self._by_id, self._index, self._held, self._expiries = by_id, index, held, expiries
+        self._limited_count = limited_count
+
+    @classmethod
+    def of(cls, grants: Iterable[StandingGrant]) -> Grants:
+        """Return these grants by id."""
+        found = cls()
+        for grant in sorted(grants, key=_in_order):
+            found = found.insert(grant.grant_id, grant)
+        return found
+
+    def __getitem__(self, grant_id: str) -> StandingGrant:
+        return self._by_id[grant_id]
+
+    def __contains__(self, grant_id: object) -> bool:
+        return grant_id in self._by_id
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_id)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Grants) and bool(self._by_id == other._by_id)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Grants({list(self.values())!r})"
+
+    def get(self, grant_id: str, default: None = None) -> StandingGrant | None:  # type: ignore[override]
+        return self._by_id.get(grant_id)
+
+    def keys(self) -> KeysView[str]:
+        return self._by_id.keys()
+
+    def values(self) -> ValuesView[StandingGrant]:
+        return self._by_id.values()
+
+    def items(self) -> ItemsView[str, StandingGrant]:
+        return self._by_id.items()
+
+    @property
+    def has_limited(self) -> bool:
+        """Return whether a grant has a limit of uses."""
+        return self._limited_count > 0
+
+    def insert(self, grant_id: str, grant: StandingGrant) -> Grants:
+        """Return the grants with one more, or with one changed."""
+        known = self._by_id.get(grant_id)
+        index, held, expiries = self._index, self._held, self._expiries
+        if known is None or known.pattern != grant.pattern or _may_lift(known) != _may_lift(grant):
+            index = index.discard(grant_id)
+            if _may_lift(grant):
+                index = self._without_expired(index.add(grant_id, grant.pattern), grant)
+        for use in grant.taken[len(known.taken) if known is not None else 0 :]:
+            before = held.get(use.request_id, ())
+            if grant_id not in before:
+                held = held.insert(use.request_id, (*before, grant_id))
+        if grant.expires_ms is not None and (known is None or known.expires_ms != grant.expires_ms):
+            expiries = expiries.add((grant.expires_ms, grant_id))
+        was_limited = known is not None and known.uses is not None
+        limited_count = self._limited_count + (grant.uses is not None) - was_limited
+        return Grants(self._by_id.insert(grant_id, grant), index, held, expiries, limited_count)
+
+    def _without_expired(self, index: PatternIndex, new: StandingGrant) -> PatternIndex:
+        """Return an index without the grants beside a new one that expired so long ago that no clock doubts it."""
+        for grant_id in index.beside(new.grant_id):
+            grant = self._by_id.get(grant_id)
+            expires_ms = None if grant is None else grant.expires_ms
+            if expires_ms is not None and expires_ms + _CLOCKS_AGREE_MS < new.at_ms:
+                index = index.discard(grant_id)
+        return index
+
+    def about(self, texts: Iterable[str], now_ms: int, taker: Taker | None = None) -> list[StandingGrant]:
+        """Return the grants of `in_force` whose pattern may match one of these texts, in order of creation."""
+        by_id = self._by_id
+        found = {grant_id: by_id[grant_id] for grant_id in self._index.about(texts)}
+        if taker is not None and self._held:
+            found.update((grant_id, by_id[grant_id]) for grant_id in self._held.get(taker.request_id, ()))
+        return sorted((grant for grant in found.values() if grant.counts(now_ms, taker)), key=_in_order)
+
+    def expires_between(self, after_ms: int, until_ms: int) -> bool:
+        """Return whether a grant, revoked or not, expires after one server time (ms) and not after another."""
+        first = next(self._expiries.since((after_ms + 1,)), None)
+        return first is not None and first[0] <= until_ms
+
+
+def _in_order(grant: StandingGrant) -> tuple[int, str]:
+    return grant.version, grant.grant_id
+
+
+def _may_lift(grant: StandingGrant) -> bool:
+    """Return whether a grant may lift a new call as long as it has not expired."""
+    is_used_up = grant.uses is not None and len(grant.taken) >= grant.uses
+    return grant.revoked_ms is None and not grant.redacted and not is_used_up
 
 
 def no_grants() -> Grants:
-    return HashTrieMap()
+    return Grants()
 
 
 def add_granted(grants: Grants, recorded: Recorded, event: Granted, scope: Scope) -> Grants:
@@ -189,7 +310,7 @@ def in_force(grants: Grants, now_ms: int, taker: Taker | None = None) -> Iterato
     A used-up grant counts for a `taker` that holds one of its uses.
     """
     live = [grant for grant in grants.values() if grant.counts(now_ms, taker)]
-    live.sort(key=lambda grant: (grant.version, grant.grant_id))
+    live.sort(key=_in_order)
     return iter(live)
 
 

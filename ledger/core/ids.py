@@ -137,3 +137,12 @@ def check_id(value: object, what: str) -> str:
     except UnicodeEncodeError:
         raise InputError(f"the {what} {value!a} is not valid Unicode") from None
     return value
+
+
+def is_id(value: str) -> bool:
+    """Return whether a text can be an id."""
+    try:
+        check_id(value, "id")
+    except InputError:
+        return False
+    return True

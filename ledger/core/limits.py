@@ -116,9 +116,6 @@ REASON_LENGTH_CHARS: Final = 1000
 SWEEP_SECONDS: Final = 15.0
 """The interval at which a waiting process reads without a wake-up, in case one was lost."""
 
-STREAMS_KEPT_COUNT: Final = 1024
-"""Unreferenced folds that a process caches."""
-
 POLICIES_KEPT_COUNT: Final = 256
 """Compiled policies, with their caches, that a process keeps; the least recently used one is evicted."""
 

@@ -55,6 +55,16 @@ def private_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             _remove(unfinished)
 
 
+@contextmanager
+def private_append(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a regular file to append to it; a new one has mode 0600. Raises OSError, with a text in `strerror`."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
+        yield file
+
+
 def _remove(path: str) -> None:
     try:
         os.unlink(path)  # noqa: PTH108 - as above

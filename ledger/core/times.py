@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 
 from ledger.core.errors import InputError
+
+SECONDS_KEPT_COUNT = 256
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def format_time(ms: int) -> str:
     """Return `2026-11-21T10:12:00.123Z`."""
-    at = _EPOCH + timedelta(milliseconds=ms)
-    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+    seconds, rest_ms = divmod(ms, 1000)
+    return f"{_second(seconds)}.{rest_ms:03d}Z"
+
+
+@lru_cache(maxsize=SECONDS_KEPT_COUNT)
+def _second(seconds: int) -> str:
+    """Return the time up to the second; the events of a session are often of few seconds."""
+    return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def format_time_or_none(ms: int | None) -> str | None:

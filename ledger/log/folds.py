@@ -24,7 +24,7 @@ from ledger.session import SessionState, decide, evolve, needs_presence, next_du
 from ledger.session.commands import Ask, ClaimCall, Connect, Judging, Live, OutdatedRulesError, Recheck
 from ledger.session.freezing import under_freeze
 from ledger.session.masking import masked_command, masked_record
-from ledger.session.state import claim_due_ms, in_order
+from ledger.session.state import claim_due_ms
 from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
 
 S = TypeVar("S")
@@ -117,10 +117,10 @@ def _hint_of_claims(before: SessionState, after_ms: int) -> Due | str | None:
 
 def _begins_now(before: SessionState, after: SessionState, due_ms: int) -> bool:
     """Return whether the earliest deadline starts with this append, whose time only the server knows."""
-    for request in in_order(after.pending.values()):
-        if request.deadline_ms == due_ms:
-            known = before.pending.get(request.request_id)
-            return known is None or known.deadline_ms != due_ms
+    request = after.pending.first_due()
+    if request is not None and request.deadline_ms == due_ms:
+        known = before.pending.get(request.request_id)
+        return known is None or known.deadline_ms != due_ms
     if after.open_claims and claim_due_ms(after) == due_ms:
         return after.first_claim > before.claims_count
     return before.lock_request != after.lock_request

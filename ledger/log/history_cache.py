@@ -6,40 +6,66 @@ server turns out to hold another history.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from bisect import bisect_right
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from ledger.core.errors import DamageError
 from ledger.core.grants import Recorded
 from ledger.core.times import format_time
+from ledger.log.fold_room import SizedCache, fold_bytes, history_room_bytes, past_bytes
 from ledger.log.history import LoggedEvent, Moment, is_until, last_until, logged
 from ledger.log.tail import Folded, nothing_folded, read_folds
 from ledger.stores.port import Store, StreamKey
 
 FOLD_EVERY_VERSIONS: Final = 250
-"""Versions between two cached folds."""
+"""Versions between two cached folds; twice as many whenever those of one stream take too much room."""
 
 PAGE_COUNT: Final = 250
 """Entries that are folded between two turns of the event loop."""
 
-CACHED_STREAMS_COUNT: Final = 16
-"""Streams whose folds are cached; the least recently used one is evicted."""
+
+class _Marks:
+    """The cached folds of one stream, in order of version."""
+
+    def __init__(self, key: StreamKey) -> None:
+        self.folds: list[Folded[Any]] = [nothing_folded(key)]
+        self.every_versions = FOLD_EVERY_VERSIONS
+        self.past_bytes = 0
+
+    def add(self, folded: Folded[Any]) -> bool:
+        """Add a fold if it is the next one to be cached; return whether it was."""
+        if folded.version != self.folds[-1].version + self.every_versions:
+            return False
+        self.past_bytes += past_bytes(self.folds[-1].state)
+        self.folds.append(folded)
+        return True
+
+    @property
+    def size_bytes(self) -> int:
+        return self.past_bytes + fold_bytes(self.folds[-1].state)
+
+    def thin(self) -> None:
+        """Drop every other fold."""
+        self.folds[:] = self.folds[::2]
+        self.every_versions *= 2
+        self.past_bytes = sum(past_bytes(one.state) for one in self.folds[:-1])
 
 
 class HistoryCache:
-    """The cached folds of recently read streams of one kind."""
+    """The cached folds of recently read streams. `most_bytes` is that of the process's setting by default."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, most_bytes: int | None = None) -> None:
         self._store = store
-        self._folds: OrderedDict[StreamKey, list[Folded[Any]]] = OrderedDict()
+        self._most_bytes = history_room_bytes() if most_bytes is None else most_bytes
+        self._marks: SizedCache[_Marks] = SizedCache(self._most_bytes)
         self._redacted: dict[StreamKey, int] = {}
 
     def forget_before(self, key: StreamKey, redacted_version: int) -> None:
         """Drop the folds of a stream that were made before its last redaction, whose version the caller knows."""
         if redacted_version > self._redacted.get(key, 0):
             self._redacted[key] = redacted_version
-            self._folds.pop(key, None)
+            self._marks.drop(key)
 
     async def state_at(self, key: StreamKey, *, version: int | None = None, ms: int | None = None) -> Moment[Any]:
         """Return the state as of a version, or after the last event at or before a time (server ms).
@@ -49,7 +75,7 @@ class HistoryCache:
         try:
             return await self._state_at(key, version, ms)
         except DamageError:
-            if self._folds.pop(key, None) is None:
+            if not self._marks.drop(key):
                 raise
             return await self._state_at(key, version, ms)
 
@@ -58,39 +84,42 @@ class HistoryCache:
         try:
             return await self._page(key, after, limit)
         except DamageError:
-            if self._folds.pop(key, None) is None:
+            if not self._marks.drop(key):
                 raise
             return await self._page(key, after, limit)
 
     async def _state_at(self, key: StreamKey, version: int | None, ms: int | None) -> Moment[Any]:
-        folds = self._folds_of(key)
-        begin = [one for one in folds if one.version == 0 or is_until(one.position, version, ms)][-1]
+        marks = self._marks_of(key)
+        begin = [one for one in marks.folds if one.version == 0 or is_until(one.position, version, ms)][-1]
         at = version if ms is None else format_time(ms)
-        return await last_until(key, begin, self._walk(key, folds, begin), at, version=version, ms=ms)
+        return await last_until(key, begin, self._walk(key, marks, begin), at, version=version, ms=ms)
 
     async def _page(self, key: StreamKey, after: int, limit: int) -> list[LoggedEvent]:
-        folds = self._folds_of(key)
+        marks = self._marks_of(key)
+        begin = marks.folds[bisect_right(marks.folds, after, key=lambda one: one.version) - 1]
         found: list[LoggedEvent] = []
-        async for recorded, _ in self._walk(key, folds, folds[min(after // FOLD_EVERY_VERSIONS, len(folds) - 1)]):
+        async for recorded, _ in self._walk(key, marks, begin):
             if recorded.version > after:
                 found.append(logged(key, recorded))
             if len(found) == limit:
                 break
         return found
 
-    def _folds_of(self, key: StreamKey) -> list[Folded[Any]]:
-        folds = self._folds.setdefault(key, [nothing_folded(key)])
-        self._folds.move_to_end(key)
-        while len(self._folds) > CACHED_STREAMS_COUNT:
-            dropped, _ = self._folds.popitem(last=False)
+    def _marks_of(self, key: StreamKey) -> _Marks:
+        return self._marks.get(key) or self._keep(key, _Marks(key))
+
+    def _keep(self, key: StreamKey, marks: _Marks) -> _Marks:
+        while marks.size_bytes > self._most_bytes and len(marks.folds) > 1:
+            marks.thin()
+        for dropped in self._marks.put(key, marks, marks.size_bytes):
             self._redacted.pop(dropped, None)
-        return folds
+        return marks
 
     async def _walk(
-        self, key: StreamKey, folds: list[Folded[Any]], begin: Folded[Any]
+        self, key: StreamKey, marks: _Marks, begin: Folded[Any]
     ) -> AsyncIterator[tuple[Recorded, Folded[Any]]]:
         """Iterate over the events after a cached fold, with the fold after each. Safe to run concurrently."""
         async for recorded, folded in read_folds(self._store, key, begin, count=PAGE_COUNT):
-            if folded.version == len(folds) * FOLD_EVERY_VERSIONS:
-                folds.append(folded)
+            if marks.add(folded) and self._marks.get(key) is marks:
+                self._keep(key, marks)
             yield recorded, folded

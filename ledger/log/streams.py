@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -16,7 +15,8 @@ from ledger.access.holds import HOLDS_ID, HoldState
 from ledger.access.passkeys.state import PASSKEYS_ID, PasskeysState
 from ledger.access.state import ACCESS_ID, AccessState
 from ledger.core.errors import LedgerError, StoreError
-from ledger.core.limits import STREAMS_KEPT_COUNT, SWEEP_SECONDS
+from ledger.core.limits import SWEEP_SECONDS
+from ledger.log.fold_room import SizedCache, fold_bytes, streams_room_bytes
 from ledger.log.folds import ProjectFold, SessionFold, access_fold, freeze_fold, holds_fold, passkeys_fold
 from ledger.log.freezes import Freezes
 from ledger.log.plans import SETTLE
@@ -31,18 +31,23 @@ log = logging.getLogger(__name__)
 
 SETTLE_AGAIN_MS = 1000
 
+MEASURED_EVERY_VERSIONS = 32
+"""Versions of a cached stream after which its room is estimated anew."""
+
 WakeUpObserver = Callable[[WakeUp], None]
 
 
 class Streams:
-    """Streams by key. Unreferenced ones are dropped, except the most recently used."""
+    """Streams by key. Unreferenced ones are dropped, except the most recently used, within the room for folds."""
 
     def __init__(self, store: Store, masks: Masks | None = None) -> None:
         self._store = store
         self.masks = masks
         self.tallies = Tallies()
         self._held: WeakValueDictionary[StreamKey, Stream[Any]] = WeakValueDictionary()
-        self._recent: OrderedDict[StreamKey, Stream[Any]] = OrderedDict()
+        self._recent: SizedCache[Stream[Any]] = SizedCache(streams_room_bytes())
+        self._measured: dict[StreamKey, int] = {}
+        """The version at which the room of each recent stream was estimated."""
         self._watched: WeakSet[Stream[Any]] = WeakSet()
         self._observers: list[WakeUpObserver] = []
         self._gap_observers: list[Callable[[int], None]] = []
@@ -98,10 +103,11 @@ class Streams:
         stream = self._held.get(key)
         if stream is None:
             stream = self._held[key] = Stream(self._store, key, fold, self.tallies, self.freezes)
-        self._recent[key] = stream
-        self._recent.move_to_end(key)
-        if len(self._recent) > STREAMS_KEPT_COUNT:
-            self._recent.popitem(last=False)
+        version = stream.position.version
+        if self._recent.get(key) is not stream or version - self._measured[key] not in range(MEASURED_EVERY_VERSIONS):
+            self._measured[key] = version
+            for dropped in self._recent.put(key, stream, fold_bytes(stream.state)):
+                del self._measured[dropped]
         return stream
 
     # --- wake-ups ---------------------------------------------------------------------------------------------------

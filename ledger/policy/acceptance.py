@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from ledger.core.indexed_grants import with_more
 from ledger.core.policy import Call, Evaluation, Grant, Policy, Verdict
 from ledger.policy.dialects import dialect_of
 from ledger.policy.shell import Access, accesses, analyse
@@ -55,10 +56,11 @@ def still_asked(
     if not entries or evaluation.verdict is not Verdict.ASK:
         return ()
     offered = [Grant(f"offered {number}", call.permission, entry) for number, entry in enumerate(entries)]
-    after = policy.evaluate(call, (*standing, *offered))
+    both = with_more(standing, offered)
+    after = policy.evaluate(call, both)
     if after.verdict is not Verdict.ASK:
         return ()
-    found = (*_files(call), *_uncovered(policy, call, after, (*standing, *offered)))
+    found = (*_files(call), *_uncovered(policy, call, after, both))
     return tuple(dict.fromkeys(found))[:TRIED_COUNT] or (after.reason or "no rule allows all of it",)
 
 

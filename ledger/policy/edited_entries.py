@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+from ledger.core.indexed_grants import with_more
 from ledger.core.policy import Call, Grant, Layer, Policy, PolicySource, Verdict
 from ledger.policy.dialect import Dialect
 from ledger.policy.dialects import compile_policy, dialect_of, listed_rules
@@ -44,7 +45,7 @@ def uncovered(
     """
     if policy.evaluate(call, standing).verdict is not Verdict.ASK:
         return None
-    after = policy.evaluate(call, (*standing, *_granted(call, entries)))
+    after = policy.evaluate(call, with_more(standing, _granted(call, entries)))
     if after.verdict is not Verdict.ASK:
         return None
     lifted = _lifted(policy, call, entries, standing)
@@ -57,7 +58,7 @@ def _lifted(policy: Policy, call: Call, entries: Sequence[str], standing: Sequen
     """Return the texts of the parts of a call that granted entries lift."""
     granted = _granted(call, entries)
     ids = {grant.grant_id for grant in granted}
-    parts = policy.evaluate(call, (*standing, *granted)).parts
+    parts = policy.evaluate(call, with_more(standing, granted)).parts
     return frozenset(part.text for part in parts if part.verdict is Verdict.ALLOW and ids.intersection(part.grants))
 
 

@@ -2,7 +2,7 @@
 
 An evaluation depends only on the policy, the call, the grants and the facts about files that were looked up for it.
 The first three are the cache key. The facts are looked up again each time, and one different fact invalidates the
-entry. So a cached evaluation always equals a new one. Every evaluation carries the facts that it rests on.
+entry. So are the grants that have an index, by the texts that the evaluation asked about. So a cached evaluation always equals a new one. Every evaluation carries the facts that it rests on.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ledger.core.indexed_grants import ConsultedGrants, GrantAnswers, IndexedGrants, confirms
 from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, demand_rules
 from ledger.policy.check_questions import with_facts
 from ledger.policy.consulted import FactAnswers, UnreadFacts, as_text, has_no_file, overloaded, with_answers
@@ -66,8 +67,15 @@ class _Witness:
 
 
 class _Known(NamedTuple):
+    """`about` has the grants that the evaluation asked for, where they have an index; None where it is not to be kept."""
+
     evaluation: Evaluation
     answers: FactAnswers
+    about: GrantAnswers | None
+
+    @property
+    def is_small(self) -> bool:
+        return len(self.answers) <= FACTS_COUNT and self.about is not None
 
 
 class RememberingPolicy:
@@ -110,20 +118,30 @@ class RememberingPolicy:
         """Return the policy's evaluation with its facts; the same object again until one of them changes."""
         key = _key_of(call, grants)
         known = self._known.get(key)
-        if known is not None and (not known.answers or self._witness.confirms(known.answers)):
+        if known is not None and self._still_holds(known, grants):
             self._known.move_to_end(key)
             return known.evaluation
         if self._of_rules and not self._witness.confirms(self._of_rules):
             self._compile()
         self._witness.answers = {**self._of_rules}
-        evaluation = with_answers(self._policy.evaluate(call, grants), self._witness.answers, self.own_folders)
+        consulted = ConsultedGrants(grants) if isinstance(grants, IndexedGrants) else None
+        grants = grants if consulted is None else consulted
+        judged = self._policy.evaluate(call, grants)
+        evaluation = with_answers(judged, self._witness.answers, self.own_folders)
         if evaluation.facts is not None and evaluation.facts.too_many is not None:
             evaluation = overloaded(self.unread.evaluate(call, grants), evaluation.verdict, self.own_folders)
-        self._remember(key, _Known(evaluation, self._witness.answers))
+        about = {} if consulted is None else consulted.answers
+        self._remember(key, _Known(evaluation, self._witness.answers, about))
         return evaluation
 
+    def _still_holds(self, known: _Known, grants: Sequence[Grant]) -> bool:
+        """Return whether the facts, and the grants that the evaluation asked for, are the same as then."""
+        if known.about and not (isinstance(grants, IndexedGrants) and confirms(grants, known.about)):
+            return False
+        return not known.answers or self._witness.confirms(known.answers)
+
     def _remember(self, key: bytes, known: _Known) -> None:
-        if not 0 < len(key) <= KEY_BYTES or len(known.answers) > FACTS_COUNT:
+        if not 0 < len(key) <= KEY_BYTES or not known.is_small:
             self._known.pop(key, None)
             return
         self._known[key] = known
@@ -141,8 +159,11 @@ class RememberingPolicy:
 
 
 def _key_of(call: Call, grants: Sequence[Grant]) -> bytes:
-    """Return the cache key of a call and its grants; empty for a call without JSON, which is judged every time."""
+    """Return the cache key of a call and its grants; empty for a call without JSON, which is judged every time.
+
+    Of grants with an index only those behind the others are part of it: which others count is asked anew each time.
+    """
     try:
-        return _encode((call, grants))
+        return _encode((call, grants.more, None) if isinstance(grants, IndexedGrants) else (call, grants))
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
         return b""

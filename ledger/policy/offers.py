@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
+from ledger.core.indexed_grants import with_more
 from ledger.core.limits import PATTERN_LENGTH_BYTES
 from ledger.core.policy import Call, Evaluation, Grant, Offer, Policy, Verdict
 from ledger.policy.acceptance import TRIED_COUNT, still_asked
@@ -91,7 +92,7 @@ def _worth(
         if left and covered:
             continue
         covered = covered or not left
-        if not left or _lifts_part(policy, call, evaluation, (*standing, *_granted(call, one.entries))):
+        if not left or _lifts_part(policy, call, evaluation, with_more(standing, _granted(call, one.entries))):
             yield Offer(one.entries, one.reach, one.wide, one.name, left)
 
 

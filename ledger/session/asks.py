@@ -17,6 +17,7 @@ from ledger.core.events import (
 from ledger.core.grants import StandingGrant, Taker
 from ledger.core.policy import Demand, Evaluation, Verdict
 from ledger.core.questions import request_digest
+from ledger.core.standing import as_policy_grants, named
 from ledger.masks.masking import is_recorded_digest
 from ledger.policy.acceptance import not_accepted, still_asked
 from ledger.policy.demands import demands_on
@@ -52,7 +53,7 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
     require_open(state, request_id=command.request_id)
     call = command.question.call
     taker = Taker(state.session_id, command.request_id)
-    standing = standing_grants(state, command.project, now_ms, taker)
+    standing: Sequence[StandingGrant] = standing_grants(state, command.project, now_ms, taker)
     demands = demands_on(command.policy, call)
     if demands:
         standing = that_count(standing, demands, askers(command.actor.name, command.owner))
@@ -63,7 +64,7 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
     if verdict is Verdict.ASK:
         asked = _pending(state, command, evaluation, standing, demands=demands)
         return Decision((*drop_absent(state, command.live), asked))
-    used = tuple([grant for grant in standing if grant.grant_id in grant_ids]) if verdict is Verdict.ALLOW else ()
+    used = tuple(named(standing, grant_ids)) if grant_ids and verdict is Verdict.ALLOW else ()
     decided = _decided(state, command, evaluation, verdict, used, demands=demands)
     claimed = () if command.claim is None or verdict is Verdict.DENY else claim_with_ask(state, command, decided)
     return Decision((decided, *claimed), until_expiry(used) if used else None)
@@ -180,9 +181,7 @@ def _detail(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGra
         evaluation=evaluation,
         opinions=command.opinions,
         not_honoured=not_accepted(command.policy, call, evaluation, offered) if offered else (),
-        still_asked=still_asked(
-            command.policy, call, evaluation, question.always, [one.as_policy_grant() for one in standing]
-        )
+        still_asked=still_asked(command.policy, call, evaluation, question.always, as_policy_grants(standing))
         if question.always
         else (),
         operands=question.operands,
@@ -195,8 +194,7 @@ def _detail_of_pending(command: Ask, evaluation: Evaluation, standing: Sequence[
     call, always = command.question.call, command.question.always
     if call.tool_name is None and not always:
         return detail
-    grants = [one.as_policy_grant() for one in standing]
-    return replace(detail, offers=offers(command.policy, call, evaluation, always, grants))
+    return replace(detail, offers=offers(command.policy, call, evaluation, always, as_policy_grants(standing)))
 
 
 def _same_content(state: SessionState, known: Request, command: Ask) -> None:
@@ -230,15 +228,15 @@ def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decisi
     require_content(state.session_id, settled.request)
     question = command.question
     taker = taker_of(state, command.request_id)
-    standing = standing_grants(state, command.project, now_ms, taker)
-    standing = recheckable(grants_for(settled.request, standing, command.policy), taker)
+    in_force = standing_grants(state, command.project, now_ms, taker)
+    standing = recheckable(grants_for(settled.request, in_force, command.policy), taker)
     evaluation, grant_ids = judge_sparingly(
         state, command.policy, question.call, taker, standing, judge=judging(command.masks)
     )
     verdict = with_opinions(evaluation.verdict, settled.request.opinions)
     verdict = signed_verdict(verdict, evaluation.verdict, settled.request.demands)
     if verdict is Verdict.ALLOW:
-        uses_of([grant for grant in standing if grant.grant_id in grant_ids], taker)
+        uses_of(named(standing, grant_ids), taker)
         return Decision()
     events = reopened(
         state,

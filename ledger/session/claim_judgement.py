@@ -18,6 +18,7 @@ from ledger.core.grants import StandingGrant, Taker
 from ledger.core.operands import Operand
 from ledger.core.policy import Evaluation, Policy, Verdict, strictest
 from ledger.core.questions import Question
+from ledger.core.standing import named
 from ledger.masks.masking import Masks
 from ledger.project.state import ProjectState
 from ledger.session.decision import standing_grants, until_expiry
@@ -82,8 +83,7 @@ def _by_rules(
     state: SessionState, settled: Settled, grounds: ClaimGrounds, now_ms: int, claim_id: str
 ) -> ClaimJudgement:
     settled = _as_asked(settled, grounds.question)
-    known = _known_grants(state, grounds.project)
-    gone = _why_the_answer_is_gone(state, settled, known, now_ms)
+    gone = _why_the_answer_is_gone(state, settled, grounds.project, now_ms)
     taker = taker_of(state, settled.request.request_id, claim_id)
     standing = grants_for(settled.request, standing_grants(state, grounds.project, now_ms, taker), grounds.policy)
     if gone is None:
@@ -99,9 +99,9 @@ def _as_asked(settled: Settled, question: Question) -> Settled:
     return replace(settled, request=request)
 
 
-def _known_grants(state: SessionState, project: ProjectState | None) -> dict[str, StandingGrant]:
-    shared = {} if project is None else dict(project.grants.items())
-    return {**shared, **dict(state.grants.items())}
+def _known_grant(state: SessionState, project: ProjectState | None, grant_id: str) -> StandingGrant | None:
+    own = state.grants.get(grant_id)
+    return project.grants.get(grant_id) if own is None and project is not None else own
 
 
 class _Gone(msgspec.Struct, frozen=True, gc=False):
@@ -112,7 +112,7 @@ class _Gone(msgspec.Struct, frozen=True, gc=False):
 
 
 def _why_the_answer_is_gone(
-    state: SessionState, settled: Settled, known: dict[str, StandingGrant], now_ms: int
+    state: SessionState, settled: Settled, project: ProjectState | None, now_ms: int
 ) -> _Gone | None:
     """Return None where a person's own answer to this request still stands."""
     if settled.reply is None or settled.cause is not None:
@@ -122,7 +122,7 @@ def _why_the_answer_is_gone(
     lifetime_ms = state.settings.approval_lifetime_ms
     if lifetime_ms is not None and now_ms > settled.at_ms + lifetime_ms:
         return _Gone("age", f"it was allowed more than {spell_duration(lifetime_ms)} ago")
-    made = [known[grant_id] for grant_id in settled.grants if grant_id in known]
+    made = [one for grant_id in settled.grants if (one := _known_grant(state, project, grant_id)) is not None]
     # A grant that is used up was used by other calls: the person's answer to this one stands.
     if any(grant.has_ended(now_ms) for grant in made):
         return _Gone("grants", f"the grant that its `{settled.reply}` made is no longer in force")
@@ -156,7 +156,7 @@ def _with_answer(
 
 
 def _without_answer(
-    state: SessionState, settled: Settled, grounds: ClaimGrounds, standing: list[StandingGrant], taker: Taker
+    state: SessionState, settled: Settled, grounds: ClaimGrounds, standing: Sequence[StandingGrant], taker: Taker
 ) -> ClaimJudgement:
     """Judge a request that rules, grants or deciders must allow, as at an ask."""
     request = settled.request
@@ -168,7 +168,7 @@ def _without_answer(
         # The person allowed another input than the rules and grants would.
         verdict = strictest((verdict, Verdict.ASK))
     if verdict is Verdict.ALLOW:
-        used = tuple(grant for grant in standing if grant.grant_id in grant_ids)
+        used = tuple(named(standing, grant_ids))
         uses = uses_of(used, taker)
         return ClaimJudgement(evaluation=evaluation, used=used, uses=uses, not_after_ms=until_expiry(used))
     cause, reason = _what_changed(settled, evaluation, verdict)

@@ -15,7 +15,8 @@ from ledger.core.errors import (
 from ledger.core.events import (
     Event,
 )
-from ledger.core.grants import StandingGrant, Taker, earliest_expiry, in_force
+from ledger.core.grants import StandingGrant, Taker, earliest_expiry
+from ledger.core.standing import Standing
 from ledger.project.state import ProjectState
 from ledger.session.state import Request, SessionState
 
@@ -70,17 +71,16 @@ def require_opened(state: SessionState) -> None:
 
 def standing_grants(
     state: SessionState, project: ProjectState | None, now_ms: int, taker: Taker | None = None
-) -> list[StandingGrant]:
+) -> Standing:
     """Return the grants in force: the session's own, then its project's; used-up ones for a `taker` that holds a use."""
-    standing = list(in_force(state.grants, now_ms, taker)) if state.grants else []
     if project is None:
-        return standing
+        return Standing((state.grants,), now_ms, taker)
     if project.newer:
         raise NewerSchemaError(
             f"project `{project.project_id}` holds events of a newer version; upgrade this worker",
             project=project.project_id,
         )
-    return standing + list(in_force(project.grants, now_ms, taker))
+    return Standing((state.grants, project.grants), now_ms, taker)
 
 
 def until_expiry(used: Iterable[StandingGrant]) -> int | None:

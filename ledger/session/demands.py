@@ -12,6 +12,7 @@ from ledger.core.events import TOLD
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import Call, Demand, Policy, Verdict
 from ledger.core.proofs import Proof
+from ledger.core.standing import kept
 from ledger.policy.demands import asks_passkey, asks_signed_grants, concerns, demands_on
 from ledger.session.commands import Reply
 from ledger.session.signed_claims import require_same_claims
@@ -66,7 +67,9 @@ def binding(policy: Policy, request: Request) -> tuple[Demand, ...]:
     return tuple(dict.fromkeys((*request.demands, *demands_on(policy, call_of(request)))))
 
 
-def grants_for(request: Request, grants: Sequence[StandingGrant], policy: Policy | None = None) -> list[StandingGrant]:
+def grants_for(
+    request: Request, grants: Sequence[StandingGrant], policy: Policy | None = None
+) -> Sequence[StandingGrant]:
     """Return the grants that meet a request's recorded demands, and with a `policy` the current ones too."""
     demands = request.demands if policy is None else binding(policy, request)
     return that_count(grants, demands, askers(request.asker.name, request.owner))
@@ -74,21 +77,21 @@ def grants_for(request: Request, grants: Sequence[StandingGrant], policy: Policy
 
 def that_count(
     grants: Sequence[StandingGrant], demands: Collection[Demand], asking: Collection[str]
-) -> list[StandingGrant]:
+) -> Sequence[StandingGrant]:
     """Return the grants that meet all demands on a call of these askers."""
     if any(demand.not_by == "asker" and concerns(demand, "always") for demand in demands):
-        grants = [grant for grant in grants if grant.by.via != TOLD and not _is_one_of(grant.by.name, asking)]
+        grants = kept(grants, lambda grant: grant.by.via != TOLD and not _is_one_of(grant.by.name, asking))
     return that_are_signed(grants, demands)
 
 
-def that_are_signed(grants: Sequence[StandingGrant], demands: Collection[Demand]) -> list[StandingGrant]:
+def that_are_signed(grants: Sequence[StandingGrant], demands: Collection[Demand]) -> Sequence[StandingGrant]:
     """Return the grants; where a signature is demanded, only those with one.
 
     Imported grants count as unsigned, because the signatures of a file were not verified.
     """
     if not asks_signed_grants(demands):
-        return list(grants)
-    return [grant for grant in grants if grant.proof is not None and not grant.imported]
+        return grants
+    return kept(grants, lambda grant: grant.proof is not None and not grant.imported)
 
 
 def proofs_of(demands: Collection[Demand], grants: Iterable[StandingGrant]) -> tuple[Proof, ...]:

@@ -344,9 +344,7 @@ def _revoked(state: SessionState, recorded: Recorded, event: Revoked) -> Session
 
 
 def _imported(state: SessionState, recorded: Recorded, event: Imported) -> SessionState:
-    settled = state.settled
-    for one in list(settled.values()):
-        settled = settled.insert(one.request.request_id, replace(one, imported=True))
+    settled = state.settled.renewed({key: replace(one, imported=True) for key, one in state.settled.items()})
     return replace(state, grants=mark_imported(state.grants), settled=settled, imported_ms=recorded.ms)
 
 

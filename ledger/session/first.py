@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from ledger.core.grants import StandingGrant
 from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Call, Evaluation, Part, Policy, Verdict, strictest
+from ledger.core.standing import as_policy_grants
 from ledger.masks.masking import Masks, masked_call
 from ledger.policy.consulted import merged, overloaded
 from ledger.policy.demands import demands_on
@@ -89,7 +90,7 @@ def judge_once(
     masks: Masks | None = None,
 ) -> tuple[Evaluation, frozenset[str]]:
     """Return what `judge` returns, with facts that may be too many to record."""
-    grants = [grant.as_policy_grant() for grant in standing] if standing else ()
+    grants = as_policy_grants(standing) if standing else ()
     evaluation = policy.evaluate(call, grants)
     used = _grants_of(evaluation) if standing else _NO_GRANTS
     if evaluation.verdict is Verdict.ALLOW and _has_mask(call):
@@ -100,7 +101,7 @@ def judge_once(
     for number, first in enumerate(evaluation.ask_first, 1):
         # A prerequisite may have other demands than the call itself.
         counting = that_are_signed(standing, demands_on(policy, first))
-        judged = policy.evaluate(first, [grant.as_policy_grant() for grant in counting])
+        judged = policy.evaluate(first, as_policy_grants(counting))
         firsts.append(judged)
         if judged.verdict is Verdict.ALLOW:
             used |= _grants_of(judged)

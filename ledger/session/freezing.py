@@ -13,20 +13,16 @@ from ledger.core.events import Asked, Cause, Opinion, Replied, RepliedDetail
 from ledger.core.freezes import FREEZE, Freeze
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import Verdict
+from ledger.core.standing import named
 from ledger.session.asks import decide_ask
 from ledger.session.commands import Ask, Release, Resume
 from ledger.session.decision import Decision, standing_grants, until_expiry
 from ledger.session.demands import binding, grants_for, proofs_of, signed_verdict
-from ledger.session.state import Request, SessionState, call_of, in_order
+from ledger.session.state import Request, SessionState, call_of
 from ledger.session.uses import UsesWantedError, judge_sparingly, taker_of, uses_of, with_uses_left
 from ledger.session.verdicts import with_opinions
 
 _UNFROZEN: Final = Cause(kind="unfrozen")
-
-
-def is_held(request: Request) -> bool:
-    """Return whether only a freeze kept a pending request from being allowed when it was asked."""
-    return any(one.decider == FREEZE for one in request.opinions)
 
 
 def under_freeze(state: SessionState, command: Any, decided: Decision, freeze: Freeze, now_ms: int) -> Decision:
@@ -65,9 +61,7 @@ def decide_resume(state: SessionState, command: Resume, now_ms: int) -> Decision
     used: list[StandingGrant] = []
     spent: Counter[str] = Counter()
     wanted: UsesWantedError | None = None
-    for request in in_order(state.pending.values()):
-        if not is_held(request):
-            continue
+    for request in state.pending.held():
         taker = taker_of(state, request.request_id)
         standing = with_uses_left(standing_grants(state, command.project, now_ms, taker), taker, spent)
         counting = grants_for(request, standing, command.policy)
@@ -75,7 +69,7 @@ def decide_resume(state: SessionState, command: Resume, now_ms: int) -> Decision
         others = [one for one in request.opinions if one.decider != FREEZE]
         verdict = signed_verdict(with_opinions(evaluation.verdict, others), evaluation.verdict, request.demands)
         if verdict is Verdict.ALLOW:
-            lifting = [grant for grant in counting if grant.grant_id in grant_ids]
+            lifting = named(counting, grant_ids)
             try:
                 uses = uses_of(lifting, taker)
             except UsesWantedError as wants:

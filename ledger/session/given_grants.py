@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ledger.core.errors import InputError, NotCoveredError, WiderError
 from ledger.core.grants import StandingGrant
+from ledger.core.standing import as_policy_grants
 from ledger.policy.edited_entries import uncovered, wider_entries
 from ledger.session.commands import Reply
 from ledger.session.demands import grants_for
@@ -36,7 +37,7 @@ def wider_patterns(
     if given.patterns is None:
         return frozenset()
     call, offered = call_of(request), offered_entries(request)
-    known = [one.as_policy_grant() for one in grants_for(request, unlimited(standing))]
+    known = as_policy_grants(grants_for(request, unlimited(standing)))
     why = uncovered(command.policy, call, request.always, given.patterns, known)
     where = {"request_id": request.request_id, "session": state.session_id}
     if why is not None:

@@ -24,7 +24,7 @@ from ledger.session.commands import (
 )
 from ledger.session.decision import Decision, require_open
 from ledger.session.settle import drop_absent, lock_after_disconnect
-from ledger.session.state import Request, SessionState
+from ledger.session.state import SessionState
 
 
 def decide_connect(state: SessionState, command: Connect, now_ms: int) -> Decision:
@@ -37,18 +37,11 @@ def decide_connect(state: SessionState, command: Connect, now_ms: int) -> Decisi
     events: list[Event] = drop_absent(state, command.live)
     lock = _lock_after(state, events)
     connected = command.client_id in state.clients and command.client_id in command.live
-    if not connected or any(_gains_time(request, now_ms) for request in state.pending.values()):
+    if not connected or state.pending.gains_time(now_ms):
         events.append(ClientConnected(client_id=command.client_id, name=command.name))
     if lock is None:
         events.append(LockTaken(client_id=command.client_id))
     return Decision(tuple(events))
-
-
-def _gains_time(request: Request, now_ms: int) -> bool:
-    if request.tier != "unattended" or request.deadline_ms is None or request.unattended_ms is None:
-        return False
-    again_ms = now_ms + request.unattended_ms
-    return request.deadline_ms < (again_ms if request.cap_at_ms is None else min(again_ms, request.cap_at_ms))
 
 
 def _lock_after(state: SessionState, events: Iterable[Event]) -> str | None:

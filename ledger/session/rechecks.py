@@ -37,6 +37,4 @@ def has_changed(state: SessionState, request_id: str, shared: ProjectState, now_
         return True
     settled = state.settled.get(request_id)
     since_ms = request.asked_ms if settled is None else settled.at_ms
-    return any(
-        grant.expires_ms is not None and since_ms < grant.expires_ms <= now_ms for grant in shared.grants.values()
-    )
+    return shared.grants.expires_between(since_ms, now_ms)

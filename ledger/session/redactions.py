@@ -18,13 +18,19 @@ def without_content(state: SessionState, recorded: Recorded, event: Redacted) ->
     content was there before or not.
     """
     gone = frozenset(event.versions)
-    pending, settled = state.pending, state.settled
-    for request in list(pending.values()):
-        if _is_touched(request, gone):
-            pending = pending.insert(request.request_id, _emptied(request))
-    for one in list(settled.values()):
-        if one.version in gone or _is_touched(one.request, gone):
-            settled = settled.insert(one.request.request_id, _emptied_settled(one))
+    pending = state.pending
+    emptied = {request.request_id: _emptied(request) for request in pending.values() if _is_touched(request, gone)}
+    for request_id, request in emptied.items():
+        pending = pending.insert(request_id, request)
+    # A pending one may have been settled before, in a round of which a block has the content still.
+    settled = state.settled.renewed(
+        {
+            request_id: _emptied_settled(one)
+            for request_id, one in state.settled.items()
+            if one.version in gone or _is_touched(one.request, gone)
+        },
+        gone=emptied,
+    )
     grants = mark_redacted(state.grants, gone)
     state = replace(state, pending=pending, settled=settled, grants=grants, redacted_version=recorded.version)
     if state.rules_version in gone:

@@ -59,12 +59,10 @@ def decide_release(state: SessionState, command: Release, now_ms: int) -> Decisi
     that the named request has yet to take.
     """
     taker = None if command.request_id is None else taker_of(state, command.request_id)
-    standing = standing_grants(state, command.project, now_ms, taker)
+    standing: Sequence[StandingGrant] = standing_grants(state, command.project, now_ms, taker)
     released: list[Replied] = []
     used: list[StandingGrant] = []
-    for request in in_order(state.pending.values()):
-        if command.request_id not in (None, request.request_id):
-            continue
+    for request in _concerned(state, command.request_id):
         taker = taker_of(state, request.request_id)
         lifting = _lifting_of(request, command, standing, taker)
         if not lifting:
@@ -78,6 +76,13 @@ def decide_release(state: SessionState, command: Release, now_ms: int) -> Decisi
         released.append(_release(state, request, cause, lifting, command))
         standing = with_uses(standing, lifting, taker, now_ms)
     return Decision(tuple(released), until_expiry(used))
+
+
+def _concerned(state: SessionState, request_id: str | None) -> list[Request]:
+    if request_id is None:
+        return in_order(state.pending.values())
+    named = state.pending.get(request_id)
+    return [] if named is None else [named]
 
 
 def is_released(state: SessionState, command: Release, now_ms: int) -> bool:

@@ -21,9 +21,8 @@ from ledger.core.events import (
     Replied,
     RepliedDetail,
     Scope,
-    Settings,
 )
-from ledger.core.grants import StandingGrant, derived_grant_id, in_force
+from ledger.core.grants import StandingGrant, derived_grant_id
 from ledger.core.policy import Call, Evaluation
 from ledger.masks.own_input import check_edit
 from ledger.session.commands import Reply
@@ -158,20 +157,19 @@ def _reject(state: SessionState, request: Request, command: Reply, override: boo
             cause=cascaded(request),
             told=command.given.told,
         )
-        for other in in_order(state.pending.values())
-        if _falls_with(state.settings, request, other) and falls_with_a_reject(command.policy, other)
+        for other in _falling_with(state, request)
+        if other.request_id != request.request_id and falls_with_a_reject(command.policy, other)
     ]
     return Decision((first, *others))
 
 
-def _falls_with(settings: Settings, request: Request, other: Request) -> bool:
-    if other.request_id == request.request_id or settings.cascade_reject == "none":
-        return False
-    if settings.cascade_reject == "session":
-        return True
-    if request.tool is None or other.tool is None:
-        return False
-    return request.tool.message_id == other.tool.message_id
+def _falling_with(state: SessionState, request: Request) -> list[Request]:
+    """Return the requests that a reject of one may end, itself among them, in order of asking."""
+    if state.settings.cascade_reject == "none":
+        return []
+    if state.settings.cascade_reject == "session":
+        return in_order(state.pending.values())
+    return [] if request.tool is None else state.pending.of_message(request.tool.message_id)
 
 
 def _allow(state: SessionState, request: Request, command: Reply, override: bool, now_ms: int) -> Decision:
@@ -208,7 +206,7 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
     bounds = command.given.bounds or GrantBounds()
     granted = [] if in_project else [_granted(state, grant, bounds, request) for grant in made]
     # The new grants first, so that a release does not depend on a grant that may be revoked concurrently.
-    released, not_after_ms = released_by(state, command, request, made + standing, now_ms)
+    released, not_after_ms = released_by(state, command, request, [*made, *standing], now_ms)
     return Decision((replied, *granted, *released), not_after_ms)
 
 
@@ -237,7 +235,7 @@ def _without_standing(
     grants = command.project.grants if in_project and command.project is not None else state.grants
     standing = {
         one.pattern
-        for one in in_force(grants, now_ms)
+        for one in grants.about(patterns, now_ms)
         if one.permission == request.permission and one.expires_ms is None and one.uses is None
     }
     return tuple(pattern for pattern in patterns if pattern not in standing)

@@ -17,7 +17,7 @@ from ledger.core.events import (
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT
 from ledger.session.commands import Live
 from ledger.session.open_claims import due_claims, ends_unknown
-from ledger.session.state import Client, Request, SessionState, in_order, longest_connected
+from ledger.session.state import Client, Request, SessionState, longest_connected
 
 
 class Settlement(msgspec.Struct, frozen=True):
@@ -31,21 +31,13 @@ class Settlement(msgspec.Struct, frozen=True):
     more: bool = False
 
 
-def due_requests(state: SessionState, now_ms: int) -> list[Request]:
-    """Return the pending requests whose deadline has passed, in order of asking."""
-    return in_order(
-        request
-        for request in state.pending.values()
-        if request.deadline_ms is not None and request.deadline_ms <= now_ms
-    )
-
-
 def needs_presence(state: SessionState, now_ms: int) -> bool:
     """Return whether settling depends on presence, so that leases must be read first."""
     if not state.clients:
         return False
     lock_due = state.lock_request is not None and state.lock_request.due_ms <= now_ms
-    return lock_due or bool(due_requests(state, now_ms))
+    request = state.pending.first_due()
+    return lock_due or (request is not None and request.deadline_ms is not None and request.deadline_ms <= now_ms)
 
 
 def settle(state: SessionState, now_ms: int, live: Live) -> Settlement:
@@ -55,7 +47,7 @@ def settle(state: SessionState, now_ms: int, live: Live) -> Settlement:
     """
     if state.newer:
         return Settlement()
-    due = due_requests(state, now_ms)
+    due = state.pending.due(now_ms)
     lock_request = state.lock_request
     lock_due = lock_request is not None and lock_request.due_ms <= now_ms
     if not due and not lock_due:

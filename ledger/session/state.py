@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from rpds import HashTrieMap
@@ -27,8 +27,10 @@ from ledger.core.events import (
 )
 from ledger.core.grants import Grants, no_grants
 from ledger.core.operands import Operand
+from ledger.core.packed_map import PackedMap, Packing
 from ledger.core.policy import Call, ConsultedFile, Demand, Evaluation, Offer, PolicySource, ReplyKind
 from ledger.core.proofs import Proof
+from ledger.session.pending import PendingRequests
 
 
 class Request(Value, kw_only=True, frozen=True):
@@ -173,6 +175,12 @@ class Settled(Value, kw_only=True, frozen=True):
     """The last claim of the call."""
 
 
+SETTLED_BYTES: Final = 2200
+"""The room that a usual settled request takes whole."""
+
+SETTLED_PACKING: Final = Packing(Settled, age=lambda settled: settled.version, record_bytes=SETTLED_BYTES)
+
+
 class Client(Value, frozen=True):
     """A connected client, and the time of its connect (server ms)."""
 
@@ -216,8 +224,9 @@ class SessionState(Value, kw_only=True, frozen=True):
     redacted_version: int = 0
     """The version of the last redaction."""
     settings: Settings = Settings()
-    pending: HashTrieMap[str, Request] = HashTrieMap()
-    settled: HashTrieMap[str, Settled] = HashTrieMap()
+    pending: PendingRequests = PendingRequests()
+    settled: PackedMap[Settled] = PackedMap(SETTLED_PACKING)
+    """All settled requests; the older ones are packed."""
     grants: Grants = no_grants()
     clients: HashTrieMap[str, Client] = HashTrieMap()
     lock: str | None = None
@@ -248,14 +257,13 @@ def in_order(requests: Iterable[Request]) -> list[Request]:
 
 def next_due_ms(state: SessionState) -> int | None:
     """Return the earliest deadline (server ms), or None."""
-    if not state.pending and state.lock_request is None:
-        return claim_due_ms(state) if state.open_claims else None
-    due = [request.deadline_ms for request in state.pending.values() if request.deadline_ms is not None]
+    request = state.pending.first_due() if state.pending else None
+    due_ms = None if request is None else request.deadline_ms
     if state.lock_request is not None:
-        due.append(state.lock_request.due_ms)
+        due_ms = state.lock_request.due_ms if due_ms is None else min(due_ms, state.lock_request.due_ms)
     if state.open_claims:
-        due.append(claim_due_ms(state))
-    return min(due, default=None)
+        due_ms = claim_due_ms(state) if due_ms is None else min(due_ms, claim_due_ms(state))
+    return due_ms
 
 
 def claim_due_ms(state: SessionState) -> int:

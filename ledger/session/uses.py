@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 from ledger.core.errors import LedgerError
 from ledger.core.grants import StandingGrant, TakenUse, Taker, with_use
 from ledger.core.policy import Call, Evaluation, Policy, Verdict
+from ledger.core.standing import Standing, kept, named
 from ledger.masks.masking import Masks
 from ledger.session.first import judge
 from ledger.session.state import SessionState, use_claim_id
@@ -71,31 +72,38 @@ def judge_sparingly(
         return judge(state, policy, call, taker.request_id, ())
     free, request_id = unlimited(standing), taker.request_id
     judged = judge(state, policy, call, request_id, free)
-    if len(free) == len(standing) or judged[0].verdict is Verdict.ALLOW:
+    if free is standing or judged[0].verdict is Verdict.ALLOW:
         return judged
     judged = judge(state, policy, call, request_id, standing)
     if judged[0].verdict is not Verdict.ALLOW:
         return judged
-    kept = list(standing)
+    left: Sequence[StandingGrant] = standing
     for grant in _dispensable(standing, judged[1], taker):
-        without = [one for one in kept if one is not grant]
+        without = kept(left, partial(_is_another, grant))
         again = judge(state, policy, call, request_id, without)
         if again[0].verdict is Verdict.ALLOW:
-            kept, judged = without, again
+            left, judged = without, again
     return judged
+
+
+def _is_another(grant: StandingGrant, one: StandingGrant) -> bool:
+    return one is not grant
 
 
 def _dispensable(standing: Sequence[StandingGrant], used: frozenset[str], taker: Taker) -> list[StandingGrant]:
     """Return the grants with a limit that may not be needed: the newest first, those that the call holds last."""
-    limited = [grant for grant in reversed(standing) if grant.uses is not None and grant.grant_id in used]
+    limited = [grant for grant in reversed(named(standing, used)) if grant.uses is not None]
     return sorted(limited, key=lambda grant: grant.is_held(taker))[:SPARED_COUNT]
 
 
 def unlimited(standing: Sequence[StandingGrant]) -> Sequence[StandingGrant]:
     """Return the grants without a limit of uses."""
-    if all(grant.uses is None for grant in standing):
-        return standing
-    return [grant for grant in standing if grant.uses is None]
+    is_free = not standing.has_limited if isinstance(standing, Standing) else all(map(_has_no_limit, standing))
+    return standing if is_free else kept(standing, _has_no_limit)
+
+
+def _has_no_limit(grant: StandingGrant) -> bool:
+    return grant.uses is None
 
 
 def sparing(standing: Iterable[StandingGrant], taker: Taker) -> list[StandingGrant]:
@@ -108,9 +116,9 @@ def at_hand(standing: Iterable[StandingGrant], taker: Taker) -> list[StandingGra
     return [one for one in standing if one.uses is None or one.scope == "session" or one.is_held(taker)]
 
 
-def recheckable(standing: Iterable[StandingGrant], taker: Taker) -> list[StandingGrant]:
+def recheckable(standing: Sequence[StandingGrant], taker: Taker) -> Sequence[StandingGrant]:
     """Return the grants that an allow may still rest on: no event could record a new use of a session's own grant."""
-    return [one for one in standing if one.uses is None or one.scope == "project" or one.is_held(taker)]
+    return kept(standing, lambda one: one.uses is None or one.scope == "project" or one.is_held(taker))
 
 
 def uses_of(used: Iterable[StandingGrant], taker: Taker) -> tuple[str, ...]:
@@ -127,21 +135,24 @@ def uses_of(used: Iterable[StandingGrant], taker: Taker) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.grant_id for one in taken))
 
 
-def with_uses_left(standing: Iterable[StandingGrant], taker: Taker, spent: Mapping[str, int]) -> list[StandingGrant]:
+def with_uses_left(
+    standing: Sequence[StandingGrant], taker: Taker, spent: Mapping[str, int]
+) -> Sequence[StandingGrant]:
     """Return the grants that are left after calls before in the same append `spent` uses of the session's own ones."""
-    return [
-        grant
-        for grant in standing
-        if grant.scope == "project"
-        or grant.uses_left is None
-        or grant.uses_left > spent.get(grant.grant_id, 0)
-        or grant.is_held(taker)
-    ]
+    return kept(
+        standing,
+        lambda grant: (
+            grant.scope == "project"
+            or grant.uses_left is None
+            or grant.uses_left > spent.get(grant.grant_id, 0)
+            or grant.is_held(taker)
+        ),
+    )
 
 
 def with_uses(
-    standing: Iterable[StandingGrant], used: Iterable[StandingGrant], taker: Taker, now_ms: int
-) -> list[StandingGrant]:
+    standing: Sequence[StandingGrant], used: Iterable[StandingGrant], taker: Taker, now_ms: int
+) -> Sequence[StandingGrant]:
     """Return the grants that are left after a call took its uses, for the next call of the same append."""
     ids = {grant.grant_id for grant in used if grant.uses is not None}
     use = TakenUse(taker.session, taker.request_id, taker.claim_ids[-1], now_ms)

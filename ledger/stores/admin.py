@@ -6,11 +6,17 @@ No decision depends on them; the core uses `ledger.stores.port`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from ledger.stores.port import Append, AppendResult, Due, Entry, Position, StreamKey
+from ledger.stores.port import Append, AppendResult, Due, Entry, FeedItem, Position, StreamInfo, StreamKey
+
+PROJECTORS: Final = "projector"
+"""The consumer group of the projectors on every feed."""
+
+SKIPPED: Final = "skipped"
+"""The view of the streams that a projector could not read to their end."""
 
 
 class RawEntry(NamedTuple):
@@ -18,6 +24,13 @@ class RawEntry(NamedTuple):
 
     id: str
     fields: tuple[tuple[bytes, bytes], ...]
+
+
+class ShortStream(NamedTuple):
+    """A stream that was read whole and at once: its metadata, and all entries, each in the ledger's format."""
+
+    info: StreamInfo
+    entries: tuple[Entry, ...]
 
 
 class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +51,32 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[GroupFacts, ...]
 
 
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields found in an index of the views, and what the views may lag behind.
+
+    `ahead` are the streams that are named by feed lines which no projector has finished, and those that none could
+    read. In the partitions `unsure` other streams may be ahead, too.
+    """
+
+    fields: list[str]
+    ahead: list[StreamKey]
+    unsure: list[int]
+
+
+class OwedLines(NamedTuple):
+    """Lines of a partition's feed that a group may not have dealt with.
+
+    `after` is the feed's id of the last of them, to go on from. `trimmed`: lines before them are gone, and nobody read
+    them. `complete`: these are all.
+    """
+
+    partition: int
+    items: tuple[FeedItem, ...]
+    after: str
+    trimmed: bool
+    complete: bool
+
+
 class ViewReader(Protocol):
     """Reads of view data beyond a single field."""
 
@@ -49,12 +88,27 @@ class ViewReader(Protocol):
         """Return some fields of a hash; None for a field that is missing."""
         ...
 
-    async def highest(self, view: str, count: int) -> list[tuple[str, int]]:
-        """Return the fields with the highest numbers of a sorted view, over all partitions, highest first."""
+    async def page(self, view: str, prefix: str, count: int, after: str = "") -> list[str]:
+        """Return the first `count` fields with this prefix that come after a field, over all partitions, in order.
+
+        For a sorted view whose numbers are all 0. What is read does not grow with the view.
+        """
         ...
 
     async def starting(self, view: str, prefix: str) -> list[str]:
         """Return the fields with this prefix, over all partitions, of a sorted view whose numbers are all 0."""
+        ...
+
+    async def look_up(self, view: str, prefix: str, count: int) -> Found:
+        """Return the first fields with this prefix, at most `count`, and the streams that may have others.
+
+        Each partition is read as of one instant, so that every appended event is in the view, or its stream in `ahead`,
+        or its partition in `unsure`.
+        """
+        ...
+
+    async def counts(self, view: str) -> list[dict[str, int]]:
+        """Return all fields of a view of counts, of each partition; one command a partition."""
         ...
 
     def names(self) -> AsyncIterator[tuple[int, str]]:
@@ -105,8 +159,15 @@ class Admin(Protocol):
         """Return entries as stored, including those that the ledger did not write."""
         ...
 
+    async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
+        """Return, in one round trip, each stream that has fewer than `count` entries, all in the ledger's format.
+
+        None is any other stream, and one that cannot be read: to be read by itself, which says what is wrong.
+        """
+        ...
+
     async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
-        """Return the last entry of each stream; 0-0 for an empty one."""
+        """Return the last entry of each stream; 0-0 for an empty one, and where a key holds no stream."""
         ...
 
     async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
@@ -124,7 +185,36 @@ class Admin(Protocol):
     async def gaps(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> list[int]:
         """Return the partitions whose feed has trimmed lines that were not delivered to the group yet.
 
+        A full feed without the group counts, too.
+
         With `idle_ms` also those that trimmed lines delivered at least so long ago and never acknowledged.
+        """
+        ...
+
+    async def uncounted(self, partitions: Sequence[int]) -> list[int]:
+        """Return the partitions without a finished census: a comparison of all streams with their views.
+
+        Since a finished one, every stream that is ahead of its views is named by a line of the feed.
+        """
+        ...
+
+    async def begin_census(self, partitions: Sequence[int], census: str) -> None:
+        """Begin a census under a new name, in place of any other."""
+        ...
+
+    async def end_census(self, partitions: Sequence[int], census: str) -> None:
+        """End a census. It is finished unless another began, or the views were dropped, since it began."""
+        ...
+
+    async def withdraw_census(self, partitions: Sequence[int]) -> None:
+        """Withdraw the census: lines of these feeds were trimmed before a projector had read them."""
+        ...
+
+    async def owed(self, group: str, since: Mapping[int, str], count: int) -> list[OwedLines]:
+        """Return the feeds' lines that a group may not have dealt with, of each partition that has any, oldest first.
+
+        They begin after the id in `since`, or with the first line that the group was not given or has not
+        acknowledged, whichever is later; at most `count` of each partition. Nothing is taken from the group.
         """
         ...
 
@@ -175,6 +265,22 @@ class Admin(Protocol):
 
     async def reads(self, kind: str, since_ms: int, count: int) -> list[tuple[int, bytes]]:
         """Return the newest lines of a kind with their times (ms), oldest first."""
+        ...
+
+    async def streams_page(self, cursor: str, count: int) -> tuple[list[StreamKey], str]:
+        """Return some of all streams, unordered, and the cursor of the next page; `""` begins, and is the end.
+
+        About `count` keys are looked at, of which many may be no streams. A cursor may be kept for any time: after a
+        restart of the server the pages begin anew there. A stream that exists all the while comes at least once.
+        """
+        ...
+
+    async def notes(self, name: str) -> Mapping[str, bytes]:
+        """Return what workers have noted under a name."""
+        ...
+
+    async def note(self, name: str, field: str, value: bytes) -> None:
+        """Note a small value for workers that are started later. No decision depends on it."""
         ...
 
     async def facts_of_each_server(self) -> list[dict[str, str]]:

@@ -10,6 +10,13 @@ from ledger.stores.port import BOUND_INBOXES, AskersOf, Place, StreamKey, Stream
 
 APPEND_KEYS_KEPT_COUNT = 4096
 
+VIEWS_FORMAT = 2
+"""The format of all views: part of their keys, so that a version never reads the views of another one.
+
+It is raised with each change by which older views would be misread. A projector then builds the views anew, beside the
+older ones.
+"""
+
 _KINDS: dict[str, StreamKind] = {"s": "session", "p": "project", "a": "access"}
 
 
@@ -105,21 +112,26 @@ class Keys:
         """Return the key of the lease on a piece of work."""
         return f"{self.tag(0)}:turn:{name}"
 
+    def notes(self, name: str) -> str:
+        """Return the key of what workers note for themselves under a name."""
+        return f"{self.tag(0)}:notes:{name}"
+
     def checkpoints(self, partition: int) -> str:
-        return f"{self.tag(partition)}:view:checkpoints"
+        return self.view("checkpoints", partition)
 
     def view(self, view: str, partition: int) -> str:
-        return f"{self.tag(partition)}:view:{view}"
+        return f"{self.tag(partition)}:view:{VIEWS_FORMAT}:{view}"
 
     def view_glob(self, partition: int) -> str:
+        """Return the pattern of a partition's views, of every format."""
         return f"{self.tag(partition)}:view:*"
 
     def any_view_glob(self) -> str:
-        return f"{{{self.prefix}:*}}:view:*"
+        return f"{{{self.prefix}:*}}:view:{VIEWS_FORMAT}:*"
 
     def parse_view(self, name: str) -> tuple[int, str] | None:
-        """Return partition and name of the view that a key holds, or None for another key."""
-        tag, _, rest = name.partition("}:view:")
+        """Return partition and name of the view that a key holds, or None for another key and for another format."""
+        tag, _, rest = name.partition(f"}}:view:{VIEWS_FORMAT}:")
         number = tag.rpartition(":")[2]
         return (int(number), rest) if rest and number.isdecimal() else None
 

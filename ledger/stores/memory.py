@@ -86,9 +86,12 @@ class MemoryServer:
         self.leases: dict[Place, dict[str, tuple[Presence, int]]] = defaultdict(dict)
         self.turns: dict[str, tuple[str, int]] = {}
         self.reads: dict[str, list[tuple[int, bytes]]] = {}
+        self.notes: dict[str, dict[str, bytes]] = {}
         self.listeners: dict[int, list[Listener]] = defaultdict(list)
         self.views: dict[int, dict[str, dict[str, bytes | int]]] = defaultdict(lambda: defaultdict(dict))
         self.checkpoints: dict[StreamKey, int] = {}
+        self.census_begun: dict[int, str] = {}
+        self.census_done: dict[int, str] = {}
         self.delivered: dict[tuple[str, int], int] = defaultdict(int)
         self.unacknowledged: dict[str, dict[str, tuple[FeedItem, str, int]]] = defaultdict(dict)
         self.identity = FIRST_IDENTITY
@@ -234,7 +237,7 @@ class MemoryStore:
 
     def _after(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
         entries = self._server.streams.get(key, [])
-        first = bisect_right([entry.position for entry in entries], after) if after != START else 0
+        first = bisect_right(entries, after, key=lambda entry: entry.position) if after != START else 0
         return tuple(entries[first : first + count])
 
     async def info(self, key: StreamKey) -> StreamInfo | None:
@@ -343,8 +346,12 @@ class MemoryStore:
         value = self._server.views[partition][view].get(field)
         return None if value is None else _as_bytes(value)
 
-    async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
-        self._server.views.pop(partition, None)
+    async def drop_views(self, partition: int, names: Sequence[str] | None = None) -> None:
+        held = self._server.views.get(partition, {})
+        for name in list(held) if names is None else names:
+            held.pop(name, None)
+        self._server.census_begun.pop(partition, None)
+        self._server.census_done.pop(partition, None)
         for key in [key for key in self._server.checkpoints if self.partition_of(key) == partition]:
             del self._server.checkpoints[key]
 
@@ -373,6 +380,9 @@ def _write_view(held: dict[str, bytes | int], write: ViewWrite) -> None:
     if write.kind == "count":
         assert isinstance(write.value, int)
         held[write.field] = int(held.get(write.field, 0)) + write.value
+    elif write.kind == "latest":
+        assert isinstance(write.value, int)
+        held[write.field] = max(int(held.get(write.field, 0)), write.value)
     elif write.value is None:
         held.pop(write.field, None)
     else:

@@ -8,7 +8,19 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ledger.stores.admin import FilesRewritten, GroupFacts, PartitionFacts, RawEntry
+from ledger.core.errors import InputError
+from ledger.core.limits import FEED_LENGTH_COUNT
+from ledger.stores.admin import (
+    PROJECTORS,
+    SKIPPED,
+    FilesRewritten,
+    Found,
+    GroupFacts,
+    OwedLines,
+    PartitionFacts,
+    RawEntry,
+    ShortStream,
+)
 from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, FeedItem, Position, StreamKey
 from ledger.stores.redis.deployment import SECRET_BYTES
 
@@ -29,16 +41,45 @@ class MemoryViews:
     async def fields(self, view: str, partition: int, fields: Sequence[str]) -> list[bytes | None]:
         return [await self._store.view_field(view, partition, field) for field in fields]
 
-    async def highest(self, view: str, count: int) -> list[tuple[str, int]]:
-        found = [
-            (field, int(value)) for views in self._server.views.values() for field, value in views.get(view, {}).items()
-        ]
-        return heapq.nsmallest(count, found, key=lambda pair: (-pair[1], pair[0]))
+    async def page(self, view: str, prefix: str, count: int, after: str = "") -> list[str]:
+        return heapq.nsmallest(count, (field for field in await self.starting(view, prefix) if field > after))
 
     async def starting(self, view: str, prefix: str) -> list[str]:
         return sorted(
             field for views in self._server.views.values() for field in views.get(view, {}) if field.startswith(prefix)
         )
+
+    async def look_up(self, view: str, prefix: str, count: int) -> Found:
+        server = self._server
+        partitions = [one for one in range(self._store.partition_count) if server.feeds[one]]
+        fields = await self.starting(view, prefix)
+        skipped = [name for views in server.views.values() for name in views.get(SKIPPED, {})]
+        ahead = [item.key for one in partitions for item in self._unfinished(one)]
+        return Found(
+            fields=fields[:count],
+            ahead=list(dict.fromkeys([*map(StreamKey.parse, skipped), *ahead])),
+            unsure=[one for one in partitions if self._is_unsure(one)],
+        )
+
+    def _unfinished(self, partition: int) -> list[FeedItem]:
+        """Return the lines of a feed that the projectors have not acknowledged, also those that were trimmed."""
+        delivered = self._server.delivered.get((PROJECTORS, partition), 0)
+        owed = [item for item, _, _ in self._server.unacknowledged[PROJECTORS].values()]
+        return [
+            *(item for item in owed if item.item_id.startswith(f"{partition}/")),
+            *(item for item in self._server.feeds[partition] if number_of(item) > delivered),
+        ]
+
+    def _is_unsure(self, partition: int) -> bool:
+        begun, feed = self._server.census_begun.get(partition), self._server.feeds[partition]
+        if begun is None or begun != self._server.census_done.get(partition):
+            return True
+        delivered = self._server.delivered.get((PROJECTORS, partition), 0)
+        return len(feed) >= FEED_LENGTH_COUNT and delivered < number_of(feed[0])
+
+    async def counts(self, view: str) -> list[dict[str, int]]:
+        found = [await self._store.view(view, one) for one in range(self._store.partition_count)]
+        return [{field: int(value) for field, value in one.items()} for one in found]
 
     async def names(self) -> AsyncIterator[tuple[int, str]]:
         for partition, views in list(self._server.views.items()):
@@ -112,6 +153,12 @@ class MemoryAdmin:
         entries = await self._store.read(key, after, count)
         return tuple(RawEntry(str(entry.position), _fields(entry)) for entry in entries)
 
+    async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
+        found = [(await self._store.info(key), await self._store.read(key, START, count)) for key in keys]
+        return [
+            None if info is None or len(entries) >= count else ShortStream(info, entries) for info, entries in found
+        ]
+
     async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
         held = (self._server.streams.get(key) for key in keys)
         return [entries[-1].position if entries else START for entries in held]
@@ -137,8 +184,10 @@ class MemoryAdmin:
 
     def _has_gap(self, partition: int, group: str, idle_ms: int | None) -> bool:
         feed = self._server.feeds[partition]
-        if not feed or not self._server.is_known(group, partition):
+        if not feed:
             return False
+        if not self._server.is_known(group, partition):
+            return len(feed) >= FEED_LENGTH_COUNT
         oldest = number_of(feed[0])
         if self._server.delivered[group, partition] < oldest:
             return True
@@ -148,6 +197,56 @@ class MemoryAdmin:
             for item, _, since in self._server.unacknowledged[group].values()
             if item.item_id.startswith(f"{partition}/")
         )
+
+    async def uncounted(self, partitions: Sequence[int]) -> list[int]:
+        begun, done = self._server.census_begun, self._server.census_done
+        return [one for one in partitions if one not in begun or begun[one] != done.get(one)]
+
+    async def begin_census(self, partitions: Sequence[int], census: str) -> None:
+        self._server.census_begun.update(dict.fromkeys(partitions, census))
+
+    async def end_census(self, partitions: Sequence[int], census: str) -> None:
+        self._server.census_done.update(dict.fromkeys(partitions, census))
+
+    async def withdraw_census(self, partitions: Sequence[int]) -> None:
+        for one in partitions:
+            self._server.census_begun.pop(one, None)
+            self._server.census_done.pop(one, None)
+
+    async def owed(self, group: str, since: Mapping[int, str], count: int) -> list[OwedLines]:
+        found = [self._owed_in(one, group, since.get(one, ""), count) for one in range(self._store.partition_count)]
+        return [one for one in found if one is not None]
+
+    def _owed_in(self, partition: int, group: str, since: str, count: int) -> OwedLines | None:
+        feed = self._server.feeds[partition]
+        if not feed:
+            return None
+        done = max(int(since or 0), self._dealt_with(group, partition))
+        lines = [item for item in feed if number_of(item) > done]
+        if not lines:
+            return None
+        page = lines[:count]
+        trimmed = done < number_of(feed[0]) - 1
+        return OwedLines(partition, tuple(page), str(number_of(page[-1])), trimmed, len(page) == len(lines))
+
+    def _dealt_with(self, group: str, partition: int) -> int:
+        """Return the last line up to which the group has acknowledged all."""
+        if not self._server.is_known(group, partition):
+            return 0
+        owed = [number_of(item) - 1 for item, _, _ in self._owed(group, partition)]
+        return min(owed, default=self._server.delivered[group, partition])
+
+    async def streams_page(self, cursor: str, count: int) -> tuple[list[StreamKey], str]:
+        if cursor and not cursor.isdecimal():
+            raise InputError(f"`{cursor[:80]}` is not a cursor that was handed out")
+        keys, first = list(self._server.streams), int(cursor or 0)
+        return keys[first : first + count], str(first + count) if first + count < len(keys) else ""
+
+    async def notes(self, name: str) -> Mapping[str, bytes]:
+        return dict(self._server.notes.get(name, {}))
+
+    async def note(self, name: str, field: str, value: bytes) -> None:
+        self._server.notes.setdefault(name, {})[field] = value
 
     async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:
         """Consumers have no names of their own here."""

@@ -244,12 +244,15 @@ class FeedItem(NamedTuple):
 
 
 class ViewWrite(NamedTuple):
-    """One change of a view's data: `field` of hash or sorted set `view`; `value` None removes it."""
+    """One change of a view's data: `field` of hash or sorted set `view`; `value` None removes it.
+
+    A count adds its value to what is there; a `latest` number replaces a lower one.
+    """
 
     view: str
     field: str
     value: bytes | int | None
-    kind: Literal["hash", "sorted", "count"] = "hash"
+    kind: Literal["hash", "sorted", "count", "latest"] = "hash"
 
 
 Answered = Callable[[AppendResult | Exception, tuple[Entry, ...]], None]
@@ -391,8 +394,11 @@ class Store(Protocol):
 
     async def view_field(self, view: str, partition: int, field: str) -> bytes | None: ...
 
-    async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
-        """Remove all views and checkpoints of a partition atomically; `names` are views to expect there."""
+    async def drop_views(self, partition: int, names: Sequence[str] | None = None) -> None:
+        """Remove the checkpoints and these views of a partition atomically.
+
+        None is all views of the partition; finding them takes a pass over all keys of the deployment.
+        """
         ...
 
     @property

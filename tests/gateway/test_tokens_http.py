@@ -162,3 +162,21 @@ async def test_the_same_key_asks_once_and_grants_once(admin_caller: Caller) -> N
         assert answers[0].content == answers[1].content
     assert (await admin_caller.get("/v1/sessions/ses_1")).json()["version"] == 3
     assert len((await admin_caller.get("/v1/grants?project=shop")).json()["grants"]) == 2
+
+
+async def test_tokens_come_in_pages_where_a_limit_is_given(gateway: Served) -> None:
+    root = await gateway.caller("admin", "root")
+    for number in range(4):
+        await gateway.ledger.tokens.create(f"agent-{number}", "agent")
+    whole = (await root.get("/v1/tokens")).json()
+    seen: list[str] = []
+    query = "?limit=2"
+    while True:
+        page = (await root.get(f"/v1/tokens{query}")).json()
+        seen += [one["token_id"] for one in page["tokens"]]
+        if page["cursor"] is None:
+            break
+        query = f"?limit=2&cursor={page['cursor']}"
+    assert (seen, whole["cursor"]) == ([one["token_id"] for one in whole["tokens"]], None)
+    refused = await root.get("/v1/tokens?cursor=tok_none")
+    assert (refused.status_code, refused.json()["code"]) == (422, "INPUT")

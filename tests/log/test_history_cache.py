@@ -9,7 +9,7 @@ import pytest
 from ledger import Ledger
 from ledger.core.errors import InputError, LedgerError, UnknownSessionError
 from ledger.core.times import format_time
-from ledger.log.history_cache import CACHED_STREAMS_COUNT, FOLD_EVERY_VERSIONS, HistoryCache
+from ledger.log.history_cache import FOLD_EVERY_VERSIONS, HistoryCache
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 
@@ -84,13 +84,20 @@ async def test_marks_of_another_history_are_thrown_away(ledger: Ledger, clock: T
     await cache.state_at(KEY)
     async with Ledger.connect("memory://", clock=clock) as other:
         replaced = await fill(other, clock)
-        replaced._folds[KEY] = list(cache._folds[KEY])
+        marks = cache._marks.get(KEY)
+        assert marks is not None
+        replaced._marks.put(KEY, marks, marks.size_bytes)
         assert await replaced.state_at(KEY) == await other.state_at("ses_1")
 
 
 async def test_only_the_streams_of_lately_are_remembered(ledger: Ledger, clock: TestClock) -> None:
-    cache = await fill(ledger, clock)
-    for index in range(CACHED_STREAMS_COUNT + 1):
-        await ledger.session(f"other_{index}")
-        await cache.state_at(StreamKey("session", f"other_{index}"))
-    assert (len(cache._folds), KEY in cache._folds) == (CACHED_STREAMS_COUNT, False)
+    await fill(ledger, clock)
+    cache = HistoryCache(ledger.store, 30_000)
+    await cache.state_at(KEY)
+    others = [StreamKey("session", f"other_{index}") for index in range(20)]
+    for key in others:
+        await ledger.session(key.id)
+        await cache.state_at(key)
+    assert KEY not in cache._marks
+    assert others[-1] in cache._marks
+    assert cache._marks.size_bytes <= 30_000

@@ -17,6 +17,7 @@ from ledger.core.errors import DamageError
 from ledger.core.events import Actor, ReasonDetail, Redacted
 from ledger.log.entries import read_entry
 from ledger.log.verify import KINDS, Head, Problem, ProblemKind, head_of, read_entries, verify_entries
+from ledger.log.wholeness import is_whole
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 from tests.support.commands import asks, closes, connects, opens, replies
@@ -67,7 +68,23 @@ SAME_APPEND = ((3, 4), (8, 9), (10, 11))
 
 
 def kinds(entries: list[Entry] | tuple[Entry, ...], **known: object) -> list[tuple[int | None, ProblemKind]]:
-    return [(one.version, one.kind) for one in verify_entries(KEY, entries, **known)]  # type: ignore[arg-type]
+    found = found_in(entries, **known)
+    return [(one.version, one.kind) for one in found]
+
+
+def found_in(entries: list[Entry] | tuple[Entry, ...], **known: object) -> list[Problem]:
+    """Return the problems, after a check that the bytes alone do not pass either where there are any."""
+    found = verify_entries(KEY, entries, **known)  # type: ignore[arg-type]
+    assert not (found and whole_by_bytes(entries, **known))  # type: ignore[arg-type]
+    return found
+
+
+def whole_by_bytes(
+    entries: list[Entry] | tuple[Entry, ...], info: StreamInfo | None = None, head: Head | None = None
+) -> bool:
+    last = entries[-1].position if entries else START
+    told = StreamInfo(length=last.version, entries_added=last.version, last=last, max_deleted=START)
+    return is_whole(KEY, entries, info or told, head, None)
 
 
 def info(**changed: object) -> StreamInfo:
@@ -105,6 +122,14 @@ def test_the_history_is_the_one_that_these_tests_speak_of() -> None:
 def test_an_untouched_stream_has_no_problems() -> None:
     assert verify_entries(KEY, ENTRIES, info(), HEAD) == []
     assert verify_entries(KEY, []) == []
+
+
+@pytest.mark.parametrize("length", range(1, len(ENTRIES) + 1))
+def test_an_untouched_stream_is_whole_by_its_bytes(length: int) -> None:
+    entries = ENTRIES[:length]
+    assert whole_by_bytes(entries, head=head_of(entries[-1]))
+    assert whole_by_bytes(entries, head=head_of(entries[0]))
+    assert not whole_by_bytes(())
 
 
 def test_entries_are_taken_as_they_lie_on_the_server_too() -> None:
@@ -333,6 +358,23 @@ def redacted(*versions: int) -> list[Entry]:
     return [one._replace(content=None) if one.version in versions else one for one in scenario.entries]
 
 
+def test_what_bytes_cannot_tell_is_left_to_the_reading_of_events() -> None:
+    assert not whole_by_bytes(redacted(2, 5))
+    spaced = at(len(ENTRIES))._replace(payload=at(len(ENTRIES)).payload.replace(b'"v":', b'"v": '))
+    assert not whole_by_bytes([*ENTRIES[:-1], spaced])
+    assert kinds([*ENTRIES[:-1], spaced]) == []
+
+
+def test_the_bytes_of_an_older_versions_stream_pass_unless_it_was_begun_after_the_upgrade() -> None:
+    payload = b'{"v":1,"id":"evt_1","prev":"%b","actor":{"kind":"agent","name":"claude"},"event":%b}' % (
+        chain.genesis(KEY.kind, KEY.id).encode(),
+        b'{"type":"session_closed"}',
+    )
+    entry = Entry(T0, 1, payload)
+    told = StreamInfo(length=1, entries_added=1, last=entry.position, max_deleted=START)
+    assert [is_whole(KEY, [entry], told, None, upgraded) for upgraded in (None, T0, T0 - 1)] == [True, True, False]
+
+
 Damage = Callable[[list[Entry], int, int], list[Entry]]
 
 
@@ -385,7 +427,7 @@ damages = st.sampled_from([_flip, _flip_content, _delete, _redate, _insert, _ins
 def test_any_damage_at_any_place_is_found(damage: Damage, index: int, amount: int) -> None:
     damaged = damage(list(ENTRIES), index, amount)
     assert damaged != list(ENTRIES)
-    assert verify_entries(KEY, damaged, head=HEAD) != []
+    assert found_in(damaged, head=HEAD) != []
 
 
 @settings(max_examples=200)

@@ -164,8 +164,9 @@ async def views_say_what_the_ledger_says(ledger: Ledger) -> None:
     shown = await queries.pending(ledger.store)
     waiting = sorted(await ledger.pending(), key=lambda one: (one.session, one.request.version))
     assert sorted(shown.rows, key=lambda row: (row["session"], row["version"])) == as_rows(waiting)
-    assert sum((await queries.decisions(ledger.store)).values()) == settled
-    told = await queries.versions(ledger.store)
+    totals, told = await queries.totals(ledger.store), await queries.versions(ledger.store)
+    assert (sum(totals.decisions.values()), totals.pending) == (settled, len(waiting))
+    assert (totals.streams, totals.events) == (len(told), sum(told.values()))
     assert {name: told[name] for name in versions} == versions
 
 

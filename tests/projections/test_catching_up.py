@@ -11,13 +11,14 @@ import pytest
 from ledger import DamageError, Ledger, NewerSchemaError
 from ledger.core import chain
 from ledger.core.errors import StoreError
+from ledger.log import short_streams
 from ledger.log.tail import LostHistoryError
 from ledger.stores.port import Store, StreamKey, ViewWrite
 from ledger.stores.redis.store import RedisStore
 from projections import engine as engine_module
 from projections import queries
 from projections.engine import CaughtUp, Engine, Seen, project_anew
-from projections.lag import events_behind, streams_behind
+from projections.lag import FedLag, events_behind, streams_behind
 from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all, streams
 from tests.support.backends import append_of, as_redis, written
 
@@ -96,7 +97,8 @@ async def test_many_projectors_at_once_count_every_event_once(ledger: Ledger) ->
     caught = await asyncio.gather(*(engine.catch_up(SES_1) for engine in engines))
     assert [one.version for one in caught] == [16] * 6
     assert sum(one.events for one in caught) == 16
-    assert (await queries.decisions(ledger.store))["user_deny"] == 5
+    found = await queries.totals(ledger.store)
+    assert (found.decisions["user_deny"], found.pending, found.streams, found.events) == (5, 5, 1, 16)
     assert await differences(ledger.store) == []
 
 
@@ -125,17 +127,41 @@ async def test_views_that_were_dropped_come_back_byte_for_byte(ledger: Ledger) -
     assert await data_of(ledger.store) == live
 
 
+async def test_a_stream_that_a_projector_has_begun_is_not_counted_twice_by_a_rebuild(ledger: Ledger) -> None:
+    await busy_session(ledger)
+    (short,) = await ledger.store.admin.short_streams([SES_1], 100)
+    assert short is not None
+    assert await Engine(ledger.store).begin(SES_1, short) == CaughtUp(SES_1, 16, 16)
+    live = await data_of(ledger.store)
+    assert await Engine(ledger.store).begin(SES_1, short) == CaughtUp(SES_1, 16, 0)
+    assert await data_of(ledger.store) == live
+    assert await differences(ledger.store) == []
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 18])
+async def test_short_and_long_streams_are_rebuilt_alike(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(short_streams, "SHORT_COUNT", count)
+    monkeypatch.setattr(short_streams, "READ_AT_ONCE_COUNT", 1)
+    await busy_session(ledger)
+    await ledger.grant_in_project("shop", "bash", "ls", actor="ann")
+    await project_all(ledger)
+    live = await data_of(ledger.store)
+    await rebuild_all(ledger.store)
+    assert await data_of(ledger.store) == live
+
+
 async def test_streams_whose_views_lag_are_found_and_no_others(ledger: Ledger) -> None:
     await busy_session(ledger)
     await ledger.session("ses_2")
     await project_all(ledger)
-    assert [keys async for keys in streams_behind(ledger.store)] == []
+    assert await streams_behind(ledger.store, await streams(ledger.store)) == {}
     await ledger.grant_in_project("shop", "bash", "ls", actor="ann")
     await ledger.session("ses_3")
-    found = sorted([key async for keys in streams_behind(ledger.store) for key in keys])
-    assert found == [SHOP, StreamKey("session", "ses_3")]
-    own = ledger.store.partition_of(SHOP)
-    assert [keys async for keys in streams_behind(ledger.store, [own])] == [[SHOP]]
+    found = await streams_behind(ledger.store, await streams(ledger.store))
+    assert sorted(found) == [SHOP, StreamKey("session", "ses_3")]
+    assert await FedLag(ledger.store).all() == found
 
 
 # --- what cannot be followed -----------------------------------------------------------------------------------------
@@ -204,12 +230,12 @@ async def lost_in_memory(ledger: Ledger) -> None:
 async def built_anew(ledger: Ledger, engine: Engine) -> None:
     with pytest.raises(LostHistoryError, match="which its log does not hold"):
         await engine.catch_up(SES_1)
-    assert SES_1 in [key for one in [keys async for keys in streams_behind(ledger.store)] for key in one]
+    assert list(await streams_behind(ledger.store, [SES_1])) == [SES_1]
     partition = ledger.store.partition_of(SES_1)
     keys = [key for key in await streams(ledger.store) if ledger.store.partition_of(key) == partition]
     assert await project_anew(ledger.store, engine, partition, keys) == []
     assert (await queries.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 4}
-    assert (await queries.decisions(ledger.store))["user_deny"] == 0
+    assert (await queries.totals(ledger.store)).decisions["user_deny"] == 0
     assert await differences(ledger.store) == []
 
 
@@ -222,7 +248,7 @@ async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(led
     store, partition = ledger.store, ledger.store.partition_of(SES_1)
     planted = [
         ViewWrite("pending", "ses_1\nr1", None),
-        ViewWrite("counts", "user_deny", 1, "count"),
+        ViewWrite("counts", "decision\nuser_deny", 1, "count"),
         ViewWrite("timeline:ses_1", "99", b"{}"),
         ViewWrite("timeline:ses_9", "1", b"{}"),
         ViewWrite("sessions", "ses_1", b'"other"'),
@@ -233,7 +259,7 @@ async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(led
     assert sorted(found) == sorted(
         [
             ("pending", "ses_1 r1", partition),
-            ("counts", "user_deny", partition),
+            ("counts", "decision user_deny", partition),
             ("timeline:ses_1", "99", partition),
             ("timeline:ses_9", "", partition),
             ("sessions", "ses_1", partition),
@@ -242,7 +268,7 @@ async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(led
     counts = next(one for one in await differences(store) if one.view == "counts")
     assert counts.as_json() == {
         "view": "counts",
-        "key": "user_deny",
+        "key": "decision user_deny",
         "same": False,
         "difference": {"live": 6, "rebuilt": 5},
         "partition": partition,

@@ -34,7 +34,7 @@ async def test_each_request_counts_once_under_its_decision(ledger: Ledger, clock
     clock.advance("20s")
     await two.reply("r2", "reject", actor="ann")
     await project_all(ledger)
-    found = {name: filled(one) for name, one in (await queries.histograms(ledger.store)).items()}
+    found = {name: filled(one) for name, one in (await queries.totals(ledger.store)).histograms.items()}
     assert found == {
         "auto_allow": ({0.01: 1}, 0.0),
         "auto_deny": ({}, 0.0),
@@ -54,7 +54,7 @@ async def test_lateness_is_counted_from_the_deadline(ledger: Ledger, clock: Test
     clock.advance("2s")
     await session.close()
     await project_all(ledger)
-    histograms = await queries.histograms(ledger.store)
+    histograms = (await queries.totals(ledger.store)).histograms
     assert filled(histograms["lateness"]) == ({2.5: 1}, 2.0)
     assert filled(histograms["timeout"]) == ({None: 1}, 604_802.0)
 
@@ -66,8 +66,8 @@ async def test_notifications_count_by_service_and_result(ledger: Ledger) -> None
         await session.note_notification("r1", "ntfy", "sent", person=person, step=0, message_id=f"msg_{person}")
     await session.note_notification("r1", "slack", "failed", target="bob")
     await project_all(ledger)
-    assert await queries.notifications(ledger.store) == {("ntfy", "sent"): 2, ("slack", "failed"): 1}
-    assert await queries.pending_count(ledger.store) == 1
+    assert (await queries.totals(ledger.store)).notifications == {("ntfy", "sent"): 2, ("slack", "failed"): 1}
+    assert (await queries.totals(ledger.store)).pending == 1
 
 
 async def test_a_message_counts_once_however_many_requests_it_tells_of(ledger: Ledger, clock: TestClock) -> None:

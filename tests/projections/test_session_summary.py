@@ -14,6 +14,7 @@ from ledger.log.history import Moment
 from ledger.policy import PolicySource
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
+from projections.projection import LateRow
 from projections.sessions import project_sessions, summary_of
 from workers.gateway.rows import session_row
 from workers.presentation.moments import moment_json
@@ -69,8 +70,10 @@ SUMMARIES: Final[list[tuple[SessionState, dict[str, Any]]]] = [
 def _of_view(state: SessionState) -> dict[str, Any]:
     recorded = Recorded(SessionClosed(), Actor("agent", "claude"), 3000, 7, "evt_7")
     first, *_ = project_sessions(StreamKey("session", state.session_id), state, recorded, state)
-    assert isinstance(first.value, bytes)
-    row: dict[str, Any] = json.loads(first.value)
+    assert isinstance(first, LateRow)
+    value = first.write().value
+    assert isinstance(value, bytes)
+    row: dict[str, Any] = json.loads(value)
     return row
 
 

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from ledger import Ledger
-from ledger.log.tail import Folded, fold_entries, nothing_folded
+from ledger.core.packed_map import WHOLE_MAX_COUNT
+from ledger.log.tail import Folded, fold_entries, nothing_folded, read_folds
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, Position, Store, StreamKey, ViewWrite
@@ -98,6 +99,24 @@ async def test_long_streams_get_one_and_a_new_projector_begins_there(long_sessio
     await (await long_session.attach("ses_1")).submit("read", ["one more"])
     assert (await Engine(Watched()).catch_up(SES_1)).events == 1  # type: ignore[arg-type]
     assert min(position.version for position in reads) == 39
+
+
+async def test_one_of_a_long_session_has_its_packed_requests_as_they_are(soon: None, ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", rules=RULES)
+    for number in range(2 * WHOLE_MAX_COUNT):
+        await session.submit("read", [f"file {number}"])
+    await Engine(ledger.store).catch_up(SES_1)
+    version = (await session.state()).version
+    loaded = await load_snapshot(ledger.store, SES_1, version)
+    assert loaded is not None
+    whole = [folded async for _, folded in read_folds(ledger.store, SES_1, nothing_folded(SES_1), loaded.version)][-1]
+    assert loaded == whole
+    assert isinstance(loaded.state, SessionState)
+    assert isinstance(whole.state, SessionState)
+    parts, again = loaded.state.settled.parts(), whole.state.settled.parts()
+    assert len(parts.blocks) >= 1
+    assert sorted(parts.whole) == sorted(again.whole)
+    assert sorted(block for block, _ in parts.blocks) == sorted(block for block, _ in again.blocks)
 
 
 def with_member(**changed: object) -> Callable[[bytes], bytes]:

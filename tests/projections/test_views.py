@@ -16,7 +16,8 @@ async def test_nothing_is_shown_of_what_was_not_projected(ledger: Ledger) -> Non
     await (await ledger.session("ses_1")).submit("bash", ["ls"], request_id="r1")
     assert await queries.pending(ledger.store) == queries.ViewResult([], {})
     assert await queries.pending_of(ledger.store, "ses_1") == queries.ViewResult([], {"session:ses_1": 0})
-    assert await queries.session_summary(ledger.store, "ses_1") == queries.ViewResult([], {"session:ses_1": 0})
+    assert await queries.session_summaries(ledger.store, ["ses_1"]) == []
+    assert await queries.latest_sessions(ledger.store, 10) == []
     assert await queries.timeline(ledger.store, "ses_1") == queries.ViewResult([], {"session:ses_1": 0})
     assert await queries.sessions_of_request(ledger.store, "r1") == []
 
@@ -190,7 +191,7 @@ async def test_each_ask_counts_once_by_whose_decision_it_was(ledger: Ledger, clo
     await other.close()
     await session.submit("read", ["b"])
     await project_all(ledger)
-    assert await queries.decisions(ledger.store) == {
+    assert (await queries.totals(ledger.store)).decisions == {
         "auto_allow": 2,
         "auto_deny": 1,
         "user_allow": 1,

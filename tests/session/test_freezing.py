@@ -12,7 +12,8 @@ from ledger.core.freezes import FREEZE, Freeze
 from ledger.policy import Verdict
 from ledger.session import Decision, decide
 from ledger.session.commands import Resume
-from ledger.session.freezing import is_held, under_freeze
+from ledger.session.freezing import under_freeze
+from ledger.session.pending import is_held
 from tests.support.commands import AGENT, ANN, Rules, asks, grants, opens, replies
 from tests.support.scenario import AS_IT_STANDS, AS_OPENED, T0, Scenario, given
 

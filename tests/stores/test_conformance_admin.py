@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ledger.core.errors import InputError
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import PartitionFacts, RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey, ViewWrite
@@ -41,12 +42,30 @@ async def test_some_fields_are_read_in_the_order_asked_for(store: Store) -> None
     assert await store.views.fields("pending", partition, []) == []
 
 
-async def test_the_highest_of_all_partitions_come_first(store: Store) -> None:
-    for number in range(20):
-        key = StreamKey("session", f"ses_{number:02}")
-        await store.project(key, 0, 1, [ViewWrite("recent", key.id, number // 2, "sorted")])
-    assert await store.views.highest("recent", 3) == [("ses_18", 9), ("ses_19", 9), ("ses_16", 8)]
-    assert len(await store.views.highest("recent", 100)) == 20
+async def test_pages_of_names_in_all_partitions_follow_each_other(store: Store) -> None:
+    names = [f"all\n{number:03}" for number in range(60)]
+    for number, name in enumerate(names):
+        key = StreamKey("session", f"ses_{number}")
+        others = [ViewWrite("latest", beside, 0, "sorted") for beside in (f"a\n{number}", f"b\n{number}")]
+        await store.project(key, 0, 1, [ViewWrite("latest", name, 0, "sorted"), *others])
+    for count in (1, 7, 60, 100):
+        seen: list[str] = []
+        page = await store.views.page("latest", "all\n", count)
+        while page:
+            assert len(page) <= count
+            seen += page
+            page = await store.views.page("latest", "all\n", count, page[-1])
+        assert seen == names
+    assert await store.views.page("latest", "all\n", 2, "all\n0105") == names[11:13], "after a name that is not there"
+    assert await store.views.page("latest", "none\n", 5) == []
+
+
+async def test_a_page_of_names_is_whole_where_one_partition_has_all(store: Store) -> None:
+    key = StreamKey("session", "ses_1")
+    names = [f"all\n{number:04}" for number in range(300)]
+    await store.project(key, 0, 1, [ViewWrite("latest", name, 0, "sorted") for name in names])
+    assert await store.views.page("latest", "all\n", 250) == names[:250]
+    assert await store.views.page("latest", "all\n", 250, names[249]) == names[250:]
 
 
 async def test_names_are_found_by_how_they_begin_in_all_partitions(store: Store) -> None:
@@ -68,14 +87,39 @@ async def test_every_view_that_holds_anything_is_named(store: Store) -> None:
     assert found == {(own, "pending"), (own, "timeline:ses:1")}
 
 
-async def test_views_that_are_expected_are_dropped_with_those_that_are_found(store: Store) -> None:
+async def test_the_views_that_are_named_are_dropped_with_the_checkpoints_and_no_others(store: Store) -> None:
     await store.project(SESSION, 0, 1, [ViewWrite("pending", "a", b"1"), ViewWrite("other", "a", b"1")])
     own = store.partition_of(SESSION)
     await store.drop_views(own, ("pending", "never_there"))
+    assert [one async for one in store.views.names()] == [(own, "other")]
+    assert await store.checkpoint(SESSION) == 0
+    await store.drop_views(own)
     assert [one async for one in store.views.names()] == []
 
 
+async def test_counts_of_all_partitions_are_read_as_numbers(store: Store) -> None:
+    for key in (SESSION, PROJECT):
+        await store.project(key, 0, 1, [ViewWrite("counts", "a", 2, "count"), ViewWrite("counts", "b", -1, "count")])
+    found = await store.views.counts("counts")
+    assert len(found) == PARTITION_COUNT
+    assert sum(one.get("a", 0) for one in found) == 4
+    assert found[store.partition_of(SESSION)]["b"] < 0
+
+
 # --- streams ---------------------------------------------------------------------------------------------------------
+
+
+async def test_short_streams_are_read_whole_in_one_call_and_others_are_named_by_none(store: Store) -> None:
+    long, never_there = StreamKey("session", "ses_long"), StreamKey("project", "never_there")
+    await written(store, b"a", (b"b", b"content"))
+    await written(store, b"a", b"b", b"c", key=long)
+    short, *others = await store.admin.short_streams([SESSION, long, never_there], 3)
+    opening = await store.open(SESSION)
+    assert short is not None
+    assert (short.info.length, short.info.last) == (2, opening.entries[-1].position)
+    assert short.entries == opening.entries
+    assert others == [None, None]
+    assert await store.admin.short_streams([], 3) == []
 
 
 async def test_entries_are_read_raw(store: Store) -> None:
@@ -142,6 +186,48 @@ async def test_restoring_tells_the_feed_and_sets_the_deadline(store: Store) -> N
     assert await store.due(None, 10) == [("ses_1", None)]
 
 
+async def pages_of(backend: Backend) -> list[list[StreamKey]]:
+    """Return all pages of streams, each read by another process: a cursor is good for all of them."""
+    stores = [await backend.open() for _ in range(2)]
+    pages: list[list[StreamKey]] = []
+    cursor = ""
+    while True:
+        page, cursor = await stores[len(pages) % 2].admin.streams_page(cursor, 10)
+        pages.append(page)
+        if not cursor:
+            return pages
+
+
+async def test_streams_are_listed_page_by_page_and_each_comes(backend: Backend) -> None:
+    store = await backend.open()
+    keys = {StreamKey("session", f"ses_{number}") for number in range(40)} | {PROJECT}
+    for key in keys:
+        await written(store, b"x", key=key)
+    pages = await pages_of(backend)
+    assert {key for page in pages for key in page} == keys
+    assert len(pages) > 1
+
+
+async def test_without_streams_all_pages_are_empty(backend: Backend) -> None:
+    assert [key for page in await pages_of(backend) for key in page] == []
+
+
+async def test_what_is_no_cursor_is_refused(store: Store) -> None:
+    for text in ("x", "-1", "0/run/x", "0/0"):
+        with pytest.raises(InputError, match="is not a cursor that was handed out"):
+            await store.admin.streams_page(text, 10)
+
+
+async def test_notes_of_workers_are_kept_by_name(backend: Backend) -> None:
+    store, other = await backend.open(), await backend.open()
+    assert await store.admin.notes("walk") == {}
+    await store.admin.note("walk", "a", b"1")
+    await store.admin.note("walk", "b", b"\x00")
+    await store.admin.note("walk", "a", b"2")
+    assert await other.admin.notes("walk") == {"a": b"2", "b": b"\x00"}
+    assert await other.admin.notes("other") == {}
+
+
 # --- feeds -----------------------------------------------------------------------------------------------------------
 
 
@@ -182,6 +268,53 @@ async def test_lines_that_were_dropped_before_they_were_acknowledged_are_a_gap_w
     assert await store.admin.gaps(ALL, "views") == []
     assert await store.admin.gaps(ALL, "views", LONG_MS) == []
     assert await store.admin.gaps(ALL, "views", 0) == [own]
+
+
+async def test_lines_are_owed_until_they_are_acknowledged_and_looking_takes_none(store: Store) -> None:
+    assert await store.admin.owed("views", {}, 10) == []
+    head = await written(store, b"a")
+    head = await written(store, b"b", after=head)
+    await written(store, b"c", after=head)
+    own = store.partition_of(SESSION)
+    for _ in range(2):
+        (lines,) = await store.admin.owed("views", {}, 10)
+        assert [item.version for item in lines.items] == [1, 2, 3]
+        assert (lines.partition, lines.trimmed, lines.complete) == (own, False, True)
+    items = await store.read_feed(ALL, "views", "one", 2)
+    await store.acknowledge("views", items[:1])
+    (lines,) = await store.admin.owed("views", {}, 10)
+    assert [item.version for item in lines.items] == [2, 3]
+    items += await store.read_feed(ALL, "views", "one", 10)
+    await store.acknowledge("views", items)
+    assert await store.admin.owed("views", {}, 10) == []
+    (lines,) = await store.admin.owed("others", {}, 10)
+    assert [item.version for item in lines.items] == [1, 2, 3]
+
+
+async def test_owed_lines_go_on_after_those_that_were_seen(store: Store) -> None:
+    head = START
+    for _ in range(5):
+        head = await written(store, b"x", after=head)
+    own, since, versions = store.partition_of(SESSION), "", list[int]()
+    for complete in (False, False, True):
+        (lines,) = await store.admin.owed("views", {own: since} if since else {}, 2)
+        assert lines.complete is complete
+        versions += [item.version for item in lines.items]
+        since = lines.after
+    assert versions == [1, 2, 3, 4, 5]
+    assert await store.admin.owed("views", {own: since}, 2) == []
+
+
+async def test_owed_lines_that_were_dropped_are_told(store: Store) -> None:
+    head = await written(store, b"a")
+    items = await store.read_feed(ALL, "views", "one", 10)
+    await store.acknowledge("views", items)
+    head = await overrun(store, head, FEED_LENGTH_COUNT)
+    (lines,) = await store.admin.owed("others", {}, 1)
+    assert (lines.trimmed, lines.items[0].version) == (True, 2)
+    await overrun(store, head, 1)
+    (lines,) = await store.admin.owed("views", {}, 1)
+    assert (lines.trimmed, lines.items[0].version) == (True, 3)
 
 
 async def test_a_partition_tells_its_feed_its_groups_and_what_is_due(store: Store) -> None:

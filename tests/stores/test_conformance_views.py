@@ -110,3 +110,10 @@ async def test_dropping_the_views_of_a_partition_keeps_the_streams_and_the_other
     assert dict(await store.view("pending", store.partition_of(elsewhere))) == {"per_1": b"x"}
     assert [key async for key in store.streams()] == [SESSION]
     assert await store.project(SESSION, 0, 1, [ViewWrite("pending", "per_1", b"again")])
+
+
+async def test_a_latest_number_never_goes_back(store: Store) -> None:
+    partition = store.partition_of(SESSION)
+    for version, number in enumerate((1_800_000_000_005, 1_800_000_000_009, 1_800_000_000_007)):
+        await store.project(SESSION, version, version + 1, [ViewWrite("used", "grn_1", number, "latest")])
+    assert await store.views.fields("used", partition, ["grn_1", "grn_2"]) == [b"1800000000009", None]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypedDict
 
 import click
 
@@ -12,13 +12,19 @@ from ledger.client.grant_uses import GrantUse
 from ledger.core.durations import parse_duration
 from ledger.core.events import Actor
 from ledger.core.times import format_time
-from ledger.log.surveys import Survey
+from ledger.log.surveys import StreamProblem
+from projections.approved import GrantPlace
+from projections.grant_list import GrantList, listed
 from workers.cli.base import Run, checked, command, local_actor, with_ledger
 from workers.cli.exits import Exit
-from workers.cli.output import CommandOutput
+from workers.cli.output import CommandOutput, talk
+from workers.cli.paging import Pages, check_page, page_count, paged, print_pages
 from workers.cli.problems import tell_problems
 
 COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "uses left", "last used", "from request")
+READ_COUNT: Final = 500
+"""Grants read at once."""
+
 USE_COLUMNS = ("at", "session", "request", "permission", "call", "outcome", "ran")
 
 
@@ -43,9 +49,10 @@ def check_where(*, session: str | None, project: str | None, **_others: object) 
         raise click.UsageError("give either --session SESSION or --project PROJECT")
 
 
-def check_at_most_one(*, session: str | None, project: str | None, **_others: object) -> None:
+def check_list(*, session: str | None, project: str | None, limit: int | None, everything: bool, **_: object) -> None:
     if session is not None and project is not None:
         raise click.UsageError("give --session SESSION or --project PROJECT, not both")
+    check_page(limit=limit, everything=everything)
 
 
 @command(
@@ -56,40 +63,72 @@ def check_at_most_one(*, session: str | None, project: str | None, **_others: ob
     )
 )
 @where
-@checked(check_at_most_one)
+@paged
+@checked(check_list)
 @with_ledger
-async def approved(ledger: Ledger, output: CommandOutput, *, session: str | None, project: str | None) -> int:
-    """List the grants in force in a session (its project's too), in a project, or everywhere.
+async def approved(
+    ledger: Ledger,
+    output: CommandOutput,
+    *,
+    session: str | None,
+    project: str | None,
+    limit: int | None,
+    after: str | None,
+    everything: bool,
+) -> int:
+    """List the grants in force in a session (its project's too), in a project, or everywhere, oldest first.
 
-    Streams that are damaged are named on stderr (exit code 11), beside the grants of all others.
+    A table shows a page of 50, and stderr how to see the next; `--json` prints all, as they are read. Streams that are
+    damaged are named on stderr (exit code 11), beside the grants of all others.
     """
-    found = await _approved(ledger, session, project)
-    output.listing(found.rows, Approved.as_json, COLUMNS, approved_cells, none="no grant is in force")
-    return tell_problems(output, found.problems)
+    count = page_count(output, limit, everything=everything)
+    start = None if after is None else GrantPlace.of_cursor(after)
+    problems: list[StreamProblem] = []
+    if session is None and project is None:
+        rows = _everywhere(ledger, start, READ_COUNT if count is None else min(count + 1, READ_COUNT), problems)
+    else:
+        rows = _of_one(await _approved_in(ledger, session, project), start)
+    shown = await print_pages(output, rows, count, COLUMNS, approved_cells)
+    if not (shown or problems or after or output.as_json):
+        talk("no grant is in force")
+    return tell_problems(output, problems)
 
 
-async def _approved(ledger: Ledger, session: str | None, project: str | None) -> Survey[Approved]:
+async def _everywhere(ledger: Ledger, after: GrantPlace | None, count: int, problems: list[StreamProblem]) -> Pages:
+    async for page in GrantList(ledger.store, ledger.streams).pages(after, count):
+        problems += page.problems
+        for one in page.rows:
+            yield one.cursor, one.row
+
+
+async def _of_one(grants: Sequence[Approved], after: GrantPlace | None) -> Pages:
+    for one in sorted(map(listed, grants)):
+        if after is None or one.order > after.order:
+            yield one.cursor, one.row
+
+
+async def _approved_in(ledger: Ledger, session: str | None, project: str | None) -> list[Approved]:
     if session is not None:
-        return Survey(await (await ledger.attach(session)).approved(), [])
-    if project is not None:
-        # A damaged session may be one of another project, and has no grant of this one: it only tells no use.
-        return Survey((await ledger.grants_in_project(project)).rows, [])
-    return await ledger.grants_anywhere()
+        return await (await ledger.attach(session)).approved()
+    own = await ledger.approved_in_project(project or "")
+    if all(one.grant.uses is not None for one in own):
+        return own
+    # A damaged session may be one of another project, and has no grant of this one: it only tells no use.
+    return (await GrantList(ledger.store, ledger.streams).last_uses(own)).rows
 
 
-def approved_cells(one: Approved) -> tuple[str | None, ...]:
-    grant = one.grant
+def approved_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     return (
-        grant.grant_id,
-        grant.scope,
-        grant.permission,
-        f"`{grant.pattern}`{' (wider than offered)' if grant.wider else ''}",
-        f"{grant.by.name}{' (imported)' if grant.imported else ''}",
-        format_time(grant.at_ms),
-        "never" if grant.expires_ms is None else format_time(grant.expires_ms),
-        "any" if grant.uses_left is None else f"{grant.uses_left} of {grant.uses}",
-        None if one.last_used_ms is None else format_time(one.last_used_ms),
-        grant.request_id,
+        row["grant_id"],
+        row["scope"],
+        row["permission"],
+        f"`{row['pattern']}`{' (wider than offered)' if row.get('wider') else ''}",
+        f"{row['by']}{' (imported)' if row.get('imported') else ''}",
+        row["at"],
+        row["expires_at"] or "never",
+        "any" if row["uses"] is None else f"{row['uses_left']} of {row['uses']}",
+        row["last_used_at"],
+        row["request_id"],
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,13 +13,15 @@ import msgspec
 from ledger import Ledger
 from ledger.stores.port import StreamKey
 from projections.comparison import Compared, compare_partition
-from projections.engine import CaughtUp, Engine, project_anew
 from projections.lag import events_behind
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
+from workers.cli.jobs import with_jobs
+from workers.cli.journal import Journal, journal, with_resume
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
-from workers.projector.repairs import Repairs
+from workers.upkeep.shared_work import Begin, processes_for, share
+from workers.upkeep.works import PartitionToRebuild, RebuildViews, RebuiltPartition
 
 COLUMNS = ("view", "key", "same", "live", "rebuilt")
 
@@ -25,13 +29,24 @@ COLUMNS = ("view", "key", "same", "live", "rebuilt")
 @command(
     examples=(
         "permission-ledger rebuild",
+        "permission-ledger rebuild --jobs 2",
         "permission-ledger rebuild --verify --json",
     )
 )
 @click.option("--verify", "only_verify", is_flag=True, help="Change nothing: compare the views with the streams.")
 @click.option("--all", "show_all", is_flag=True, help="With --verify: print equal fields, too.")
+@with_jobs
+@with_resume
 @with_ledger
-async def rebuild(ledger: Ledger, output: CommandOutput, *, only_verify: bool, show_all: bool) -> int:
+async def rebuild(
+    ledger: Ledger,
+    output: CommandOutput,
+    *,
+    only_verify: bool,
+    show_all: bool,
+    jobs: int | None,
+    resume: Path | None,
+) -> int:
     """Build all views anew from the streams, which alone are the truth.
 
     With --verify nothing is changed: every field of every view is compared with what the streams make of it, and
@@ -39,10 +54,13 @@ async def rebuild(ledger: Ledger, output: CommandOutput, *, only_verify: bool, s
     """
     if show_all and not only_verify:
         raise click.UsageError("--all goes with --verify")
+    if only_verify and (jobs or resume):
+        raise click.UsageError("--verify works alone, and from the beginning: leave out --jobs and --resume")
     streams = await _by_partition(ledger)
     if only_verify:
         return await _compare(ledger, output, streams, show_all=show_all)
-    return await _rebuild(ledger, output, streams)
+    with journal(resume, "rebuild") as done:
+        return await _rebuild(ledger, output, streams, jobs, done)
 
 
 async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
@@ -52,41 +70,65 @@ async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
     return streams
 
 
-async def _rebuild(ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]]) -> int:
-    engine = Engine(ledger.store, before_step=Repairs(ledger))
-    viewed = {partition async for partition, _ in ledger.store.views.names()}
-    count, events = sum(map(len, streams.values())), 0
-    problems = []
+async def _names(ledger: Ledger) -> dict[int, list[str]]:
+    """Return the names of all views, by partition."""
+    names: dict[int, list[str]] = defaultdict(list)
+    async for partition, name in ledger.store.views.names():
+        names[partition].append(name)
+    return names
+
+
+async def _rebuild(
+    ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], jobs: int | None, done: Journal
+) -> int:
+    names = await _names(ledger)
+    partitions = [one for one in sorted({*streams, *names}) if str(one) not in done.done]
+    portions = [PartitionToRebuild(one, streams.get(one, []), names.get(one, [])) for one in partitions]
+    count = sum(len(portion.keys) for portion in portions)
+    events = 0
+    problems: list[str] = []
     with progress("streams", count) as advance:
 
-        def done(caught: CaughtUp) -> None:
-            nonlocal events
-            events += caught.events
-            advance(1)
+        def take(one: RebuiltPartition) -> None:
+            nonlocal events, problems
+            events += one.events
+            problems += one.problems
+            if not one.problems:
+                done.note([(str(one.partition), "")])
+            advance(one.streams)
 
-        for partition in sorted({*streams, *viewed}):
-            problems += await project_anew(ledger.store, engine, partition, streams.get(partition, []), done)
-    for problem in problems:
-        talk(f"warning: {problem.text}")
+        await _share(ledger, portions, processes_for(jobs, count), take)
+    for text in problems:
+        talk(f"warning: {text}")
     if output.as_json:
-        output.row({"streams": count, "events": events, "problems": [problem.text for problem in problems]})
+        output.row({"streams": count, "events": events, "problems": problems})
     else:
         output.line(f"rebuilt all views from {events} events of {count} streams")
     return Exit.FINDINGS if problems else Exit.DONE
 
 
+async def _share(
+    ledger: Ledger, portions: Sequence[PartitionToRebuild], jobs: int, take: Callable[[RebuiltPartition], None]
+) -> None:
+    """Rebuild partition by partition, in processes where there are several."""
+    work = RebuildViews()
+    if jobs > 1:
+        await share(Begin(ledger.server_url, work), portions, jobs, take)
+        return
+    for portion in portions:
+        take(await work.done_by(ledger, portion))
+
+
 async def _compare(
     ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], *, show_all: bool
 ) -> int:
-    names: dict[int, list[str]] = defaultdict(list)
-    async for partition, name in ledger.store.views.names():
-        names[partition].append(name)
+    names = await _names(ledger)
     shown: list[Compared] = []
     fields = differing = behind_events = behind_streams = 0
     partitions = sorted({*streams, *names})
     with progress("partitions", len(partitions)) as advance:
         for partition in partitions:
-            async for one in compare_partition(ledger.store, partition, names[partition]):
+            async for one in compare_partition(ledger.store, partition, names.get(partition, [])):
                 fields += 1
                 differing += not one.same
                 if not one.same or show_all:

@@ -70,7 +70,7 @@ def print_moment(output: CommandOutput, moment: Moment[SessionState], standing: 
         output.line(f"request {one.request.request_id}:")
         for line in description_lines(one.request):
             output.line(f"  {line}")
-    _section(output, "approved", grants.COLUMNS, [grants.approved_cells(one) for one in standing])
+    _section(output, "approved", grants.COLUMNS, [grants.approved_cells(one.as_json()) for one in standing])
     clients = sorted(state.clients.values(), key=lambda client: client.version)
     rows = [
         (one.client_id, one.name, format_time(one.since_ms), "yes" * (one.client_id == state.lock)) for one in clients

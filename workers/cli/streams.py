@@ -11,18 +11,20 @@ import msgspec
 from ledger import Ledger
 from ledger.core.times import format_time
 from ledger.log.entries import check_entry_time
-from ledger.log.surveys import StreamProblem, Survey, survey
+from ledger.log.surveys import Survey, survey
+from ledger.log.viewed import checkpoints
 from ledger.stores.admin import PartitionFacts
 from ledger.stores.port import StreamInfo, StreamKey
-from projections.lag import checkpoints
+from projections.overview import Overview, overview
 from workers.cli.base import command, with_ledger
-from workers.cli.output import CommandOutput, talk
+from workers.cli.output import CommandOutput, talk, talk_json
 from workers.cli.problems import tell_problems
-from workers.cli.progress import progress
 
-AT_ONCE_COUNT: Final = 200
+KEYS_AT_ONCE_COUNT: Final = 500
+LIMIT_COUNT: Final = 1000
+LIMIT_MAX: Final = 100_000
 
-PARTITION_COLUMNS = ("partition", "streams", "events", "bytes", "behind", "feed", "groups", "due")
+PARTITION_COLUMNS = ("partition", "streams", "events", "behind", "feed", "groups", "due")
 STREAM_COLUMNS = ("stream", "partition", "events", "bytes", "last event", "behind")
 
 
@@ -41,46 +43,71 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
         "permission-ledger streams --each --json",
     )
 )
-@click.option("--each", is_flag=True, help="A line for each stream instead of each partition.")
+@click.option("--each", is_flag=True, help="A line for each stream instead of each partition, page by page.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, LIMIT_MAX),
+    default=LIMIT_COUNT,
+    show_default=True,
+    help="With --each: the size of a page, about.",
+)
+@click.option("--cursor", default="", help="With --each: go on where the page before ended, which names its cursor.")
 @with_ledger
-async def streams(ledger: Ledger, output: CommandOutput, *, each: bool) -> int:
+async def streams(ledger: Ledger, output: CommandOutput, *, each: bool, limit: int, cursor: str) -> int:
     """Show what lies in each partition: streams, feed, due index, consumer groups with lag and PEL.
 
     Lag is what no consumer of a group was given yet; PEL is what one was given and has not acknowledged; behind are
-    events that no view has yet. Partitions that hold nothing are left out. Streams that the server says are damaged are
-    named on stderr (exit code 11).
+    events that no view has yet. Partitions that hold nothing are left out. The numbers are those of the views and the
+    feeds. With --each the streams themselves are read; those that the server says are damaged are named on stderr
+    (exit code 11), and so is the cursor of the next page.
     """
-    seen, problems = await _all(ledger)
-    rows = [_stream_json(one) for one in seen] if each else await _partition_rows(ledger, seen)
+    if cursor and not each:
+        raise click.UsageError("--cursor goes with --each")
+    if each:
+        return await _each(ledger, output, limit, cursor)
+    known = await overview(ledger.store)
+    rows = await _partition_rows(ledger, known)
     if output.as_json:
         output.rows(rows)
     elif not rows:
-        if not problems:
-            talk("there is no stream")
-    elif each:
-        output.table(STREAM_COLUMNS, [_stream_cells(row) for row in rows])
+        talk("there is no stream")
     else:
         output.table(PARTITION_COLUMNS, [_partition_cells(row) for row in rows])
-        total = {name: sum(row[name] for row in rows) for name in ("streams", "events", "bytes", "behind", "due")}
+        total = {name: sum(row[name] for row in rows) for name in ("streams", "events", "behind", "due")}
         talk(", ".join(f"{count} {name}" for name, count in total.items()) + f" in {len(rows)} partitions")
-    return tell_problems(output, problems)
+    if known.trimmed:
+        talk("hint: feeds dropped lines that nobody read, so there may be more; run the projector")
+    return 0
 
 
-async def _all(ledger: Ledger) -> tuple[list[_Seen], list[StreamProblem]]:
-    keys = sorted([key async for key in ledger.store.streams()])
-    seen: list[_Seen] = []
-    problems: list[StreamProblem] = []
-    with progress("streams", len(keys)) as advance:
-        for start in range(0, len(keys), AT_ONCE_COUNT):
-            some = keys[start : start + AT_ONCE_COUNT]
-            found = await _some(ledger, some)
-            seen += found.rows
-            problems += found.problems
-            advance(len(some))
-    return seen, problems
+async def _each(ledger: Ledger, output: CommandOutput, limit: int, cursor: str) -> int:
+    keys, following = await _page(ledger, limit, cursor)
+    found = await _seen(ledger, keys)
+    rows = [_stream_json(one) for one in found.rows]
+    if output.as_json:
+        output.rows(rows)
+    elif rows:
+        output.table(STREAM_COLUMNS, [_stream_cells(row) for row in rows])
+    elif not following and not found.problems:
+        talk("there is no stream" if not cursor else "there are no more streams")
+    if following and output.as_json:
+        talk_json({"cursor": following})
+    elif following:
+        talk(f"more: `permission-ledger streams --each --cursor {following}`")
+    return tell_problems(output, found.problems)
 
 
-async def _some(ledger: Ledger, keys: Sequence[StreamKey]) -> Survey[_Seen]:
+async def _page(ledger: Ledger, limit: int, cursor: str) -> tuple[list[StreamKey], str]:
+    """Return at least `limit` streams from a cursor on, sorted among themselves, and the next cursor; empty at the end."""
+    keys: set[StreamKey] = set()
+    while True:
+        some, cursor = await ledger.store.admin.streams_page(cursor, min(limit, KEYS_AT_ONCE_COUNT))
+        keys.update(some)
+        if not cursor or len(keys) >= limit:
+            return sorted(keys), cursor
+
+
+async def _seen(ledger: Ledger, keys: Sequence[StreamKey]) -> Survey[_Seen]:
     store = ledger.store
     known = dict(zip(keys, await checkpoints(store, keys), strict=True))
 
@@ -108,22 +135,18 @@ def _stream_json(one: _Seen) -> dict[str, Any]:
     }
 
 
-async def _partition_rows(ledger: Ledger, seen: Sequence[_Seen]) -> list[dict[str, Any]]:
-    by_partition: dict[int, list[_Seen]] = {}
-    for one in seen:
-        by_partition.setdefault(one.partition, []).append(one)
-    facts = await ledger.store.admin.partitions()
-    rows = [_partition_json(one, by_partition.get(one.partition, [])) for one in facts]
+async def _partition_rows(ledger: Ledger, known: Overview) -> list[dict[str, Any]]:
+    rows = [_partition_json(one, known) for one in await ledger.store.admin.partitions()]
     return [row for row in rows if row["streams"] or row["feed"] or row["due"]]
 
 
-def _partition_json(facts: PartitionFacts, seen: Sequence[_Seen]) -> dict[str, Any]:
+def _partition_json(facts: PartitionFacts, known: Overview) -> dict[str, Any]:
+    counts = known.partitions[facts.partition]
     return {
         "partition": facts.partition,
-        "streams": len(seen),
-        "events": sum(one.info.length for one in seen),
-        "bytes": sum(one.info.size_bytes or 0 for one in seen),
-        "behind": sum(one.behind for one in seen),
+        "streams": counts.streams,
+        "events": counts.events,
+        "behind": known.behind_events[facts.partition],
         "feed": facts.feed_count,
         "groups": [
             {"name": group.name, "consumers": group.consumer_count, "lag": group.lag_count, "pel": group.pel_count}
@@ -142,4 +165,4 @@ def _partition_cells(row: dict[str, Any]) -> tuple[object, ...]:
         f"{group['name']}: {group['consumers']} consumers, lag {group['lag']}, PEL {group['pel']}"
         for group in row["groups"]
     )
-    return (*(row[name] for name in ("partition", "streams", "events", "bytes", "behind", "feed")), groups, row["due"])
+    return (*(row[name] for name in ("partition", "streams", "events", "behind", "feed")), groups, row["due"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -12,6 +12,7 @@ from ledger.client.tokens import ROLES, token_json
 from ledger.core.durations import parse_duration
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import CommandOutput, talk
+from workers.cli.paging import each, limited, print_pages
 
 COLUMNS = ("token", "name", "role", "projects", "sessions", "made", "expires", "state")
 
@@ -96,13 +97,18 @@ async def create(
 
 @command("list", examples=("permission-ledger token list", "permission-ledger token list --all --json"))
 @click.option("--all", "everything", is_flag=True, help="Also those that have ended, and browsers' own.")
+@limited
 @with_ledger
-async def list_(ledger: Ledger, output: CommandOutput, *, everything: bool) -> None:
+async def list_(
+    ledger: Ledger, output: CommandOutput, *, everything: bool, limit: int | None, after: str | None
+) -> None:
     """List the tokens in force, oldest first."""
     now_ms = ledger.store.clock.now_ms()
-    rows = [token_json(one, now_ms) for one in await ledger.tokens.all()]
-    shown = [row for row in rows if everything or (row["in_force"] and row["use"] == "bearer")]
-    output.listing(shown, dict, COLUMNS, _cells, none="there is no token")
+    rows = [token_json(one, now_ms) for one in await ledger.tokens.page(after)]
+    shown = [(row["token_id"], row) for row in rows if everything or (row["in_force"] and row["use"] == "bearer")]
+    count = await print_pages(output, each(shown), limit, COLUMNS, _cells)
+    if not (count or after or output.as_json):
+        talk("there is no token")
 
 
 @command(
@@ -150,17 +156,17 @@ for one in (create, list_, revoke, rotate_links):
     token.add_command(one)
 
 
-def _is_narrow(row: dict[str, Any]) -> bool:
+def _is_narrow(row: Mapping[str, Any]) -> bool:
     return row["role"] == "agent" and not row["everything"]
 
 
-def _projects(row: dict[str, Any]) -> str:
+def _projects(row: Mapping[str, Any]) -> str:
     if not _is_narrow(row) or row["any_project"]:
         return "all"
     return row["claimed"] or "the first it opens"
 
 
-def _cells(row: dict[str, Any]) -> tuple[object, ...]:
+def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     state = "in force" if row["in_force"] else "revoked" if row["revoked_at"] else "ended"
     return (
         row["token_id"],

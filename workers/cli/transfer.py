@@ -29,7 +29,7 @@ from workers.cli.problems import tell_problems
 from workers.cli.progress import progress
 from workers.presentation.text import json_line
 from workers.upkeep.import_effects import Arrival, arrival_of, in_force_by, mark, refusal
-from workers.upkeep.stream_checks import check_stream
+from workers.upkeep.stream_checks import StreamChecker, check_stream
 from workers.upkeep.transfer import (
     Exported,
     already_there,
@@ -77,12 +77,11 @@ async def export(
     problems: list[StreamProblem] = []
     with _written(out, output) as write, progress("streams", len(keys)) as advance:
         write(header())
-        for key in keys:
-            checked = await check_stream(ledger.store, key)
+        async for checked, entries in StreamChecker(ledger.store).read_all(keys):
             if all_streams and not checked.ok:
-                problems.append(problem_of(key, not_exported(checked)))
+                problems.append(problem_of(checked.key, not_exported(checked)))
             else:
-                async for line in export_stream(ledger.store, checked):
+                async for line in export_stream(ledger.store, checked, entries):
                     write(line)
             advance(1)
         write(footer(len(keys) - len(problems)))
@@ -223,7 +222,7 @@ def _tell_arrivals(output: CommandOutput, arrivals: Sequence[Arrival], found: Se
         output.table(COLUMNS[:3], [(one.key.name, one.entries, one.added) for one in arrivals])
         if found:
             output.line()
-            output.table(grants.COLUMNS, [grants.approved_cells(one) for one in found])
+            output.table(grants.COLUMNS, [grants.approved_cells(one.as_json()) for one in found])
     added, answers = sum(one.added for one in arrivals), sum(one.answers for one in arrivals)
     talk(
         f"{added} new; {len(found)} grants would be in force; {answers} answers allowed something; nothing was written"

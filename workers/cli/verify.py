@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,18 +10,21 @@ import click
 import msgspec
 
 from ledger import Ledger, UnknownSessionError
-from ledger.client.passkeys.audit import Anchors
 from ledger.core.ids import check_id
 from ledger.log.verify import Head
-from ledger.stores.port import StreamKey
+from ledger.stores.port import Position, StreamKey
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.heads import read_heads, write_heads
+from workers.cli.jobs import with_jobs
+from workers.cli.journal import Journal, journal, with_resume
 from workers.cli.judged import SessionJudge
 from workers.cli.kept_passkeys import read_passkeys
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
-from workers.upkeep.stream_checks import Checked, check_stream, read_anchors
+from workers.upkeep.shared_work import Begin, processes_for, share
+from workers.upkeep.stream_checks import Checked, StreamChecker, read_anchors
+from workers.upkeep.works import CheckStreams, portions_to_check
 
 _OF_HEADS: Final = {"truncated", "rewritten"}
 
@@ -35,6 +38,7 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
         "permission-ledger verify --all --checkpoint heads.jsonl --save heads.jsonl",
         "permission-ledger verify --all --checkpoint heads.jsonl --json",
         "permission-ledger verify --all --passkeys passkeys.jsonl",
+        "permission-ledger verify --all --deep --jobs 2",
         "permission-ledger verify ses_1 --judge",
     )
 )
@@ -67,6 +71,13 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
     "whoever writes on the server.",
 )
 @click.option(
+    "--deep",
+    is_flag=True,
+    help="Read every event and its content, too, and fold each stream to its state; takes several times as long.",
+)
+@with_jobs
+@with_resume
+@click.option(
     "--judge",
     is_flag=True,
     help="Judge every recorded evaluation again, from the log alone: same, different, or not decidable.",
@@ -82,28 +93,43 @@ async def verify(
     save: Path | None,
     restored: bool,
     kept_passkeys: Path | None,
+    deep: bool,
+    jobs: int | None,
+    resume: Path | None,
     judge: bool,
 ) -> int:
     """Check that no event of a session was changed, lost, put in, moved or re-dated, nor of its project's grants.
 
+    Bytes, versions, times, hashes and the commitments to content are checked; --deep also reads what the bytes say.
     Answers that a passkey signed, or should have, are held against the passkeys that are registered.
     With --judge, a verdict that comes out differently by the rules, grants and facts of its time is a finding, too
     (exit code 11); one whose facts were not recorded is counted as not decidable.
     """
     if all_streams == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
+    if resume and not all_streams:
+        raise click.UsageError("--resume goes with --all")
     known = _known(checkpoint, restored=restored)
-    keys = [StreamKey("session", check_id(session, "session id")) for session in sessions]
-    if all_streams:
-        found = {key async for key in ledger.store.streams()}
-        keys = sorted({*found, *known})
     kept = None if kept_passkeys is None else read_passkeys(kept_passkeys)
-    anchors = await read_anchors(ledger.store, kept)
-    judging = SessionJudge(ledger) if judge else None
-    checked = await _check(ledger, output, keys, known, anchors, judging=judging, follow_projects=not all_streams)
-    if save:
-        write_heads(save, _heads(checked, known))
-    return _tell(output, checked, judging)
+    work = CheckStreams("folds" if deep else "chain", kept)
+    shown = _Shown(output, SessionJudge(ledger) if judge else None)
+    with journal(resume, _work_of(deep, judge, checkpoint, kept_passkeys)) as done:
+        if all_streams:
+            await _check_all(ledger, work, known, shown=shown, done=done, jobs=jobs)
+        else:
+            keys = [StreamKey("session", check_id(session, "session id")) for session in sessions]
+            checker = StreamChecker(ledger.store, known, await read_anchors(ledger.store, kept), work.depth)
+            await _check_named(checker, keys, known, shown)
+        if save:
+            write_heads(save, sorted([*_heads_of(done), *_heads(shown.checked, known)]))
+    return _tell(output, shown.checked, shown.judging)
+
+
+def _work_of(deep: bool, judge: bool, checkpoint: Path | None, kept_passkeys: Path | None) -> str:
+    """Return the options on which a result depends, as they are typed."""
+    flags = [flag for flag, is_given in (("--deep", deep), ("--judge", judge)) if is_given]
+    files = [f"{name} {file}" for name, file in (("--checkpoint", checkpoint), ("--passkeys", kept_passkeys)) if file]
+    return " ".join(("verify --all", *flags, *files))
 
 
 def _known(checkpoint: Path | None, *, restored: bool) -> dict[StreamKey, Head]:
@@ -121,36 +147,81 @@ def _heads(checked: Sequence[Checked], known: dict[StreamKey, Head]) -> list[tup
     return [(key, head) for key, head in heads if head is not None]
 
 
-async def _check(
+class _Shown:
+    """The results so far. Rows for a program are printed at once; a person's table needs all of them."""
+
+    def __init__(self, output: CommandOutput, judging: SessionJudge | None) -> None:
+        self.checked: list[Checked] = []
+        self.judging = judging
+        self._output = output
+
+    async def add(self, one: Checked) -> None:
+        self.checked.append(one)
+        judged = None if self.judging is None else await self.judging.of(one)
+        if self._output.as_json:
+            self._output.row({**_json(one), **({} if judged is None else {"judged": judged.as_json()})})
+
+
+async def _check_all(
     ledger: Ledger,
-    output: CommandOutput,
-    keys: Sequence[StreamKey],
+    work: CheckStreams,
     known: dict[StreamKey, Head],
-    anchors: Anchors,
     *,
-    judging: SessionJudge | None,
-    follow_projects: bool,
-) -> list[Checked]:
-    """Check streams; named sessions include their projects."""
-    checked: list[Checked] = []
-    waiting = list(dict.fromkeys(keys))
+    shown: _Shown,
+    done: Journal,
+    jobs: int | None,
+) -> None:
+    """Check all streams but those that are done, in processes where there are several."""
+    found = {key async for key in ledger.store.streams()}
+    keys = sorted(key for key in {*found, *known} if key.name not in done.done)
+    portions = portions_to_check(keys, known)
+    with progress("streams", len(keys)) as advance:
+
+        async def take(checked: list[Checked]) -> None:
+            for one in checked:
+                await shown.add(one)
+            done.note((one.key.name, _head_text(one.head)) for one in checked if one.ok and one.head is not None)
+            advance(len(checked))
+
+        count = processes_for(jobs, len(keys))
+        if count > 1:
+            await share(Begin(ledger.server_url, work), portions, count, take)
+            return
+        for portion in portions:
+            await take(await work.done_by(ledger, portion))
+
+
+def _head_text(head: Head) -> str:
+    return f"{head.position} {head.hash}"
+
+
+def _heads_of(done: Journal) -> Iterator[tuple[StreamKey, Head]]:
+    """Iterate over the heads of the streams that an interrupted run found whole."""
+    for name, value in done.done.items():
+        position, _, digest = value.partition(" ")
+        yield StreamKey.parse(name), Head(Position.parse(position), digest)
+
+
+async def _check_named(
+    checker: StreamChecker, keys: Sequence[StreamKey], known: dict[StreamKey, Head], shown: _Shown
+) -> None:
+    """Check sessions and their projects."""
+    waiting = dict.fromkeys(keys)
+    done: set[StreamKey] = set()
     with progress("streams", len(waiting)) as advance:
         while waiting:
-            key = waiting.pop(0)
-            one = await check_stream(ledger.store, key, known.get(key), anchors)
-            if not one.is_there and follow_projects and key not in known:
+            key = next(iter(waiting))
+            del waiting[key]
+            done.add(key)
+            one = await checker.check(key)
+            if not one.is_there and key not in known:
                 if key.kind == "project":
                     continue
                 raise UnknownSessionError(f"there is no session `{key.id}`", session=key.id)
-            checked.append(one)
-            judged = None if judging is None else await judging.of(one)
-            if output.as_json:
-                output.row({**_json(one), **({} if judged is None else {"judged": judged.as_json()})})
-            project = StreamKey("project", one.project) if one.project and follow_projects else None
-            if project and project not in waiting and all(done.key != project for done in checked):
-                waiting.append(project)
+            await shown.add(one)
+            if one.project and (project := StreamKey("project", one.project)) not in done:
+                waiting[project] = None
             advance(1)
-    return checked
 
 
 def _json(one: Checked) -> dict[str, Any]:

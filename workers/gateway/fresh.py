@@ -1,7 +1,7 @@
 """Views brought up to date before they are read, for ledgers without a projector.
 
-Any number of processes may update views, so a gateway can do it beside a projector. The time is bounded: with a
-projector there is nothing left to do, and without one an old ledger must not delay a page.
+Any number of processes may update views, so a gateway can do it beside a projector. What lags is told by the feeds, so
+with a projector there is next to nothing to do. The time is bounded: without one, an old ledger must not delay a page.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from typing import Any, Final
 
 from ledger import Ledger
 from ledger.stores.port import StreamKey
-from projections.lag import events_behind, streams_behind
+from projections.lag import Behind, FedLag, events_behind
+from projections.walk import Walk
 from workers.projector.worker import CatchingUp
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_SECONDS: Final = 1.0
-"""Interval between two full updates; finding all lag reads the head of every stream."""
+"""Interval between two full updates."""
 
 CATCH_UP_SECONDS: Final = 2.0
 """Time limit of an update; after it the answer shows the views as they are."""
@@ -32,8 +33,12 @@ class FreshViews:
     def __init__(self, ledger: Ledger) -> None:
         self._store = ledger.store
         self._catching_up = CatchingUp(ledger)
+        self._fed = FedLag(ledger.store)
+        self._walk = Walk(ledger.store, self._catching_up.catch_up_all)
         self._looking = asyncio.Lock()
         self._looked_at = float("-inf")
+        self.lag_events = 0
+        """The events that the views did not have when they were last updated, as far as the feeds tell."""
 
     async def of_session(self, session: str) -> None:
         """Update the views of one session."""
@@ -51,8 +56,18 @@ class FreshViews:
             await self._in_time(self._everything())
 
     async def _everything(self) -> None:
-        async for keys in streams_behind(self._store):
-            await self._catching_up.catch_up_all(keys)
+        found: dict[StreamKey, Behind] = {}
+        try:
+            async for page in self._fed.pages():
+                found |= page
+                await self._catching_up.catch_up_all(page)
+        finally:
+            self.lag_events = sum(one.events for one in found.values())
+        if self._fed.trimmed:
+            await self._walk.want(sorted(self._fed.trimmed))
+            self._fed.trimmed.clear()
+        while await self._walk.owes():
+            await self._walk.step(begin=False)
 
     async def _in_time(self, work: Coroutine[Any, Any, object]) -> None:
         with suppress(TimeoutError):

@@ -6,7 +6,6 @@ Open event streams and appends are counted per process.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -17,16 +16,11 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ledger import Ledger
-from ledger.stores.port import Store
 from projections import queries
 from projections.durations import LATENESS
-from projections.lag import events_behind, streams_behind
 from projections.queries import Histogram
 
 PREFIX: Final = "permission_ledger"
-
-LAG_EVERY_SECONDS: Final = 10.0
-"""Interval between two measurements of the views' lag, each of which reads every stream's head; scrapes share it."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,54 +39,38 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metrics:
-    """The metrics of one gateway process."""
+    """The metrics of one gateway process. `lag_events` tells the views' lag before this process updated them."""
 
-    def __init__(self, ledger: Ledger, stream_clients: Callable[[], int], refused: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        stream_clients: Callable[[], int],
+        refused: Mapping[str, int],
+        lag_events: Callable[[], int],
+    ) -> None:
         self._ledger = ledger
         self._refused = refused
-        self._lag_events = 0
-        self._lag_at = -LAG_EVERY_SECONDS
         self._stream_clients = stream_clients
-
-    async def look(self) -> None:
-        """Measure the lag of the views, before this process updates them."""
-        await self._lag(self._ledger.store)
+        self._lag_events = lag_events
 
     async def text(self) -> bytes:
         """Return the exposition, `text/plain; version=1.0.0`. Raises StoreError."""
         return exposition(await self._measure())
 
     async def _measure(self) -> Measured:
-        store = self._ledger.store
-        decisions, histograms, notifications, pending, lag, freezes = await asyncio.gather(
-            queries.decisions(store),
-            queries.histograms(store),
-            queries.notifications(store),
-            queries.pending_count(store),
-            self._lag(store),
-            self._ledger.freezes.in_force(),
-        )
+        totals, freezes = await asyncio.gather(queries.totals(self._ledger.store), self._ledger.freezes.in_force())
         return Measured(
-            decisions=decisions,
-            histograms=histograms,
-            notifications=notifications,
-            pending=pending,
+            decisions=totals.decisions,
+            histograms=totals.histograms,
+            notifications=totals.notifications,
+            pending=totals.pending,
             freezes=len(freezes),
-            lag_events=lag,
+            lag_events=self._lag_events(),
             stream_clients=self._stream_clients(),
             conflicts=self._ledger.streams.tallies.conflicts,
             in_doubt=self._ledger.streams.tallies.in_doubt,
             refused=dict(self._refused),
         )
-
-    async def _lag(self, store: Store) -> int:
-        if time.monotonic() - self._lag_at >= LAG_EVERY_SECONDS:
-            self._lag_at = time.monotonic()
-            found = 0
-            async for keys in streams_behind(store):
-                found += sum((await events_behind(store, keys)).values())
-            self._lag_events = found
-        return self._lag_events
 
 
 def exposition(measured: Measured) -> bytes:

@@ -21,6 +21,7 @@ Text: TypeAlias = FromQuery[str]
 OptionalText: TypeAlias = FromQuery[str | None]
 
 Limit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=PAGE_COUNT_MAX, required=False)]
+OptionalLimit: TypeAlias = Annotated[int | None, QueryParameter(ge=1, le=PAGE_COUNT_MAX, required=False)]
 After: TypeAlias = Annotated[int, QueryParameter(ge=0, required=False, description="Only events after this version")]
 Wait: TypeAlias = Annotated[
     float, QueryParameter(ge=0, le=WAIT_SECONDS_MAX, required=False, description="Seconds to wait for the outcome")

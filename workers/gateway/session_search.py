@@ -1,7 +1,10 @@
-"""Search for past sessions by project, agent, person, outcome and date. Reads the views, a moment behind the log."""
+"""Search for past sessions by project, parent, agent, person, outcome and date. Reads pages of the views, a moment
+behind the log; what is read for one answer does not grow with the sessions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -11,17 +14,25 @@ from ledger.core.events import Outcome
 from ledger.core.times import parse_time
 from ledger.stores.port import Store
 from projections import queries
+from projections.sessions import ALL_SESSIONS, Latest, scope_of
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row
 
-SCANNED_COUNT: Final = 20_000
+EXAMINED_COUNT: Final = 1000
 """Sessions examined for one answer, newest first; `cursor` continues after them."""
+
+EXAMINED_AT_ONCE_COUNT: Final = 200
+"""Sessions read at once where a filter leaves some out."""
+
+SCOPES_COUNT: Final = 8
+"""Projects that are listed each by itself for a token bound to some; beyond them, the list of all is filtered."""
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Conditions of a search. Times are server ms: `since_ms` of a session's last event, `until_ms` of its opening."""
 
     project: str | None = None
+    parent: str | None = None
     agent: str | None = None
     person: str | None = None
     outcome: str | None = None
@@ -33,36 +44,80 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
 async def find_sessions(
     store: Store, principal: Principal, wanted: SessionFilter, cursor: str | None, limit: int
 ) -> Row:
-    """Return one page, newest first; its `cursor` is the start of the next page, None at the end. Raises InputError."""
+    """Return one page, newest first; its `cursor` is the start of the next page, None at the end. Raises InputError.
+
+    A page of a search that leaves much out may be short, or empty, with a `cursor`.
+    """
     if wanted.outcome is not None and wanted.outcome not in Outcome.__args__:  # type: ignore[attr-defined]
         raise InputError(f"unknown outcome `{wanted.outcome}`; use one of {', '.join(Outcome.__args__)}")  # type: ignore[attr-defined]
-    begin = _begin(cursor)
-    recent = (await queries.recent_sessions(store, begin + SCANNED_COUNT)).rows
-    people = None if wanted.person is None else await queries.sessions_of_person(store, wanted.person)
+    after = None if cursor is None else Latest.of_cursor(cursor)
     found: list[Row] = []
-    for index, row in enumerate(recent[begin:], begin):
-        if len(found) == limit:
-            return {"sessions": found, "cursor": str(index)}
-        if principal.reaches(row["session"], row["project"], row.get("token_id")) and _matches(row, wanted, people):
-            found.append(row)
-    return {"sessions": found, "cursor": None}
+    examined = 0
+    # One more than fits tells whether there is another page.
+    count = limit + 1 if wanted == SessionFilter() else max(limit + 1, EXAMINED_AT_ONCE_COUNT)
+    while examined < EXAMINED_COUNT:
+        places = await _places(store, principal, wanted, after, count)
+        matching = await _matching(store, principal, wanted, places)
+        for place in places:
+            if wanted.since_ms is not None and place.ms < wanted.since_ms:
+                return _page(found, None)
+            if len(found) == limit:
+                return _page(found, after)
+            found += [matching[place.session]] if place.session in matching else []
+            after = place
+        if len(places) < count:
+            return _page(found, None)
+        examined += len(places)
+    return _page(found, after)
 
 
-def _begin(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not cursor.isdecimal() or len(cursor) > 9:
-        raise InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
-    return int(cursor)
+def _page(found: list[Row], last: Latest | None) -> Row:
+    return {"sessions": found, "cursor": None if last is None else last.cursor}
 
 
-def _matches(row: Row, wanted: SessionFilter, people: set[str] | None) -> bool:
+async def _places(
+    store: Store, principal: Principal, wanted: SessionFilter, after: Latest | None, count: int
+) -> list[Latest]:
+    """Return the next sessions of the narrowest list that has all within reach that are wanted."""
+    if principal.sessions:
+        rows = await queries.session_summaries(store, principal.sessions)
+        places = sorted((Latest(parse_time(row["at"]), row["session"]) for row in rows), key=lambda one: one.order)
+        return [one for one in places if after is None or one.order > after.order][:count]
+    return await queries.latest_sessions(store, count, scopes=_scopes(principal, wanted), after=after)
+
+
+def _scopes(principal: Principal, wanted: SessionFilter) -> list[str]:
+    if principal.bounds.own is not None:
+        return [scope_of("token", principal.bounds.own)]
+    if wanted.parent is not None:
+        return [scope_of("parent", wanted.parent)]
+    if wanted.project is not None:
+        return [scope_of("project", wanted.project)]
+    if 0 < len(principal.projects) <= SCOPES_COUNT:
+        return [scope_of("project", one) for one in principal.projects]
+    return [ALL_SESSIONS]
+
+
+async def _matching(
+    store: Store, principal: Principal, wanted: SessionFilter, places: Sequence[Latest]
+) -> dict[str, Row]:
+    """Return the rows of the sessions within reach that are wanted."""
+    rows = await queries.session_summaries(store, [one.session for one in places])
+    rows = [row for row in rows if principal.reaches(row["session"], row["project"], row.get("token_id"))]
+    people = None
+    if wanted.person is not None:
+        people = await queries.answered_by(store, wanted.person, [row["session"] for row in rows])
+    return {row["session"]: row for row in rows if _matches(row, wanted, people)}
+
+
+def _matches(row: Row, wanted: SessionFilter, people: Collection[str] | None) -> bool:
     return (
         wanted.project in (None, row["project"])
+        and wanted.parent in (None, row["parent"])
         and wanted.agent in (None, row["agent"])
         and (people is None or row["session"] in people)
         and (wanted.outcome is None or bool(row["outcomes"].get(wanted.outcome)))
         and (wanted.since_ms is None or parse_time(row["at"]) >= wanted.since_ms)
-        and (wanted.until_ms is None or parse_time(row["opened_at"]) <= wanted.until_ms)
+        and (wanted.until_ms is None or parse_time(row["opened_at"] or row["at"]) <= wanted.until_ms)
         and not (wanted.open_only and row["closed_at"] is not None)
     )

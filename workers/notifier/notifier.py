@@ -24,7 +24,7 @@ from ledger.core.durations import DAY_MS
 from ledger.core.errors import LedgerError
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.port import FeedItem
-from projections.sessions import RECENT
+from projections.queries import latest_sessions
 from workers.notifier.allowance import Allowance
 from workers.notifier.delivery import keep_addresses_out_of_the_log
 from workers.notifier.notification_state import NotificationState
@@ -150,8 +150,8 @@ class Notifier:
     async def _look_everywhere(self) -> None:
         """Check all pending sessions and the recent ones, after a gap in the feeds."""
         since_ms = await self._store.now_ms() - DAY_MS
-        recent = await self._store.views.highest(RECENT, RECENT_SESSIONS_COUNT)
-        await self._states.refresh({session for session, ms in recent if ms > since_ms})
+        recent = await latest_sessions(self._store, RECENT_SESSIONS_COUNT)
+        await self._states.refresh({one.session for one in recent if one.ms > since_ms})
         await self._states.of_all()
         for runner in self._runners:
             runner.look_by(0)

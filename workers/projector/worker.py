@@ -2,8 +2,8 @@
 
 Each partition's feed names the streams with new events; a consumer group shares its lines among the projectors. A line
 is acknowledged when the views have changed, so a dead projector's lines are taken over by another. The feed is short
-and only a hint: at the start, at intervals, and after a feed was trimmed before it was read, the checkpoints are
-compared with the streams themselves.
+and only a hint: a walk over all streams, a bounded number each second, compares the checkpoints with the streams
+themselves. After a feed was trimmed before it was read, the walk does not pause.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -23,15 +23,16 @@ from ledger import Ledger
 from ledger.core.errors import DamageError, LedgerError, StoreError
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.log.tail import LostHistoryError
+from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import FeedItem, StreamKey
-from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, project_anew
-from projections.lag import streams_behind
+from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, note_skipped, project_anew
+from projections.walk import Walk
 from workers.projector.repairs import Repairs
 from workers.runtime.consumer import Consumer, Pause, every_append
 
 log = logging.getLogger(__name__)
 
-GROUP: Final = "projector"
+GROUP: Final = PROJECTORS
 
 CONSUMER_FORGOTTEN_MS: Final = 3_600_000
 """The idle time after which the name of a consumer without unacknowledged lines is dropped."""
@@ -45,7 +46,11 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     claim_idle_seconds: float = 15.0
     """The time without an acknowledgement after which another projector's lines are taken over."""
     scan_seconds: float = 600.0
-    """The interval at which all streams are compared, in case a hint was lost."""
+    """The shortest interval between the beginnings of two walks over all streams, in case a hint was lost."""
+    step_seconds: float = 1.0
+    """The interval between two steps of a walk, which is of at most `projections.walk.STEP_KEYS_COUNT` keys or so."""
+    census_seconds: float = 60.0
+    """The interval at which a round is made owed if a partition has no census: its views were dropped, say."""
 
 
 async def run(ledger: Ledger, stop: asyncio.Event, pace: Pace | None = None) -> None:
@@ -61,7 +66,8 @@ class Projector:
         self._pace = pace
         self._worker = CatchingUp(ledger)
         self.consumer = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-        self._next_scan = self._next_sweep = 0.0
+        self._walk = Walk(ledger.store, self._worker.catch_up_all)
+        self._next_walk = self._next_step = self._next_sweep = self._next_census = 0.0
         self._consumer = Consumer(
             "projector", ledger, self._pass, retry_seconds=pace.feed_seconds, concerns=every_append
         )
@@ -84,40 +90,61 @@ class Projector:
 
     async def _pass(self, woken: list[int]) -> Pause:
         loop = asyncio.get_running_loop()
-        if loop.time() >= self._next_scan:
-            await self._store.admin.forget_consumers(self._all, GROUP, CONSUMER_FORGOTTEN_MS)
-            await self._scan(None)
-            self._next_scan = loop.time() + self._pace.scan_seconds
+        if loop.time() >= self._next_census:
+            self._next_census = loop.time() + self._pace.census_seconds
+            if not await self._walk.owes() and await self._store.admin.uncounted(self._all):
+                await self._walk.want()
+                self._next_step = 0.0
+        if loop.time() >= self._next_step:
+            await self._walk_on()
         if loop.time() >= self._next_sweep:
             await self._take_over()
             await self._read(self._all)
             self._next_sweep = loop.time() + self._pace.feed_seconds
         await self._read(woken)
-        return Pause(min(self._next_scan, self._next_sweep) - loop.time())
+        return Pause(min(self._next_step, self._next_sweep, self._next_census) - loop.time())
+
+    async def _walk_on(self) -> None:
+        """Make one step of the walk; the next one soon if it is owed, else after a pause."""
+        now = asyncio.get_running_loop().time()
+        begin = now >= self._next_walk
+        if begin:
+            self._next_walk = now + self._pace.scan_seconds
+            await self._store.admin.forget_consumers(self._all, GROUP, CONSUMER_FORGOTTEN_MS)
+        stepped = await self._walk.step(begin=begin)
+        if stepped.behind:
+            log.info(
+                "projector: %d streams were ahead of their views without a hint, found by the walk", stepped.behind
+            )
+        if stepped.ended:
+            # Another process may note meanwhile that a round is owed.
+            self._next_step = min(self._next_walk, now + self._pace.feed_seconds)
+        else:
+            self._next_step = now if stepped.owed else now + self._pace.step_seconds
 
     async def _read(self, partitions: Sequence[int]) -> None:
         """Process the feeds of these partitions until they hold nothing new."""
         while partitions and not self._consumer.stopping:
+            known = await self._fell_behind(await self._store.admin.gaps(partitions, GROUP))
             # Both are sent in one flush: the feed's trimmed part is known before its lines are taken.
             gaps, items = await asyncio.gather(
                 self._store.admin.gaps(partitions, GROUP),
                 self._store.read_feed(partitions, GROUP, self.consumer, FEED_LENGTH_COUNT),
             )
-            if gaps:
-                await self._scan(gaps)
+            await self._fell_behind(gaps, known)
             await self._work(items)
             partitions = sorted({partition_of(item) for item in items})
 
     async def _take_over(self) -> None:
         idle_ms = round(self._pace.claim_idle_seconds * 1000)
+        known = await self._fell_behind(await self._store.admin.gaps(self._all, GROUP, idle_ms))
         gaps, items = await asyncio.gather(
             self._store.admin.gaps(self._all, GROUP, idle_ms),
             self._store.claim_feed(self._all, GROUP, self.consumer, idle_ms, FEED_LENGTH_COUNT),
         )
         if items:
             log.info("projector: took over %d lines that nobody had acknowledged", len(items))
-        if gaps:
-            await self._scan(gaps)
+        await self._fell_behind(gaps, known)
         await self._work(items)
 
     async def _work(self, items: Sequence[FeedItem]) -> None:
@@ -127,15 +154,16 @@ class Projector:
         done = await self._worker.catch_up_all(by_stream)
         await self._store.acknowledge(GROUP, [item for key in done for item in by_stream[key]])
 
-    async def _scan(self, partitions: Collection[int] | None) -> None:
-        """Find streams that are ahead without a hint; None is all partitions."""
-        found = 0
-        async for keys in streams_behind(self._store, partitions):
-            found += len(keys)
-            await self._worker.catch_up_all(keys)
-        if found:
-            where = "at the start or by a sweep" if partitions is None else "behind the feed"
-            log.info("projector: %d streams were ahead of their views without a hint, found %s", found, where)
+    async def _fell_behind(self, gaps: Sequence[int], known: Sequence[int] = ()) -> Sequence[int]:
+        """Have all streams compared where feeds dropped lines that nobody read, if it is not `known`; return `gaps`.
+
+        Once lines are taken, nothing shows any more that others were trimmed before them.
+        """
+        if news := [one for one in gaps if one not in known]:
+            log.info("projector: fell behind the feeds of %d partitions; all streams are compared", len(news))
+            await self._walk.want(news)
+            self._next_step = 0.0
+        return gaps
 
 
 class CatchingUp:
@@ -161,41 +189,43 @@ class CatchingUp:
     async def _catch_up(self, key: StreamKey) -> None:
         async with self._turns:
             try:
-                self._count(await self._engine.catch_up(key))
+                await self._count(await self._engine.catch_up(key))
             except LostHistoryError:
                 await self._project_anew(key)
             except StoreError:
                 raise
             except DamageError as error:
-                self._tell(key, error.text)
+                await self._skip(key, error.text)
             except Exception as error:  # a fault of ours in one stream must not stop the others
                 log.exception("stream %s could not be projected", key.name)
-                self._tell(key, repr(error))
+                await self._skip(key, repr(error))
 
-    def _count(self, caught: CaughtUp) -> None:
+    async def _count(self, caught: CaughtUp) -> None:
         self.events += caught.events
-        self._told.pop(caught.key, None)
+        if self._told.pop(caught.key, None) is not None:
+            await note_skipped(self._store, caught.key, skipped=False)
         log.debug("stream %s is at version %d", caught.key.name, caught.version)
 
-    def _tell(self, key: StreamKey, text: str) -> None:
-        """Log once, not at every check."""
+    async def _skip(self, key: StreamKey, text: str) -> None:
+        """Log once, not at every check. Readers of the views are told each time, since the views may have been dropped."""
         if self._told.get(key) != text:
             self._told[key] = text
             log.warning("skipped: %s", text)
+        await note_skipped(self._store, key, skipped=True)
 
     async def _project_anew(self, key: StreamKey) -> None:
         partition = self._store.partition_of(key)
         async with self._anew:
             try:
                 # Another stream of the partition, or another projector, may have failed in the same way before.
-                self._count(await self._engine.catch_up(key))
+                await self._count(await self._engine.catch_up(key))
             except LostHistoryError as error:
                 log.warning("%s: all views of partition %d are rebuilt", error.text, partition)
                 keys = [one async for one in self._store.streams() if self._store.partition_of(one) == partition]
                 for problem in await project_anew(self._store, self._engine, partition, keys):
                     log.warning("skipped: %s", problem.text)
             except DamageError as error:
-                self._tell(key, error.text)
+                await self._skip(key, error.text)
 
 
 def partition_of(item: FeedItem) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -11,11 +11,12 @@ import msgspec
 from ledger.access.state import Token
 from ledger.core.durations import SECOND_MS
 from ledger.core.freezes import Freeze
+from ledger.stores.admin import PROJECTORS
 from ledger.stores.durability import Durability, advice
 from ledger.stores.port import Store, StreamKey
 from ledger.stores.redis.strangers import OpenDoors
-from projections.lag import checkpoints
-from workers.projector.worker import GROUP
+from projections.overview import Overview, overview
+from projections.walk import KEYS_AT_ONCE_COUNT, place_of_walk
 from workers.runtime.disk import DiskSpace
 from workers.upkeep.stream_checks import check_stream
 
@@ -188,45 +189,75 @@ def _clock(skew_ms: int) -> HealthFinding:
 
 async def check_deployment(store: Store, *, deep: bool) -> list[HealthFinding]:
     """Check the ledger's own state. Raises StoreError."""
-    keys = [key async for key in store.streams()]
-    partitions = HealthFinding("partitions", True, f"{store.partition_count} partitions, {len(keys)} streams")
+    known = await overview(store)
+    more = " or more" if known.trimmed else ""
+    partitions = HealthFinding("partitions", True, f"{store.partition_count} partitions, {known.streams}{more} streams")
     return [
         partitions,
-        await _check_streams(store, keys, deep=deep),
-        await _check_projector(store, keys),
+        await _check_streams(store, known, deep=deep),
+        await _check_projector(store, known),
         await _check_expiry(store),
     ]
 
 
-async def _check_streams(store: Store, keys: list[StreamKey], *, deep: bool) -> HealthFinding:
-    some = keys if deep or len(keys) <= SAMPLE_COUNT else random.sample(keys, SAMPLE_COUNT)
-    bad = [key.name for key in sorted(some) if not (await check_stream(store, key)).ok]
+async def _check_streams(store: Store, known: Overview, *, deep: bool) -> HealthFinding:
+    bad: list[str] = []
+    count, is_all = 0, True
+    async for keys in _every_stream(store) if deep else _sample(store):
+        bad += [key.name for key in keys if not (await check_stream(store, key)).ok]
+        count += len(keys)
+        is_all = deep or len(keys) < SAMPLE_COUNT
     if bad:
-        named = ", ".join(bad[:NAMED_COUNT]) + (" …" if len(bad) > NAMED_COUNT else "")
+        named = ", ".join(sorted(bad)[:NAMED_COUNT]) + (" …" if len(bad) > NAMED_COUNT else "")
         return HealthFinding(
-            "streams", False, f"{len(bad)} of {len(some)} are damaged: {named}", "`permission-ledger verify --all`"
+            "streams", False, f"{len(bad)} of {count} are damaged: {named}", "`permission-ledger verify --all`"
         )
-    which = "all" if len(some) == len(keys) else f"a sample of {len(some)}"
-    return HealthFinding("streams", True, f"{which} of {len(keys)} are whole")
+    which = "all" if is_all else f"a sample of {count}"
+    return HealthFinding("streams", True, f"{which} of {count if is_all else known.streams} are whole")
 
 
-async def _check_projector(store: Store, keys: list[StreamKey]) -> HealthFinding:
-    known, heads = await checkpoints(store, keys), await store.admin.heads(keys)
-    if keys and not any(at.version for at in known):
+async def _every_stream(store: Store) -> AsyncIterator[list[StreamKey]]:
+    """Iterate over all streams, page by page; one may come twice."""
+    cursor = ""
+    while True:
+        keys, cursor = await store.admin.streams_page(cursor, KEYS_AT_ONCE_COUNT)
+        yield keys
+        if not cursor:
+            return
+
+
+async def _sample(store: Store) -> AsyncIterator[list[StreamKey]]:
+    """Yield some streams once: others each time, because they begin where the projector's walk is. Few are all."""
+    begin = cursor = await place_of_walk(store)
+    found: dict[StreamKey, None] = {}
+    while len(found) < SAMPLE_COUNT:
+        keys, cursor = await store.admin.streams_page(cursor, KEYS_AT_ONCE_COUNT)
+        found |= dict.fromkeys(keys)
+        if not cursor and not begin:
+            break
+        begin = begin if cursor else ""
+    yield random.sample(list(found), min(len(found), SAMPLE_COUNT))
+
+
+async def _check_projector(store: Store, known: Overview) -> HealthFinding:
+    if known.behind and not known.viewed:
         return HealthFinding("projector", True, "no projector has run yet: there are no views, and commands need none")
-    behind = [(at, head) for at, head in zip(known, heads, strict=True) if at != head]
-    events = sum(max(head.version - at.version, 0) for at, head in behind)
-    groups = [group for one in await store.admin.partitions() for group in one.groups if group.name == GROUP]
+    events = sum(one.events for one in known.behind.values())
+    groups = [group for one in await store.admin.partitions() for group in one.groups if group.name == PROJECTORS]
     lag = sum(group.lag_count + group.pel_count for group in groups)
-    late_ms = await store.now_ms() - min((head.ms for _, head in behind), default=await store.now_ms())
+    now_ms = await store.now_ms()
+    late_ms = now_ms - min((one.head.ms for one in known.behind.values()), default=now_ms)
+    more = ", or more: feeds dropped lines that nobody read" if known.trimmed else ""
     if late_ms > BEHIND_MS:
         return HealthFinding(
             "projector",
             False,
-            f"the views lack {events} events of {len(behind)} streams, the oldest {late_ms // SECOND_MS} s old",
+            f"the views lack {events} events of {len(known.behind)} streams, the oldest {late_ms // SECOND_MS} s old{more}",
             "start `permission-ledger worker projector`; if it runs, see what it warns of",
         )
-    return HealthFinding("projector", True, f"the views lack {events} events; group {GROUP} owes {lag} feed lines")
+    return HealthFinding(
+        "projector", True, f"the views lack {events} events{more}; group {PROJECTORS} owes {lag} feed lines"
+    )
 
 
 async def _check_expiry(store: Store) -> HealthFinding:

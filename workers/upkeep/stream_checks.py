@@ -1,22 +1,30 @@
-"""Checks of a stream: every entry as it lies on the server."""
+"""Checks of streams: every entry as it lies on the server."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final, Literal
 
 import msgspec
 
 from ledger.access.passkeys.verification import Known
 from ledger.client.passkeys.audit import PASSKEYS, Anchors, anchors_of, readable, unproven
-from ledger.core import codec
 from ledger.core.errors import DamageError
-from ledger.core.events import SessionOpened
 from ledger.core.limits import PAGE_COUNT
+from ledger.log.short_streams import read_short_streams
+from ledger.log.tail import fold_entries, nothing_folded
 from ledger.log.verify import Head, Problem, head_of, read_entries
+from ledger.log.wholeness import is_whole
 from ledger.stores.admin import RawEntry
-from ledger.stores.port import START, Entry, Position, Store, StreamKey
+from ledger.stores.port import START, Entry, Position, Store, StreamInfo, StreamKey
+
+Depth = Literal["chain", "events", "folds"]
+"""How much of a stream is read.
+
+`chain`: bytes, versions, times, hashes, and commitments to content; a stream that does not pass is read in full.
+`events`: every event and its content, too. `folds`: the state of the stream as well.
+"""
 
 _SIGNS: Final = (b'"demands"', b'"answer_by"', b'"proof', b'"passkey_')
 
@@ -37,37 +45,89 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
         return not self.problems
 
 
+class StreamChecker:
+    """Checks of the streams of a store.
+
+    `known` are heads kept from before. `anchors` are the passkeys that signed answers are checked against; None skips
+    those.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        known: Mapping[StreamKey, Head] | None = None,
+        anchors: Anchors | None = None,
+        depth: Depth = "events",
+    ) -> None:
+        self._store = store
+        self._known = {} if known is None else known
+        self._anchors = anchors
+        self._depth = depth
+
+    async def check(self, key: StreamKey) -> Checked:
+        """Check a stream from its first entry. Raises StoreError, MissingExtraError."""
+        try:
+            info = await self._store.info(key)
+            entries = [entry async for entry in raw_entries(self._store, key)]
+        except DamageError as error:
+            return Checked(key=key, versions=0, head=None, problems=[Problem(None, "foreign", error.text)])
+        # A long stream takes a second, in which a gateway must answer others.
+        return await asyncio.to_thread(self._checked, key, list(map(_own, entries)), info)
+
+    async def check_all(self, keys: Sequence[StreamKey]) -> AsyncIterator[Checked]:
+        """Check many streams, in this order. Raises StoreError, MissingExtraError."""
+        async for checked, _ in self.read_all(keys):
+            yield checked
+
+    async def read_all(self, keys: Sequence[StreamKey]) -> AsyncIterator[tuple[Checked, tuple[Entry, ...] | None]]:
+        """As `check_all`, with the entries of each stream that is short and whole. Raises StoreError, MissingExtraError."""
+        async for key, short in read_short_streams(self._store, keys):
+            checked = None if short is None else self._checked(key, short.entries, short.info)
+            if checked is not None and short is not None and checked.ok:
+                yield checked, short.entries
+            else:
+                # Read by itself, a damaged stream shows what is foreign in it, too.
+                yield await self.check(key), None
+
+    def _checked(self, key: StreamKey, entries: Sequence[Entry | RawEntry], info: StreamInfo | None) -> Checked:
+        known = self._known.get(key)
+        own = [entry for entry in entries if isinstance(entry, Entry)]
+        problems, redacted_count = self._problems(key, entries, own, info)
+        if self._anchors is not None and _may_be_signed(own):
+            problems = problems + unproven(key, readable(own), self._anchors)
+        if info is None and known is None:
+            problems = [Problem(None, "deleted", f"there is no stream `{key.name}`")]
+        last = entries[-1] if entries else None
+        return Checked(
+            key=key,
+            versions=len(entries),
+            head=head_of(last) if isinstance(last, Entry) else None,
+            problems=problems,
+            project=_project_of(key, entries),
+            is_there=info is not None,
+            redacted_count=redacted_count,
+        )
+
+    def _problems(
+        self, key: StreamKey, entries: Sequence[Entry | RawEntry], own: Sequence[Entry], info: StreamInfo | None
+    ) -> tuple[list[Problem], int]:
+        """Return the problems of the entries themselves, and the number of those that were redacted."""
+        known, upgraded_ms = self._known.get(key), self._store.upgraded_ms
+        is_own = len(own) == len(entries)
+        if self._depth == "chain" and info is not None and is_own and is_whole(key, own, info, known, upgraded_ms):
+            return [], 0
+        reading = read_entries(key, entries, info, known, upgraded_ms)
+        problems = reading.problems
+        if self._depth == "folds" and not problems:
+            problems = _fold_problems(key, own)
+        return problems, reading.redacted_count
+
+
 async def check_stream(
     store: Store, key: StreamKey, known: Head | None = None, anchors: Anchors | None = None
 ) -> Checked:
-    """Check a stream from its first entry; `known` is a head kept from before.
-
-    `anchors` are the passkeys that signed answers are checked against; None skips those. Raises StoreError,
-    MissingExtraError.
-    """
-    try:
-        info = await store.info(key)
-        entries = [entry async for entry in raw_entries(store, key)]
-    except DamageError as error:
-        return Checked(key=key, versions=0, head=None, problems=[Problem(None, "foreign", error.text)])
-    # A long stream takes a second, in which a gateway must answer others.
-    reading = await asyncio.to_thread(read_entries, key, entries, info, known, store.upgraded_ms)
-    problems = reading.problems
-    if anchors is not None and any(_may_be_signed(entry) for entry in entries):
-        own = [entry for entry in map(plain, entries) if entry is not None]
-        problems = problems + await asyncio.to_thread(unproven, key, readable(own), anchors)
-    if info is None and known is None:
-        problems = [Problem(None, "deleted", f"there is no stream `{key.name}`")]
-    last = plain(entries[-1]) if entries else None
-    return Checked(
-        key=key,
-        versions=len(entries),
-        head=None if last is None else head_of(last),
-        problems=problems,
-        project=_project_of(key, entries),
-        is_there=info is not None,
-        redacted_count=reading.redacted_count,
-    )
+    """Check every event of one stream; see `StreamChecker`. Raises StoreError, MissingExtraError."""
+    return await StreamChecker(store, {} if known is None else {key: known}, anchors).check(key)
 
 
 async def read_anchors(store: Store, kept: Known | None) -> Anchors:
@@ -80,9 +140,25 @@ async def read_anchors(store: Store, kept: Known | None) -> Anchors:
     return await asyncio.to_thread(anchors_of, list(readable(own)), kept)
 
 
-def _may_be_signed(raw: RawEntry) -> bool:
-    """Return whether an entry may hold a demand, a proof or a passkey: most streams have none, and need no fold."""
-    return any(sign in value for _, value in raw.fields for sign in _SIGNS)
+def _fold_problems(key: StreamKey, entries: Sequence[Entry]) -> list[Problem]:
+    """Return the problem of a stream whose events cannot be folded, one after the other, to its state."""
+    folded = nothing_folded(key)
+    for entry in entries:
+        try:
+            folded = fold_entries(key, folded, (entry,))
+        except Exception as error:  # noqa: BLE001 - an event that no version wrote may break the fold in any way
+            return [Problem(entry.version, "undecodable", f"version {entry.version} cannot be folded: {error}")]
+    return []
+
+
+def _may_be_signed(entries: Sequence[Entry]) -> bool:
+    """Return whether entries may hold a demand, a proof or a passkey: most streams have none, and need no fold."""
+    for start in range(0, len(entries), PAGE_COUNT):
+        some = entries[start : start + PAGE_COUNT]
+        text = b"\n".join([part for entry in some for part in (entry.payload, entry.content) if part])
+        if any(sign in text for sign in _SIGNS):
+            return True
+    return False
 
 
 async def raw_entries(store: Store, key: StreamKey) -> AsyncIterator[RawEntry]:
@@ -101,13 +177,31 @@ def plain(raw: RawEntry) -> Entry | None:
     return Entry(*Position.parse(raw.id), *[value for _, value in raw.fields])
 
 
-def _project_of(key: StreamKey, entries: list[RawEntry]) -> str | None:
+def _own(raw: RawEntry) -> Entry | RawEntry:
+    """Return an entry in the ledger's own form, if it has that form and a version."""
+    entry = plain(raw)
+    return raw if entry is None or entry.version == 0 else entry
+
+
+class _Opening(msgspec.Struct):
+    type: str
+    project: str | None = None
+
+
+class _First(msgspec.Struct):
+    event: _Opening
+
+
+_first_decoder: Final = msgspec.json.Decoder(_First)
+
+
+def _project_of(key: StreamKey, entries: Sequence[Entry | RawEntry]) -> str | None:
     """Return the project of a session, if its first entry can be read."""
-    first = plain(entries[0]) if entries and key.kind == "session" else None
-    if first is None:
+    first = entries[0] if entries and key.kind == "session" else None
+    if not isinstance(first, Entry):
         return None
     try:
-        event = codec.decode(first.payload, first.content).event
-    except DamageError:
+        event = _first_decoder.decode(first.payload).event
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return event.project if isinstance(event, SessionOpened) else None
+    return event.project if event.type == "session_opened" else None

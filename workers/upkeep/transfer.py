@@ -78,24 +78,39 @@ def header() -> dict[str, Any]:
     return {"file": HEADER, "format": FORMAT}
 
 
-async def export_stream(store: Store, checked: Checked) -> AsyncIterator[dict[str, Any]]:
-    """Yield the lines of one stream. Raises DamageError for a damaged one: damage is not exported."""
+async def export_stream(
+    store: Store, checked: Checked, entries: Sequence[Entry] | None = None
+) -> AsyncIterator[dict[str, Any]]:
+    """Yield the lines of one stream; `entries` are those that were checked, where they are at hand.
+
+    Raises DamageError for a damaged one: damage is not exported.
+    """
     key = checked.key
     if not checked.ok:
         raise not_exported(checked)
     yield {"stream": key.name}
     last: Entry | None = None
-    async for raw in raw_entries(store, key):
-        position = Position.parse(raw.id)
-        if position.version > checked.versions:
-            break
-        last = Entry(*position, *[value for _, value in raw.fields])
+    async for last in _entries_to_export(store, checked) if entries is None else _each(entries):
         content = {} if last.content is None else {"x": last.content.decode()}
-        yield {"id": raw.id, "d": last.payload.decode(), **content}
+        yield {"id": str(last.position), "d": last.payload.decode(), **content}
     assert last is not None, "a stream that is whole has entries"
     if head_of(last) != checked.head:
         raise DamageError(f"stream `{key.name}` was changed while it was exported", stream=key.name)
     yield {"end": key.name, "entries": last.version, "hash": head_of(last).hash}
+
+
+async def _entries_to_export(store: Store, checked: Checked) -> AsyncIterator[Entry]:
+    """Yield the entries that were checked, read again: a long stream is not kept in memory."""
+    async for raw in raw_entries(store, checked.key):
+        position = Position.parse(raw.id)
+        if position.version > checked.versions:
+            return
+        yield Entry(*position, *[value for _, value in raw.fields])
+
+
+async def _each(entries: Sequence[Entry]) -> AsyncIterator[Entry]:
+    for entry in entries:
+        yield entry
 
 
 def not_exported(checked: Checked) -> DamageError:

@@ -13,7 +13,13 @@ from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, CommandRules, Ruling, ShellCommand, Spelling
 from ledger.policy.spelled import spelled_paths
 from ledger.policy.toolrules.calls import BASH
-from ledger.policy.toolrules.commands import has_wildcard, normal_specifier, specifier_words, spelled_by
+from ledger.policy.toolrules.commands import (
+    covered_texts,
+    has_wildcard,
+    normal_specifier,
+    specifier_words,
+    spelled_by,
+)
 from ledger.policy.toolrules.pathrules import is_access_rule
 from ledger.policy.toolrules.rule import ToolRule
 
@@ -43,7 +49,7 @@ class BetCodeCommands(CommandRules):
         decision = decide(judge.rules, matches)
         if decision is not None:
             return Ruling(Verdict.ALLOW, decision.refs, spelled=spelled_by(decision.rules))
-        granted = [(grant_id, rule) for grant_id, rule in judge.grants if matches(rule)]
+        granted = [(grant_id, rule) for grant_id, rule in judge.grants.about(*covered_texts(command)) if matches(rule)]
         if not granted:
             return None
         return Ruling(Verdict.ALLOW, (), tuple(one for one, _ in granted), spelled_by(rule for _, rule in granted))

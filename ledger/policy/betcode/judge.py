@@ -15,18 +15,17 @@ from ledger.policy.shell.unwrap import peeled
 from ledger.policy.shell.words import loosen
 from ledger.policy.toolrules.callfiles import RESTRICTED_FILE, files_of
 from ledger.policy.toolrules.calls import BASH, WEB_FETCH
-from ledger.policy.toolrules.commands import has_wildcard, specifier_words
+from ledger.policy.toolrules.commands import covered_texts, has_wildcard, specifier_words
 from ledger.policy.toolrules.domains import is_unreadable
+from ledger.policy.toolrules.grants import GrantedRules, texts_of
 from ledger.policy.toolrules.pathrules import access_of, governs, is_access_rule, is_path_tool
 from ledger.policy.toolrules.rule import ToolRule
-
-BetCodeGrants = Sequence[tuple[str, ToolRule]]
 
 
 class BetCodeJudge:
     """Compiled rules with one call's grants."""
 
-    def __init__(self, rules: Sequence[ToolRule], matching: Matching, grants: BetCodeGrants = ()) -> None:
+    def __init__(self, rules: Sequence[ToolRule], matching: Matching, grants: GrantedRules) -> None:
         self.rules, self.matching, self.grants = rules, matching, grants
 
     def unit(self, unit: Unit) -> tuple[Part, TierDecision | None]:
@@ -49,7 +48,8 @@ class BetCodeJudge:
             near = self._near_miss(unit.command)
             if near is not None:
                 return Part(unit.text, Verdict.ASK, (near,), liftable=False), None
-        return self._part(unit.text, decision, lambda rule: self.allows(rule, unit.command, inner))
+        texts = (*covered_texts(unit.command), *covered_texts(inner))
+        return self._part(unit.text, decision, lambda rule: self.allows(rule, unit.command, inner), texts)
 
     def allows(self, rule: ToolRule, command: ShellCommand, inner: ShellCommand) -> bool:
         if command.assignments or not command.words:
@@ -90,7 +90,7 @@ class BetCodeJudge:
             return self.matching.other_tool(rule, tool, value)
 
         decision = decide(self.rules, matches)
-        part, decision = self._part(path or tool, decision, matches)
+        part, decision = self._part(path or tool, decision, matches, texts_of(tool, value, path))
         if tool == WEB_FETCH and part.verdict is Verdict.ALLOW and is_unreadable(value, self.rules):
             return Part(part.text, Verdict.ASK, liftable=False), None
         if part.verdict is Verdict.ALLOW and path is None and is_file and self._needs_path(tool):
@@ -136,11 +136,11 @@ class BetCodeJudge:
         )
 
     def _part(
-        self, text: str, decision: TierDecision | None, covered: MatchesToolRule
+        self, text: str, decision: TierDecision | None, covered: MatchesToolRule, texts: Sequence[str]
     ) -> tuple[Part, TierDecision | None]:
         if decision is not None:
             return Part(text, decision.verdict, decision.refs, liftable=False), decision
-        granted = [(grant_id, rule) for grant_id, rule in self.grants if covered(rule)]
+        granted = [(grant_id, rule) for grant_id, rule in self.grants.about(*texts) if covered(rule)]
         for action in (Verdict.DENY, Verdict.ASK, Verdict.ALLOW):
             chosen = [(grant_id, rule) for grant_id, rule in granted if rule.action is action]
             if chosen:

@@ -19,7 +19,7 @@ from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Analysis
 from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
-from ledger.policy.toolrules.grants import as_rules, grant_rule
+from ledger.policy.toolrules.grants import GrantedRules, grant_rule
 from ledger.policy.toolrules.pathrules import exact_path, is_path_tool
 from ledger.policy.toolrules.paths import absolute, path_of
 from ledger.policy.toolrules.policy import ToolRulePolicy
@@ -46,7 +46,7 @@ class BetCodePolicy(ToolRulePolicy):
         tool, inputs = inputs_of(call)
         if not inputs:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
-        judge = BetCodeJudge(self._rules, Matching(self._options.at(call.cwd)), as_rules(grants))
+        judge = BetCodeJudge(self._rules, Matching(self._options.at(call.cwd)), GrantedRules(grants))
         found = [self._evaluate(judge, tool, value) for value in inputs]
         return readable_evaluation(joined_calls(found))
 

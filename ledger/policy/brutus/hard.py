@@ -52,7 +52,7 @@ class BrutusCommands(CommandRules):
     def _spelled(self, text: str) -> tuple[tuple[str, ...], ...]:
         """Return the words of all rules and grants that allow a command: one may name more than the deciding one."""
         rules = [one for one in self.judge.rules if one.action is Verdict.ALLOW and one.pattern(text)]
-        granted = [one for _, one in self.judge.grants if one.pattern(text)]
+        granted = [one for _, one in self.judge.grants.about(text) if one.pattern(text)]
         return tuple(dict.fromkeys(tuple(one.rule.pattern.split()) for one in (*rules, *granted)))
 
     def restrict(self, spelling: Spelling) -> Ruling | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ledger.core.policy import Grant, Part, Verdict
-from ledger.policy.brutus.rules import Compiled, Key, caseless, granted, sort_key
+from ledger.policy.brutus.rules import Approvals, Compiled, Key, caseless, sort_key
 from ledger.policy.matching.overlap import is_glob, wildcard_meets
 
 _FIRST: Key = (-1, b"")
@@ -36,7 +36,7 @@ class BrutusJudge:
         self.permission = permission
         self.final_denies = final_denies
         self.rules = [rule for rule in last_first if rule.permission(permission)]
-        self.grants = [(grant.grant_id, rule) for grant, rule in granted(grants) if rule.permission(permission)]
+        self.grants = Approvals(grants, permission)
 
     def find(self, text: str) -> Match:
         rule = next((rule for rule in self.rules if rule.pattern(text)), None)
@@ -44,7 +44,8 @@ class BrutusJudge:
         if rule is not None and rule.action is Verdict.DENY and self.final_denies:
             return Match(rule)
         # Of equal keys the later rule counts, and approvals come after configured rules.
-        return Match(rule, tuple(grant_id for grant_id, one in self.grants if one.key >= key and one.pattern(text)))
+        approved = (grant_id for grant_id, one in self.grants.about(text) if one.key >= key and one.pattern(text))
+        return Match(rule, tuple(approved))
 
     def restricting(self, text: str) -> Compiled | None:
         """Return the configured rule, no catch-all, that asks about a text or denies it, ignoring case.

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from ledger.core.indexed_grants import IndexedGrants
 from ledger.core.policy import Grant, Layer, Rule, RuleRef, Verdict
 from ledger.policy.checks import RuleOrigin, as_rules, check_action, check_pattern, check_permission, origin_of, shown
 from ledger.policy.config import drop_allows
@@ -61,9 +62,26 @@ def compile_rule(rule: Rule) -> Compiled:
     return Compiled(rule, sort_key(rule.permission), matcher(rule.permission), matcher(rule.pattern), (ref,))
 
 
-def granted(grants: Sequence[Grant]) -> list[tuple[Grant, Compiled]]:
-    """Return approvals as allow rules, placed behind all configured rules before sorting."""
-    return [(grant, compile_rule(Rule(grant.permission, grant.pattern, Verdict.ALLOW))) for grant in grants]
+class Approvals:
+    """Approvals as allow rules for one permission, placed behind all configured rules before sorting."""
+
+    def __init__(self, grants: Sequence[Grant], permission: str) -> None:
+        self._grants, self._permission = grants, permission
+        self._all = [] if isinstance(grants, IndexedGrants) else self._compiled(grants)
+        self._about: dict[str, list[tuple[str, Compiled]]] = {}
+
+    def about(self, text: str) -> list[tuple[str, Compiled]]:
+        """Return the approvals that may match a text, with their ids, in order."""
+        if not isinstance(self._grants, IndexedGrants):
+            return self._all
+        found = self._about.get(text)
+        if found is None:
+            found = self._about[text] = self._compiled(self._grants.about((text,)))
+        return found
+
+    def _compiled(self, grants: Sequence[Grant]) -> list[tuple[str, Compiled]]:
+        rules = ((one.grant_id, compile_rule(Rule(one.permission, one.pattern, Verdict.ALLOW))) for one in grants)
+        return [(grant_id, rule) for grant_id, rule in rules if rule.permission(self._permission)]
 
 
 def read_layers(layers: tuple[Layer, ...]) -> tuple[Rule, ...]:

@@ -30,6 +30,7 @@ from ledger.policy.claude.words import (
 from ledger.policy.shell.model import Access, Word
 from ledger.policy.shell.text import too_long
 from ledger.policy.toolrules.calls import BASH
+from ledger.policy.toolrules.grants import GrantedRules
 from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.unknown import UNKNOWN_HOME
 
@@ -72,20 +73,21 @@ _NOT_FREE: Final = Why(Verdict.ASK, reason="another command of the line needs a 
 class BashRules:
     """Compiled Bash rules, with the grants of one call."""
 
-    def __init__(
-        self, rules: Sequence[ToolRule], granted: Sequence[tuple[str, ToolRule]], places: ClaudePlaces, mode: str
-    ) -> None:
+    def __init__(self, rules: Sequence[ToolRule], granted: GrantedRules, places: ClaudePlaces, mode: str) -> None:
         self.places, self.mode = places, mode
         scoped = [rule for rule in rules if rule.tool == BASH and rule.specifier is not None]
-        denied = [rule for _, rule in granted if rule.tool == BASH and rule.action is Verdict.DENY]
+        denied = [rule for rule in granted.denying if rule.tool == BASH]
         self.deny = [*(rule for rule in scoped if rule.action is Verdict.DENY), *denied]
         self.ask = [rule for rule in scoped if rule.action is Verdict.ASK]
         self.allow = [rule for rule in scoped if rule.action is Verdict.ALLOW]
-        self.granted = [
-            (grant_id, rule) for grant_id, rule in granted if rule.tool == BASH and rule.action is Verdict.ALLOW
-        ]
+        self._granted = granted
         self.whole = [rule for rule in rules if rule.tool == BASH and rule.specifier is None]
         self._file_tools = {rule.tool for rule in rules if rule.specifier is None and rule.action is Verdict.ALLOW}
+
+    def granted(self, texts: Iterable[str] = ()) -> list[tuple[str, ToolRule]]:
+        """Return the grants for Bash that may match one of these texts, and those for the whole tool."""
+        found = self._granted.about(*texts)
+        return [(grant_id, rule) for grant_id, rule in found if rule.tool == BASH and rule.action is Verdict.ALLOW]
 
     def restricting(self, stage: ClaudeStage) -> tuple[tuple[RuleRef, ...], tuple[RuleRef, ...]]:
         """Return the deny rules and the ask rules that match a stage."""
@@ -105,12 +107,12 @@ class BashRules:
         found = tuple(rule.ref for rule in self.allow if _any(rule, texts))
         if found:
             return Why(Verdict.ALLOW, "rule", found)
-        ids = tuple(grant_id for grant_id, rule in self.granted if rule.specifier is None or _any(rule, texts))
+        ids = tuple(grant_id for grant_id, rule in self.granted(texts) if rule.specifier is None or _any(rule, texts))
         return Why(Verdict.ALLOW, "rule", grants=ids) if ids else None
 
     def allows_whole_tool(self) -> bool:
         return any(rule.action is Verdict.ALLOW for rule in self.whole) or any(
-            rule.specifier is None for _, rule in self.granted
+            rule.specifier is None for _, rule in self.granted()
         )
 
     def allows_files(self, access: Access) -> bool:
@@ -122,7 +124,7 @@ class BashRules:
     def exactly(self, text: str) -> Why | None:
         """Return the allow rules without `*` that are equal to the whole line."""
         found = tuple(rule.ref for rule in self.allow if is_exact(rule.specifier or "*") and rule.specifier == text)
-        ids = tuple(grant_id for grant_id, rule in self.granted if rule.specifier == text and is_exact(text))
+        ids = tuple(grant_id for grant_id, rule in self.granted((text,)) if rule.specifier == text and is_exact(text))
         return Why(Verdict.ALLOW, "rule", found, grants=ids) if found or ids else None
 
     # --- one stage

@@ -17,6 +17,7 @@ from ledger.policy.reach import leads_out
 from ledger.policy.shell.model import Access, CommandRules, Ruling, ShellCommand, Spelling, Word
 from ledger.policy.spelled import spelled_paths
 from ledger.policy.toolrules.commands import (
+    covered_texts,
     covers,
     has_wildcard,
     matcher,
@@ -61,7 +62,7 @@ class ClaudeCommands(CommandRules):
             return text is not None and not (exactly and has_wildcard(text)) and covers(text, command)
 
         fitting = [rule for rule in self.rules.allow if fits(rule)]
-        granted = [(grant_id, rule) for grant_id, rule in self.rules.granted if fits(rule)]
+        granted = [(grant_id, rule) for grant_id, rule in self.rules.granted(covered_texts(command)) if fits(rule)]
         if not fitting and not granted:
             return None
         refs = tuple(rule.ref for rule in fitting)

@@ -19,7 +19,7 @@ from ledger.policy.evaluations import joined_calls
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.toolrules.callfiles import RESTRICTED_FILE, files_of
 from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
-from ledger.policy.toolrules.grants import as_rules, grant_rule
+from ledger.policy.toolrules.grants import GrantedRules, grant_rule
 from ledger.policy.toolrules.options import ToolRuleOptions
 from ledger.policy.toolrules.pathrules import access_of, governs, is_path_tool
 from ledger.policy.toolrules.paths import path_of
@@ -49,7 +49,7 @@ class ClaudePolicy(ToolRulePolicy):
         tool, inputs = inputs_of(call)
         if not inputs:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
-        judge = _Judge(self._rules, as_rules(grants), self._options.at(call.cwd))
+        judge = _Judge(self._rules, GrantedRules(grants), self._options.at(call.cwd))
         found = [judge.call(tool, value) for value in inputs]
         return readable_evaluation(joined_calls(found))
 
@@ -62,7 +62,7 @@ class ClaudePolicy(ToolRulePolicy):
             return bool(whole_tool([rule], Verdict.ALLOW, permission))
         if permission == BASH and rule.tool == BASH:
             stages = read_line(part.text).stages
-            rules = BashRules((rule,), (), ClaudePlaces(self._options, ()), "default")
+            rules = BashRules((rule,), GrantedRules(), ClaudePlaces(self._options, ()), "default")
             return len(stages) == 1 and rules.allowing(tuple(narrow_texts(stages[0]))) is not None
         if is_path_tool(permission):
             return governs(rule.tool, permission) and _covers(ClaudePlaces(self._options, ()), rule, part.text)
@@ -84,9 +84,7 @@ def _covers(places: ClaudePlaces, rule: ToolRule, text: str) -> bool:
 class _Judge:
     """The rules and one call's grants."""
 
-    def __init__(
-        self, rules: Sequence[ToolRule], granted: Sequence[tuple[str, ToolRule]], options: ToolRuleOptions
-    ) -> None:
+    def __init__(self, rules: Sequence[ToolRule], granted: GrantedRules, options: ToolRuleOptions) -> None:
         self.rules, self.options = rules, options
         self.places = ClaudePlaces(options, rules)
         self.granted = granted

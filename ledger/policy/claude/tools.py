@@ -14,6 +14,7 @@ from ledger.policy.matching.wildcard import name_glob
 from ledger.policy.shell.model import Access
 from ledger.policy.toolrules.calls import WEB_FETCH
 from ledger.policy.toolrules.domains import UNREADABLE, address_of, host_of, is_unreadable, reaches_host
+from ledger.policy.toolrules.grants import GrantedRules, texts_of
 from ledger.policy.toolrules.names import MCP, may_allow, names_tool
 from ledger.policy.toolrules.pathrules import access_of, governs, is_path_tool
 from ledger.policy.toolrules.rule import ToolRule, parse_rule
@@ -31,8 +32,6 @@ _SETTINGS: Final = {
 }  # fmt: skip
 _SUBAGENTS: Final = frozenset({"Agent", "Task"})
 DENIED_FILE: Final = "File is in a directory that is denied by your permission settings."
-
-ClaudeGrants = Sequence[tuple[str, ToolRule]]
 
 
 class ToolVerdict(msgspec.Struct, frozen=True):
@@ -65,7 +64,7 @@ def whole_tool(rules: Sequence[ToolRule], action: Verdict, tool: str) -> tuple[R
 class Tools:
     """Compiled rules for one working directory and mode, with one call's grants."""
 
-    def __init__(self, rules: Sequence[ToolRule], granted: ClaudeGrants, places: ClaudePlaces, mode: str) -> None:
+    def __init__(self, rules: Sequence[ToolRule], granted: GrantedRules, places: ClaudePlaces, mode: str) -> None:
         self.rules, self.granted, self.places, self.mode = rules, granted, places, mode
 
     def judge(self, tool: str, value: Any, path: str | None) -> ToolVerdict:
@@ -171,7 +170,8 @@ class Tools:
                 path is not None and governs(rule.tool, tool) and self.places.covers(rule, path)
             )
 
-        chosen = [(grant_id, rule) for grant_id, rule in self.granted if covers(rule)]
+        known = self.granted.about(*texts_of(tool, value, path))
+        chosen = [(grant_id, rule) for grant_id, rule in known if covers(rule)]
         if any(rule.action is Verdict.DENY for _, rule in chosen):
             refs = tuple(rule.ref for _, rule in chosen if rule.action is Verdict.DENY)
             return ToolVerdict(Verdict.DENY, refs, f"Permission to use {tool} has been denied.")

@@ -13,7 +13,7 @@ from ledger.policy.codelia.text import normalise
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Analysis, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
 from ledger.policy.shell.line_glob import spells
-from ledger.policy.toolrules.commands import visible_text
+from ledger.policy.toolrules.commands import covered_texts, visible_text
 
 _FILE_TOOLS: Final = {Access.READ: frozenset({"read"}), Access.EDIT: frozenset({"write", "edit", "apply_patch"})}
 
@@ -35,7 +35,7 @@ class CodeliaCommands(CommandRules):
         if command.redirects or command.assignments:
             return None
         text = visible_text(command.words)
-        return self._allowing(command.name, lambda rule: _covers(rule, command, text))
+        return self._allowing(command, lambda rule: _covers(rule, command, text))
 
     def allow_exactly(self, command: ShellCommand) -> Ruling | None:
         """Allow a command that a rule spells whole, which only a `command_glob` without wildcards does.
@@ -47,7 +47,7 @@ class CodeliaCommands(CommandRules):
         written = " ".join(word.raw for word in command.words)
         if "*" in written or "?" in written:
             return None
-        return self._allowing(command.name, lambda rule: rule.glob == written and _covers(rule, command, written))
+        return self._allowing(command, lambda rule: rule.glob == written and _covers(rule, command, written))
 
     def allow_line(self, analysis: Analysis) -> Ruling | None:
         first = analysis.top[0] if analysis.top else None
@@ -59,15 +59,18 @@ class CodeliaCommands(CommandRules):
                 return False
             return _begins(rule, first) and spells(rule.glob, analysis)
 
-        return self._allowing(first.name, covers)
+        return self._allowing(first, covers)
 
-    def _allowing(self, name: str | None, matches: MatchesCodeliaRule) -> Ruling | None:
+    def _allowing(self, command: ShellCommand, matches: MatchesCodeliaRule) -> Ruling | None:
         judge = self.judge
-        rule = judge.rules.allow.first(name, lambda rule: _speaks(rule) and matches(rule))
+        rule = judge.rules.allow.first(command.name, lambda rule: _speaks(rule) and matches(rule))
         if rule is not None:
             fitting = [one for one in judge.rules.allow.rules if _speaks(one) and matches(one)]
             return Ruling(Verdict.ALLOW, (rule.ref,), spelled=tuple(map(_spelled, fitting)))
-        granted = [(grant_id, rule) for grant_id, rule in judge.grants if _speaks(rule) and matches(rule)]
+        # The beginning of a rule is compared with the words as the shell reads them, the rest with texts as written.
+        read = " ".join(word.resolved or "" for word in command.words)
+        known = judge.grants.about(self.text, read, *covered_texts(command))
+        granted = [(grant_id, rule) for grant_id, rule in known if _speaks(rule) and matches(rule)]
         if not granted:
             return None
         return Ruling(Verdict.ALLOW, (), tuple(one for one, _ in granted), tuple(_spelled(rule) for _, rule in granted))

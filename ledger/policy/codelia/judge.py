@@ -12,14 +12,13 @@ from ledger.policy.checks import shown
 from ledger.policy.codelia.index import Indexes
 from ledger.policy.codelia.match import is_misnamed, matches_full_text, matches_text, matches_tool, skills_of
 from ledger.policy.codelia.options import CodeliaOptions
-from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule
+from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, RememberedRules
 from ledger.policy.codelia.sandbox import virtual_cd
 from ledger.policy.codelia.text import CodeliaLine, Segment, is_cd
 
 CHANGES_MAX: Final = 100
 """Directory changes, at most, in one line; the next `cd` is asked about. Each one makes the path longer."""
 
-CodeliaGrants = Sequence[tuple[str, CodeliaRule]]
 MatchesCodeliaRule = Callable[[CodeliaRule], bool]
 JudgedPart = tuple[Part, str | None]
 """A part, and the reason why it is not allowed."""
@@ -40,7 +39,7 @@ class CodeliaVerdict(NamedTuple):
 class CodeliaJudge:
     """Rules with one call's grants, which are allow rules after all others."""
 
-    def __init__(self, rules: Indexes, options: CodeliaOptions, cwd: str, grants: CodeliaGrants = ()) -> None:
+    def __init__(self, rules: Indexes, options: CodeliaOptions, cwd: str, grants: RememberedRules) -> None:
         self.rules, self.options, self.cwd, self.grants = rules, options, cwd, grants
 
     # --- commands
@@ -52,7 +51,7 @@ class CodeliaJudge:
         denied = self._denying(lambda rule: matches_full_text(rule, line.text))
         spelt = None
         if denied is None and not any(is_cd(segment.text) for segment in line.segments):
-            spelt = self._allowing("", lambda rule: matches_full_text(rule, line.text))
+            spelt = self._allowing("", lambda rule: matches_full_text(rule, line.text), (line.text,))
         found: list[JudgedPart] = []
         known: dict[Segment, JudgedPart] = {}
         directory, changes = self.cwd, 0
@@ -81,7 +80,9 @@ class CodeliaJudge:
         """Judge a segment; a file that it reads or writes by redirection is covered only by a whole-tool rule."""
         text, redirected = segment
         word = text.partition(" ")[0]
-        part = self._allowing(text, lambda rule: matches_text(rule, text) and (rule.whole or not redirected), word)
+        part = self._allowing(
+            text, lambda rule: matches_text(rule, text) and (rule.whole or not redirected), (text,), word
+        )
         if part is not None:
             return part, None
         if redirected:
@@ -136,20 +137,25 @@ class CodeliaJudge:
         deny = self._denying(matches)
         if deny is not None:
             return _denied(text, deny)
-        return self._allowing(text, matches) or Part(text, Verdict.ASK)
+        return self._allowing(text, matches, (tool, text)) or Part(text, Verdict.ASK)
 
     # --- rules
 
     def _denying(self, matches: MatchesCodeliaRule) -> CodeliaRule | None:
         return next(filter(matches, self.rules.deny.rules), None)
 
-    def _allowing(self, text: str, matches: MatchesCodeliaRule, word: str | None = None) -> Part | None:
-        """Return a part allowed by a rule, else by grants; `word`, the command's first, limits the rules to try."""
+    def _allowing(
+        self, text: str, matches: MatchesCodeliaRule, about: Sequence[str], word: str | None = None
+    ) -> Part | None:
+        """Return a part allowed by a rule, else by grants; `word`, the command's first, limits the rules to try.
+
+        `about` are the texts that a match is about.
+        """
         allow = self.rules.allow
         rule = next(filter(matches, allow.rules), None) if word is None else allow.first(word, matches)
         if rule is not None:
             return Part(text, Verdict.ALLOW, (rule.ref,))
-        ids = tuple(grant_id for grant_id, granted in self.grants if matches(granted))
+        ids = tuple(grant_id for grant_id, granted in self.grants.about(*about) if matches(granted))
         return Part(text, Verdict.ALLOW, grants=ids) if ids else None
 
 

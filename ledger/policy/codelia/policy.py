@@ -15,7 +15,16 @@ from ledger.policy.codelia.judge import CodeliaJudge, CodeliaVerdict
 from ledger.policy.codelia.match import matches_text, matches_tool
 from ledger.policy.codelia.options import CodeliaOptions, read_codelia_options
 from ledger.policy.codelia.remember import line_rules, plain_line_rules, tool_rules
-from ledger.policy.codelia.rule import SHELL, SKILL, Ruleset, canonical, granted_rule, read_layers, rule_text
+from ledger.policy.codelia.rule import (
+    SHELL,
+    SKILL,
+    RememberedRules,
+    Ruleset,
+    canonical,
+    granted_rule,
+    read_layers,
+    rule_text,
+)
 from ledger.policy.codelia.system import system_layer
 from ledger.policy.codelia.text import split
 from ledger.policy.evaluations import joined_calls
@@ -103,7 +112,7 @@ class CodeliaPolicy:
         analysis = lex(part.text)
         if not analysis.plain or len(analysis.commands) != 1:
             return False
-        judge = CodeliaJudge(indexed(Ruleset()), self._options, self._options.cwd, ((grant.grant_id, rule),))
+        judge = CodeliaJudge(indexed(Ruleset()), self._options, self._options.cwd, RememberedRules((grant,)))
         return CodeliaCommands(judge).allow(peeled(analysis.commands[0])) is not None
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
@@ -112,9 +121,7 @@ class CodeliaPolicy:
         return frozenset(tool for tool in tools if canonical(tool) in whole)
 
     def _judge(self, call: Call, grants: Sequence[Grant]) -> CodeliaJudge:
-        read = ((grant.grant_id, granted_rule(grant.permission, grant.pattern)) for grant in grants)
-        granted = [(grant_id, rule) for grant_id, rule in read if rule is not None]
-        return CodeliaJudge(self._index, self._options, call.cwd or self._options.cwd, granted)
+        return CodeliaJudge(self._index, self._options, call.cwd or self._options.cwd, RememberedRules(grants))
 
     def _evaluate(self, judge: CodeliaJudge, tool: str, value: Any) -> Evaluation:
         if tool != SHELL:

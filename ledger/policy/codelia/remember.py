@@ -55,13 +55,13 @@ def plain_line_rules(analysis: Analysis, judge: CodeliaJudge) -> tuple[RuleObjec
 def tool_rules(tool: str, value: Any, judge: CodeliaJudge) -> tuple[RuleObject, ...]:
     """Return the rule for a call of another tool: its skill, or the whole tool."""
     if tool != SKILL:
-        known = any(matches_tool(rule, tool, None) for rule in _allowing(judge))
+        known = any(matches_tool(rule, tool, None) for rule in _allowing(judge, tool))
         return () if known else ({"tool": tool},)
     named, led = skills_of(value)
     skill = named or led
     if skill is None or (judge.options.hardened and led not in (None, skill)):
         return ()
-    known = any(matches_tool(rule, tool, skill) for rule in _allowing(judge))
+    known = any(matches_tool(rule, tool, skill) for rule in _allowing(judge, tool, skill))
     return () if known else ({"tool": SKILL, "skill_name": skill},)
 
 
@@ -100,9 +100,9 @@ def _covers(rule: CodeliaRule, other: RuleObject) -> bool:
     return "command_glob" not in other and matches_text(rule, normalise(other.get("command", "")))
 
 
-def _allowing(judge: CodeliaJudge) -> Iterator[CodeliaRule]:
+def _allowing(judge: CodeliaJudge, *about: str) -> Iterator[CodeliaRule]:
     yield from judge.rules.allow.rules
-    yield from (rule for _, rule in judge.grants)
+    yield from (rule for _, rule in judge.grants.about(*about))
 
 
 def _new(heads: Iterable[str], judge: CodeliaJudge) -> Iterator[RuleObject]:
@@ -116,7 +116,7 @@ def _is_allowed(head: str, judge: CodeliaJudge) -> bool:
         return matches_text(rule, head)
 
     known = judge.rules.allow.first(head.partition(" ")[0], matches)
-    return known is not None or any(matches(rule) for _, rule in judge.grants)
+    return known is not None or any(matches(rule) for _, rule in judge.grants.about(head))
 
 
 def _head(segment: str) -> str | None:

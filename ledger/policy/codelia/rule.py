@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from ledger.core.indexed_grants import IndexedGrants
 from ledger.core.limits import NAME_LENGTH_CHARS
-from ledger.core.policy import Layer, Rule, RuleRef, Verdict
+from ledger.core.policy import Grant, Layer, Rule, RuleRef, Verdict
 from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, origin_of, shown
 from ledger.policy.codelia.text import normalise
 from ledger.policy.errors import PolicyError
@@ -22,6 +23,8 @@ SKILL: Final = "skill_load"
 VERSION: Final = 1
 
 _SHELLS: Final = frozenset({"bash", "shell"})
+_NAMES: Final = " ".join((*sorted(_SHELLS), SKILL))
+"""The names of tools in rules that need not be in the call that such a rule matches."""
 _LISTS: Final = ("allow", "deny")
 _MEMBERS: Final = ("tool", "command", "command_glob", "skill_name")
 _SKILL_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -201,6 +204,29 @@ def _glob(pattern: str) -> Matcher:
     A final ` *` is not optional.
     """
     return compile_marks(pattern)
+
+
+class RememberedRules:
+    """Grants as allow rules, each with its id, read where a text asks for them; an unreadable one is none of them."""
+
+    def __init__(self, grants: Sequence[Grant] = ()) -> None:
+        self._grants = grants
+        self._all = [] if isinstance(grants, IndexedGrants) else _remembered(grants)
+        self._about: dict[tuple[str, ...], list[tuple[str, CodeliaRule]]] = {}
+
+    def about(self, *texts: str) -> list[tuple[str, CodeliaRule]]:
+        """Return the rules that may match a tool's name or one of these texts, in order."""
+        if not isinstance(self._grants, IndexedGrants):
+            return self._all
+        found = self._about.get(texts)
+        if found is None:
+            found = self._about[texts] = _remembered(self._grants.about((_NAMES, *texts)))
+        return found
+
+
+def _remembered(grants: Iterable[Grant]) -> list[tuple[str, CodeliaRule]]:
+    read = ((grant.grant_id, granted_rule(grant.permission, grant.pattern)) for grant in grants)
+    return [(grant_id, rule) for grant_id, rule in read if rule is not None]
 
 
 @lru_cache(maxsize=_GRANTS_MAX)

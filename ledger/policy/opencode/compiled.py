@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
+from ledger.core.indexed_grants import IndexedGrants
 from ledger.core.policy import Grant, Rule, RuleRef, Verdict
 from ledger.policy.matching.overlap import is_glob, wildcard_meets
 from ledger.policy.matching.wildcard import Matcher, compile_normalised, normalise
@@ -93,6 +94,24 @@ class CompiledRules:
             found = PermissionRules([rule for rule in self._last_first if rule.permission(name)])
             if len(self._by_permission) < _PERMISSIONS_KEPT_MAX:
                 self._by_permission[permission] = found
+        return found
+
+
+class CompiledGrants:
+    """The grants of a call for one permission, compiled where a text asks for them."""
+
+    def __init__(self, grants: Sequence[Grant], permission: str) -> None:
+        self._grants, self._permission = grants, permission
+        self._all = () if isinstance(grants, IndexedGrants) else compile_grants(grants, permission)
+        self._about: dict[tuple[str, ...], tuple[CompiledGrant, ...]] = {}
+
+    def about(self, *texts: str) -> tuple[CompiledGrant, ...]:
+        """Return the grants that may match one of these texts, in order."""
+        if not isinstance(self._grants, IndexedGrants):
+            return self._all
+        found = self._about.get(texts)
+        if found is None:
+            found = self._about[texts] = compile_grants(self._grants.about(texts), self._permission)
         return found
 
 

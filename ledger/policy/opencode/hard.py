@@ -9,7 +9,7 @@ from typing import Final
 from ledger.core.policy import Verdict, strictest
 from ledger.policy.opencode.commands import ENTERING
 from ledger.policy.opencode.compiled import (
-    CompiledGrant,
+    CompiledGrants,
     CompiledRule,
     CompiledRules,
     last_match,
@@ -36,7 +36,7 @@ class OpenCodeCommands(CommandRules):
     def __init__(
         self,
         rules: CompiledRules,
-        grants: Sequence[CompiledGrant],
+        grants: CompiledGrants,
         places: OpenCodePlaces,
         *,
         final_denies: bool,
@@ -54,30 +54,35 @@ class OpenCodeCommands(CommandRules):
             rule = last_narrow_match(shown.replace(_HIDDEN_BLANK, " "), shown, self.bash)
             if rule is not None and rule.action is Verdict.ALLOW:
                 return Ruling(Verdict.ALLOW, rule.refs, spelled=self._spelled(shown))
-            if granted := [grant for grant in self.grants if grant.narrow(shown)]:
+            if granted := [grant for grant in self.grants.about(shown) if grant.narrow(shown)]:
                 return Ruling(Verdict.ALLOW, (), tuple(grant.grant_id for grant in granted), self._spelled(shown))
         return None
 
     def _spelled(self, shown: str) -> tuple[tuple[str, ...], ...]:
         """Return the words of all rules and grants that allow a command: one may name more than the deciding one."""
         rules = [rule.text for rule in self.bash.about(shown) if rule.action is Verdict.ALLOW and rule.narrow(shown)]
-        granted = [grant.text for grant in self.grants if grant.narrow(shown)]
+        granted = [grant.text for grant in self.grants.about(shown) if grant.narrow(shown)]
         return tuple(dict.fromkeys(tuple(text.split()) for text in (*rules, *granted)))
 
     def allow_exactly(self, command: ShellCommand) -> Ruling | None:
-        texts = {command.text, " ".join(word.raw for word in command.words)}
+        texts = tuple(dict.fromkeys((command.text, " ".join(word.raw for word in command.words))))
         for text in texts:
             rule = last_match(text, self.bash)
             if rule is not None and rule.action is Verdict.ALLOW and _is_exactly(rule.text, text):
                 return Ruling(Verdict.ALLOW, rule.refs)
-        ids = tuple(grant.grant_id for grant in self.grants if any(_is_exactly(grant.text, text) for text in texts))
+        ids = tuple(
+            grant.grant_id
+            for grant in self.grants.about(*texts)
+            if any(_is_exactly(grant.text, text) for text in texts)
+        )
         return Ruling(Verdict.ALLOW, (), ids) if ids else None
 
     def allow_statement(self, command: ShellCommand) -> Ruling | None:
         rule = last_match(command.statement, self.bash)
         if rule is not None and rule.action is Verdict.ALLOW and _is_exactly(rule.text, command.statement):
             return Ruling(Verdict.ALLOW, rule.refs)
-        ids = tuple(grant.grant_id for grant in self.grants if _is_exactly(grant.text, command.statement))
+        statement = command.statement
+        ids = tuple(grant.grant_id for grant in self.grants.about(statement) if _is_exactly(grant.text, statement))
         return Ruling(Verdict.ALLOW, (), ids) if ids else None
 
     def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
@@ -106,7 +111,7 @@ class OpenCodeCommands(CommandRules):
     def _lifted(self, rule: CompiledRule, text: str) -> bool:
         if rule.action is Verdict.DENY and self.final_denies:
             return False
-        return any(grant.narrow(text) for grant in self.grants)
+        return any(grant.narrow(text) for grant in self.grants.about(text))
 
     def restrict_path(self, access: Access, path: str, directory: str) -> Ruling | None:
         full = self.places.absolute(self.places.expand(path), directory)

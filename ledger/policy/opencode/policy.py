@@ -15,7 +15,7 @@ from ledger.policy.evaluations import joined
 from ledger.policy.facts import FileFacts
 from ledger.policy.matching.wildcard import normalise
 from ledger.policy.opencode.commands import hidden_directories, offered, shell_request
-from ledger.policy.opencode.compiled import CompiledGrant, CompiledRule, CompiledRules, compile_grants, last_match
+from ledger.policy.opencode.compiled import CompiledGrants, CompiledRule, CompiledRules, last_match
 from ledger.policy.opencode.hard import OpenCodeCommands
 from ledger.policy.opencode.hardening import led_to, tightened
 from ledger.policy.opencode.layers import configured_rules
@@ -120,8 +120,8 @@ class OpenCodePolicy:
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
         """Return whether a grant turns a part that was recorded as ask into an allow."""
-        granted = compile_grants((grant,), permission) if part.liftable else ()
-        if not any(one.pattern(normalise(part.text)) for one in granted):
+        granted = CompiledGrants((grant,), permission)
+        if not part.liftable or not any(one.pattern(normalise(part.text)) for one in granted.about(part.text)):
             return False
         if permission != BASH or not self._options.hardened:
             return True
@@ -134,7 +134,7 @@ class OpenCodePolicy:
         return disabled(tools, self._rules)
 
     def command_rules(
-        self, grants: Sequence[CompiledGrant], places: OpenCodePlaces, *, asks_first: bool = False
+        self, grants: CompiledGrants, places: OpenCodePlaces, *, asks_first: bool = False
     ) -> OpenCodeCommands:
         final = self._final_denies
         return OpenCodeCommands(self._compiled, grants, places, final_denies=final, asks_first=asks_first)
@@ -142,7 +142,7 @@ class OpenCodePolicy:
     def places(self, cwd: str | None) -> OpenCodePlaces:
         return self._options.places(cwd)
 
-    def judge(self, permission: str, patterns: Sequence[str], grants: Sequence[CompiledGrant]) -> Evaluation:
+    def judge(self, permission: str, patterns: Sequence[str], grants: CompiledGrants) -> Evaluation:
         """Return the faithful verdict about some patterns of one permission."""
         if not patterns:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
@@ -156,13 +156,13 @@ class OpenCodePolicy:
         message = self._denial(candidates.all) if verdict is Verdict.DENY else None
         return Evaluation(verdict, parts, rules, message, _reason(verdict, parts))
 
-    def _part(self, text: str, rule: CompiledRule | None, grants: Sequence[CompiledGrant]) -> Part:
+    def _part(self, text: str, rule: CompiledRule | None, grants: CompiledGrants) -> Part:
         liftable = rule is None or rule.action is not Verdict.DENY or not self._final_denies
         if rule is not None and (rule.action is Verdict.ALLOW or not liftable):
             return Part(text, rule.action, rule.refs, liftable)
-        if grants:
+        if candidates := grants.about(text):
             value = normalise(text)
-            if lifted := tuple(grant.grant_id for grant in grants if grant.pattern(value)):
+            if lifted := tuple(grant.grant_id for grant in candidates if grant.pattern(value)):
                 return Part(text, Verdict.ALLOW, (), liftable, lifted)
         return Part(text, rule.action, rule.refs, liftable) if rule else Part(text, Verdict.ASK)
 
@@ -190,7 +190,7 @@ class _Judging:
 
     def __init__(self, policy: OpenCodePolicy, request: OpenCodeRequest, grants: Sequence[Grant], call: Call) -> None:
         self.policy, self.request, self.call = policy, request, call
-        self.grants = compile_grants(grants, request.permission) if grants else ()
+        self.grants = CompiledGrants(grants, request.permission)
 
     @cached_property
     def places(self) -> OpenCodePlaces:

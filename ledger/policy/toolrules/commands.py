@@ -67,6 +67,11 @@ def covers(specifier: str, command: ShellCommand) -> bool:
     return matcher(specifier)(text)
 
 
+def covered_texts(command: ShellCommand) -> tuple[str, str]:
+    """Return the texts that an allow specifier may cover."""
+    return visible_text(command.words), " ".join(word.raw for word in command.words)
+
+
 def visible_text(words: Sequence[Word]) -> str:
     """Return the words as written, with single spaces; a blank inside a word cannot match a blank of a pattern.
 

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import ResponseError
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.admin import FilesRewritten, GroupFacts, PartitionFacts, RawEntry
-from ledger.stores.port import START, Due, Entry, Position, StreamKey
+from ledger.stores.admin import FilesRewritten, GroupFacts, OwedLines, PartitionFacts, RawEntry, ShortStream
+from ledger.stores.port import START, Due, Entry, Foreign, Position, StreamKey
 from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.deployment import deployment_secret, link_key, replace_link_key, server_facts
 from ledger.stores.redis.link import Argument, CommandLine
+from ledger.stores.redis.owed_feeds import owed_lines
 from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.replies import entries_of, info_of, refused_with
 from ledger.stores.redis.rewrites import RedisRewrite
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.server_files import rewrite_all_files
 from ledger.stores.redis.servers import Commands
+from ledger.stores.redis.stream_pages import streams_page
 
 _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "save", "dir")
+
+_CENSUS = ("\nbegun", "\ndone")
+"""The fields of the checkpoints that hold the names of the censuses last begun and ended; no stream has such a name."""
 
 
 class RedisAdmin:
@@ -77,13 +83,22 @@ class RedisAdmin:
         (lines,) = await self._store.ask((self._store.range_of(key, after, count),))
         return tuple(_raw(line) for line in lines)
 
+    async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
+        commands: list[CommandLine] = []
+        for key in keys:
+            stream = self._store.keys.stream(key)
+            # The metadata first: entries that come in between are no problem then.
+            commands += [("XINFO", "STREAM", stream), ("XRANGE", stream, "-", "+", "COUNT", count)]
+        replies = await self._store.ask_each(commands)
+        return [_short(replies[2 * index], replies[2 * index + 1], count) for index in range(len(keys))]
+
     async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
         if not keys:
             return []
-        replies = await self._store.ask(
+        replies = await self._store.ask_each(
             [("XREVRANGE", self._store.keys.stream(key), "+", "-", "COUNT", 1) for key in keys]
         )
-        return [Position.parse(reply[0][0].decode()) if reply else START for reply in replies]
+        return [_head(reply) for reply in replies]
 
     async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
         partition, keys = self._store.partition_of(key), self._store.keys
@@ -106,16 +121,46 @@ class RedisAdmin:
         commands: list[CommandLine] = []
         for one in partitions:
             feed = self._store.keys.feed(one)
-            commands += [("XRANGE", feed, "-", "+", "COUNT", 1), ("XINFO", "GROUPS", feed)]
+            commands += [("XRANGE", feed, "-", "+", "COUNT", 1), ("XLEN", feed), ("XINFO", "GROUPS", feed)]
             if idle_ms is not None:
                 commands.append(("XPENDING", feed, group, "IDLE", idle_ms, "-", "+", 1))
-        width = 2 if idle_ms is None else 3
+        width = 3 if idle_ms is None else 4
         replies = await self._store.ask_each(commands)
         return [
             one
             for index, one in enumerate(partitions)
             if _has_gap(group, *replies[index * width : (index + 1) * width])
         ]
+
+    async def uncounted(self, partitions: Sequence[int]) -> list[int]:
+        replies = await self._store.ask([("HMGET", self._checkpoints(one), *_CENSUS) for one in partitions])
+        return [one for one, (begun, done) in zip(partitions, replies, strict=True) if begun is None or begun != done]
+
+    async def begin_census(self, partitions: Sequence[int], census: str) -> None:
+        await self._store.ask([("HSET", self._checkpoints(one), _CENSUS[0], census) for one in partitions])
+
+    async def end_census(self, partitions: Sequence[int], census: str) -> None:
+        await self._store.ask([("HSET", self._checkpoints(one), _CENSUS[1], census) for one in partitions])
+
+    async def withdraw_census(self, partitions: Sequence[int]) -> None:
+        await self._store.ask([("HDEL", self._checkpoints(one), *_CENSUS) for one in partitions])
+
+    def _checkpoints(self, partition: int) -> str:
+        """Return the key that goes with the views when they are dropped, and with it the census."""
+        return self._store.keys.checkpoints(partition)
+
+    async def owed(self, group: str, since: Mapping[int, str], count: int) -> list[OwedLines]:
+        return await owed_lines(self._store, group, since, count)
+
+    async def streams_page(self, cursor: str, count: int) -> tuple[list[StreamKey], str]:
+        return await streams_page(self._store, cursor, count)
+
+    async def notes(self, name: str) -> Mapping[str, bytes]:
+        flat = await self._store.command("HGETALL", self._store.keys.notes(name))
+        return {flat[index].decode(): flat[index + 1] for index in range(0, len(flat), 2)}
+
+    async def note(self, name: str, field: str, value: bytes) -> None:
+        await self._store.command("HSET", self._store.keys.notes(name), field, value)
 
     async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:
         await self._drop_consumers(
@@ -196,7 +241,16 @@ class RedisAdmin:
         return facts
 
 
-def _has_gap(group: str, first: Any, groups: Any, idle: Any = ()) -> bool:
+def _head(reply: Any) -> Position:
+    """Return the last entry of a stream; what stands under its key and is no stream has none."""
+    if refused_with(reply, "WRONGTYPE"):
+        return START
+    if isinstance(reply, ResponseError):
+        raise refusal_of(reply) from reply
+    return Position.parse(reply[0][0].decode()) if reply else START
+
+
+def _has_gap(group: str, first: Any, length: Any, groups: Any, idle: Any = ()) -> bool:
     """Return whether lines were trimmed that the group was not given, or that its consumer has not acknowledged."""
     if isinstance(first, ResponseError) or isinstance(groups, ResponseError) or not first:
         return False
@@ -206,6 +260,8 @@ def _has_gap(group: str, first: Any, groups: Any, idle: Any = ()) -> bool:
         for facts in map(_pairs, groups)
         if facts["name"] == group.encode()
     ]
+    if not delivered and length >= FEED_LENGTH_COUNT:
+        return True
     owed = [] if isinstance(idle, ResponseError) else [Position.parse(line[0].decode()) for line in idle]
     return any(position < oldest for position in (*delivered, *owed))
 
@@ -217,6 +273,17 @@ def _group(facts: dict[str, Any], lag_count: int) -> GroupFacts:
         pel_count=int(facts["pending"]),
         lag_count=lag_count,
     )
+
+
+def _short(info: Any, entries: Any, count: int) -> ShortStream | None:
+    """Return a stream from its two replies if it is short, and nothing is wrong with it."""
+    if isinstance(info, ResponseError) or isinstance(entries, ResponseError) or len(entries) >= count:
+        return None
+    facts = info_of(info)
+    try:
+        return None if facts is None else ShortStream(facts, entries_of(entries))
+    except Foreign:
+        return None
 
 
 def _pairs(flat: Any) -> dict[str, Any]:

@@ -150,6 +150,15 @@ class RetriedCommands:
             raise refusal_of(reply) from reply
         return reply
 
+    async def evaluate_each(self, script: Script, calls: Sequence[CommandLine]) -> list[Any]:
+        """Run calls of one idempotent script, each on the server of its keys; refusals are among the replies."""
+        replies = await self.ask_each(calls)
+        if any(refused_with(reply, "NOSCRIPT") for reply in replies):
+            for server in await self.everywhere():
+                await self.command_at(server, "SCRIPT", "LOAD", script.text)
+            replies = await self.ask_each(calls)
+        return replies
+
     async def run_now(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> list[Any]:
         """Run a script once; for `patiently`."""
         return await self.run_loaded((script.call(keys, arguments),), script, self._link)

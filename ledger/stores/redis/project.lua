@@ -3,7 +3,7 @@
 --
 -- KEYS  1 checkpoints (hash)   2... views
 -- ARGV  1 stream name   2 expected checkpoint   3 new checkpoint   then, a change each:
---       index of the view in KEYS, kind ('hash', 'sorted', 'count'), field, value ('' and a flag '1' = remove)
+--       index of the view in KEYS, kind ('hash', 'sorted', 'count', 'latest'), field, value ('' and a flag '1' = remove)
 --
 -- Answers 1 done, 0 another projector was first.
 
@@ -13,6 +13,9 @@ for i = 4, #ARGV, 5 do
   local value, remove = ARGV[i + 3], ARGV[i + 4] == '1'
   if kind == 'count' then
     redis.call('HINCRBY', view, field, value)
+  elseif kind == 'latest' then
+    local held = redis.call('HGET', view, field)
+    if not held or tonumber(held) < tonumber(value) then redis.call('HSET', view, field, value) end
   elseif kind == 'sorted' then
     if remove then redis.call('ZREM', view, field) else redis.call('ZADD', view, value, field) end
   elseif remove then

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from redis.exceptions import ResponseError
 
+from ledger.stores.admin import Found
 from ledger.stores.port import StreamKey, ViewWrite
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import Argument, CommandLine
+from ledger.stores.redis.lookups import lex_range, look_up
 from ledger.stores.redis.refusals import refusal_of
 from ledger.stores.redis.replies import refused_with
 from ledger.stores.redis.script import Script
 
 _PROJECT = Script.named("project.lua")
+
+PAGE_SHARE_MIN: Final = 2
+"""The least number of fields that each partition is asked for first, for a page of all partitions."""
 
 
 class Projections(RetriedCommands):
@@ -44,9 +49,10 @@ class Projections(RetriedCommands):
         value: bytes | None = _fitting(*await self.ask_each((("HGET", key, field), ("ZSCORE", key, field))))
         return value
 
-    async def drop_views(self, partition: int, names: Sequence[str] = ()) -> None:
-        keys = {self.keys.checkpoints(partition), *(self.keys.view(name, partition) for name in names)}
-        keys.update([key async for key in self.scan(self.keys.view_glob(partition))])
+    async def drop_views(self, partition: int, names: Sequence[str] | None = None) -> None:
+        keys = {self.keys.checkpoints(partition), *(self.keys.view(name, partition) for name in names or ())}
+        if names is None:
+            keys.update([key async for key in self.scan(self.keys.view_glob(partition))])
         # One command, hence atomic: a projector that starts again meanwhile finds all keys or none.
         await self.command("UNLINK", *sorted(keys))
 
@@ -77,18 +83,30 @@ class RedisViews:
         values: list[bytes | None] = await self._store.command("HMGET", self._store.keys.view(view, partition), *fields)
         return values
 
-    async def highest(self, view: str, count: int) -> list[tuple[str, int]]:
-        replies = await self._store.ask(
-            [
-                ("ZRANGE", self._store.keys.view(view, one), 0, count - 1, "REV", "WITHSCORES")
-                for one in range(self._store.partition_count)
-            ]
-        )
-        found = [(reply[i].decode(), int(float(reply[i + 1]))) for reply in replies for i in range(0, len(reply), 2)]
-        return heapq.nsmallest(count, found, key=lambda pair: (-pair[1], pair[0]))
+    async def page(self, view: str, prefix: str, count: int, after: str = "") -> list[str]:
+        first, last = b"[" + prefix.encode(), b"(" + prefix.encode() + b"\xff"
+        begins = dict.fromkeys(range(self._store.partition_count), b"(" + after.encode() if after >= prefix else first)
+        found: list[bytes] = []
+        # A few of each partition are mostly enough; only where the last of them is on the page, more are read.
+        share = min(count, PAGE_SHARE_MIN + 2 * count // self._store.partition_count)
+        while begins and count:
+            replies = await self._store.ask(
+                [
+                    ("ZRANGE", self._store.keys.view(view, one), begin, last, "BYLEX", "LIMIT", 0, share)
+                    for one, begin in begins.items()
+                ]
+            )
+            found = heapq.nsmallest(count, (*found, *(field for reply in replies for field in reply)))
+            begins = {
+                one: b"(" + reply[-1]
+                for one, reply in zip(begins, replies, strict=True)
+                if len(reply) == share and (len(found) < count or reply[-1] < found[-1])
+            }
+            share = min(count, 4 * share)
+        return [field.decode() for field in found]
 
     async def starting(self, view: str, prefix: str) -> list[str]:
-        first, last = b"[" + prefix.encode(), b"(" + prefix.encode() + b"\xff"
+        first, last = lex_range(prefix)
         replies = await self._store.ask(
             [
                 ("ZRANGE", self._store.keys.view(view, one), first, last, "BYLEX")
@@ -96,6 +114,17 @@ class RedisViews:
             ]
         )
         return sorted(field.decode() for reply in replies for field in reply)
+
+    async def look_up(self, view: str, prefix: str, count: int) -> Found:
+        return await look_up(self._store, view, prefix, count)
+
+    async def counts(self, view: str) -> list[dict[str, int]]:
+        replies = await self._store.ask(
+            [("HGETALL", self._store.keys.view(view, one)) for one in range(self._store.partition_count)]
+        )
+        return [
+            {reply[index].decode(): int(reply[index + 1]) for index in range(0, len(reply), 2)} for reply in replies
+        ]
 
     async def names(self) -> AsyncIterator[tuple[int, str]]:
         async for key in self._store.scan(self._store.keys.any_view_glob()):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import redis
 
+from ledger.stores.keys import VIEWS_FORMAT
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from tests.workers.cli.filling import entries, fill, names, views
 
-GHOST: Final = "{pl:9}:view:timeline:ses_ghost"
+GHOST: Final = f"{{pl:9}}:view:{VIEWS_FORMAT}:timeline:ses_ghost"
 """A view of a session that never was."""
+
+PASSES: Final = 2
+"""One over the streams, and one over the views. A small ledger takes one command for each."""
 
 
 @pytest.fixture
@@ -23,7 +27,7 @@ def client(server: RealServer) -> Iterator[redis.Redis]:
 
 
 def view_key(client: redis.Redis, ending: str) -> str:
-    (key,) = names(client, f"*:view:{ending}")
+    (key,) = names(client, f"*:view:{VIEWS_FORMAT}:{ending}")
     return key
 
 
@@ -36,6 +40,36 @@ def test_views_come_back_byte_for_byte(ledger: CommandLine, client: redis.Redis)
     client.hset(GHOST, "1", "x")
     assert ledger("rebuild", code=0).out == "rebuilt all views from 6 events of 3 streams\n"
     assert views(client) == before
+
+
+def test_several_processes_bring_back_what_one_does(ledger: CommandLine, client: redis.Redis) -> None:
+    fill(ledger)
+    ledger("rebuild", "--jobs", "1", code=0)
+    before = views(client)
+    client.hset(GHOST, "1", "x")
+    ran = ledger("rebuild", "--jobs", "2", "--json", code=0)
+    assert (ran.row, ran.err) == ({"streams": 3, "events": 6, "problems": []}, "")
+    assert views(client) == before
+
+
+def test_a_rebuild_passes_over_the_keys_as_often_whatever_the_number_of_partitions(
+    ledger: CommandLine, client: redis.Redis
+) -> None:
+    fill(ledger)
+    client.config_resetstat()
+    ledger("rebuild", code=0)
+    stats: Any = client.info("commandstats")
+    assert stats["cmdstat_scan"]["calls"] == PASSES
+
+
+def test_what_a_process_repairs_is_told_by_the_command(ledger: CommandLine, client: redis.Redis) -> None:
+    fill(ledger)
+    (key,) = names(client, "*}:p:shop")
+    client.delete(key)
+    alone = ledger("rebuild", "--jobs", "2", code=0)
+    assert "project shop lacked the grants of the reply to r1" in alone.err
+    (grant,) = ledger("approved", "--project", "shop", "--json", code=0).rows
+    assert grant["pattern"] == "git *"
 
 
 def test_what_no_projector_has_come_to_is_behind_and_no_difference(ledger: CommandLine) -> None:
@@ -81,7 +115,7 @@ def test_with_all_what_is_the_same_is_printed_too(ledger: CommandLine) -> None:
     ledger("rebuild", code=0)
     rows = ledger("rebuild", "--verify", "--all", "--json", code=0).rows
     assert {row["same"] for row in rows} == {True}
-    assert {"heads", "pending", "approved", "sessions", "recent", "requests", "grants", "counts", "outcomes"} <= {
+    assert {"heads", "pending", "approved", "sessions", "latest", "requests", "grants", "counts", "outcomes"} <= {
         row["view"] for row in rows
     }
     assert "--all goes with --verify" in ledger("rebuild", "--all", code=2).err

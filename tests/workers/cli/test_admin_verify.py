@@ -11,6 +11,7 @@ import pytest
 import redis
 
 from tests.support.command_line import CommandLine
+from tests.support.forging import Payload, forge
 from tests.support.servers import RealServer
 from tests.workers.cli.filling import entries, fill, names
 
@@ -228,3 +229,45 @@ def test_a_session_that_nobody_knows_is_an_error_of_its_own(ledger: CommandLine)
 def test_sessions_or_all_must_be_named(ledger: CommandLine) -> None:
     assert "name sessions, or give --all" in ledger("verify", code=2).err
     assert "name sessions, or give --all" in ledger("verify", "ses_1", "--all", code=2).err
+
+
+def test_several_processes_find_what_one_finds_in_the_same_order(ledger: CommandLine, intruder: Client) -> None:
+    fill(ledger)
+    edit_payload(intruder, key_of(intruder, "s:ses_1"))
+    alone = ledger("verify", "--all", "--jobs", "1", "--json", code=11)
+    shared = ledger("verify", "--all", "--jobs", "2", "--json", code=11)
+    assert (shared.out, shared.err) == (alone.out, alone.err)
+    assert "--jobs" in ledger("verify", "--all", "--jobs", "0", code=2).err
+
+
+def test_what_the_newest_entry_says_is_read_and_the_others_only_by_deep(
+    ledger: CommandLine, server: RealServer, intruder: Client
+) -> None:
+    fill(ledger)
+    key = key_of(intruder, "s:ses_1")
+    forge(server.url, key, with_a_nonsense_ask)
+    assert ledger("verify", "--all", code=0).err == "6 events of 3 streams checked: all is well\n"
+    for words in (("verify", "--all"), ("verify", "ses_1")):
+        rows = ledger(*words, "--deep", "--json", code=11).rows
+        found = [(problem["version"], problem["kind"]) for row in rows for problem in row["problems"]]
+        assert found == [(2, "undecodable")]
+    forge(server.url, key, with_a_nonsense_reply)
+    rows = ledger("verify", "ses_1", "--json", code=11).rows
+    assert (3, "undecodable") in [(problem["version"], problem["kind"]) for problem in rows[0]["problems"]]
+
+
+def test_a_whole_ledger_is_well_in_depth_too(ledger: CommandLine) -> None:
+    fill(ledger)
+    for jobs in ("1", "2"):
+        ran = ledger("verify", "--all", "--deep", "--jobs", jobs, code=0)
+        assert ran.err == "6 events of 3 streams checked: all is well\n"
+
+
+def with_a_nonsense_ask(payload: Payload) -> None:
+    if payload["event"]["type"] == "asked":
+        payload["event"]["verdict"] = "perhaps"
+
+
+def with_a_nonsense_reply(payload: Payload) -> None:
+    if payload["event"]["type"] == "replied":
+        payload["event"]["outcome"] = 1

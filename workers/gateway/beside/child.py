@@ -17,8 +17,8 @@ from typing import IO, Any, Final
 import msgspec
 
 from ledger.core.errors import LedgerError
-from workers.gateway.beside.frames import HEAD_BYTES, framed, length_of
 from workers.gateway.beside.work import WORK
+from workers.runtime.frames import HEAD_BYTES, framed, length_of
 
 NICE: Final = 4
 """Lower priority than the gateway, which serves people."""

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from workers.gateway.beside.frames import HEAD_BYTES, framed, length_of
 from workers.runtime.children import own_environment, own_module
+from workers.runtime.frames import HEAD_BYTES, framed, length_of
 
 COMMAND: Final = tuple(own_module("workers.gateway.beside.child"))
 _KEPT: Final = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR")

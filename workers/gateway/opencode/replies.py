@@ -9,7 +9,6 @@ import msgspec
 from ledger import Session
 from ledger.core.errors import AlreadyAnsweredError, LedgerError, StaleReplyError, UnknownRequestError
 from ledger.core.replies import parse_reply
-from projections import queries
 from workers.gateway.gateway import Gateway
 from workers.gateway.granting_reach import require_grantable
 from workers.gateway.opencode.shapes import ID_PREFIX, REPLIES, ambiguous, bad_request, denied, not_found
@@ -91,9 +90,8 @@ async def _sessions_of(
     if session is not None:
         named = [session]
     else:
-        states = await gateway.ledger.waiting.states()
-        named = [state.session_id for state in states if request_id in state.pending]
-        named = named or await queries.sessions_of_request(gateway.ledger.store, request_id)
+        states = (await gateway.ledger.lookups.of_request(request_id)).rows
+        named = [one.session_id for one in states if request_id in one.pending] or [one.session_id for one in states]
     found: list[Session] = []
     for name in named:
         try:

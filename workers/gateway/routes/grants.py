@@ -15,18 +15,25 @@ from ledger.core.ids import check_id
 from ledger.stores.port import StreamKey
 from workers.gateway.bodies import GrantBody
 from workers.gateway.gateway import Gateway
+from workers.gateway.grant_search import find_grants
 from workers.gateway.idempotency import IdempotencyKey, derived
 from workers.gateway.inboxes import problem_rows
-from workers.gateway.parameters import Id, OptionalText, TheGateway, ThePrincipal
+from workers.gateway.parameters import Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import ForbiddenError, Principal
 from workers.gateway.rows import Row
+from workers.gateway.settings import PAGE_COUNT_MAX
 
 
 @get("/v1/grants", operation_id="list_grants")
 async def list_grants(
-    gateway: TheGateway, principal: ThePrincipal, session: OptionalText = None, project: OptionalText = None
+    gateway: TheGateway,
+    principal: ThePrincipal,
+    session: OptionalText = None,
+    project: OptionalText = None,
+    cursor: OptionalText = None,
+    limit: Limit = PAGE_COUNT_MAX,
 ) -> Row:
-    """Return the grants in force in a session (its own and its project's), in a project, or anywhere."""
+    """Return the grants in force in a session (its own and its project's), in a project, or a page of those anywhere."""
     if session is not None and project is not None:
         raise InputError("give `session` or `project`, not both")
     if session is not None:
@@ -35,9 +42,7 @@ async def list_grants(
         _require_project(principal, project)
         found = await gateway.ledger.approved_in_project(project)
     else:
-        anywhere = await gateway.ledger.grants_anywhere()
-        rows = [one.as_json() for one in anywhere.rows if await _reaches(gateway, principal, one)]
-        return {"grants": rows, "problems": problem_rows(principal, anywhere.problems)}
+        return await find_grants(gateway, principal, cursor, limit)
     return {"grants": [one.as_json() for one in found]}
 
 
@@ -114,17 +119,6 @@ async def _reaches_session(gateway: Gateway, principal: Principal, session: str)
         return principal.reaches_state(await gateway.ledger.streams.session(session).refresh())
     except DamageError:
         return not principal.sessions and not principal.projects
-
-
-async def _reaches(gateway: Gateway, principal: Principal, one: Approved) -> bool:
-    if one.grant.scope == "project" and one.project is not None:
-        return principal.reaches_project(one.project)
-    if one.session is None:
-        return False
-    # The survey has just read this stream.
-    stream = gateway.ledger.streams.session(one.session)
-    state = stream.state if stream.folded else await stream.refresh()
-    return principal.reaches_state(state)
 
 
 HANDLERS: list[Any] = [list_grants, create_grant, revoke_grant, list_grant_uses]

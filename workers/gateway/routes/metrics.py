@@ -16,7 +16,6 @@ async def metrics(gateway: TheGateway, principal: ThePrincipal) -> Response[byte
     """Return metrics of the whole ledger in Prometheus's format; requires the role auditor or admin."""
     if principal.projects or principal.sessions:
         raise ForbiddenError("metrics cover all projects; use a token that is not bound to projects")
-    await gateway.metrics.look()
     await gateway.views.of_everything()
     return Response(await gateway.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 

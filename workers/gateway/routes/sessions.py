@@ -40,6 +40,7 @@ async def list_sessions(
     gateway: TheGateway,
     principal: ThePrincipal,
     project: OptionalText = None,
+    parent: OptionalText = None,
     agent: OptionalText = None,
     person: OptionalText = None,
     outcome: OptionalText = None,
@@ -52,6 +53,7 @@ async def list_sessions(
     """Return sessions, the one with the newest event first; from the views, a moment behind the log."""
     wanted = SessionFilter(
         project=project,
+        parent=parent,
         agent=agent,
         person=person,
         outcome=outcome,

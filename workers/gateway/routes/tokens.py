@@ -26,7 +26,7 @@ from workers.gateway.bodies import SignInBody, TokenBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.granting_reach import has_within, require_within
 from workers.gateway.idempotency import IdempotencyKey, derived
-from workers.gateway.parameters import Id, OptionalText, TheGateway, ThePrincipal
+from workers.gateway.parameters import Id, OptionalLimit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import principal_of
 from workers.gateway.rows import Row
 from workers.gateway.settings import BROWSER_DAYS
@@ -36,10 +36,14 @@ DAY_SECONDS = 86_400
 
 
 @get("/v1/tokens", operation_id="list_tokens")
-async def list_tokens(gateway: TheGateway, principal: ThePrincipal) -> Row:
-    """Return the tokens within the caller's own reach, without their secrets."""
-    found = [one for one in await gateway.tokens.all() if has_within(principal, one)]
-    return {"tokens": [token_json(one, gateway.now_ms) for one in found]}
+async def list_tokens(
+    gateway: TheGateway, principal: ThePrincipal, cursor: OptionalText = None, limit: OptionalLimit = None
+) -> Row:
+    """Return the tokens within the caller's own reach, without their secrets: all, or a page of `limit`."""
+    found = [one for one in await gateway.tokens.page(cursor) if has_within(principal, one)]
+    shown = found[:limit]
+    rows = [token_json(one, gateway.now_ms) for one in shown]
+    return {"tokens": rows, "cursor": shown[-1].token_id if len(shown) < len(found) else None}
 
 
 @post("/v1/tokens", status_code=201, operation_id="create_token")

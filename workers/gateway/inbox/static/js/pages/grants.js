@@ -6,6 +6,17 @@ import { announce, button, h, sessionLink } from "../dom.js";
 import { reveal } from "../reveal.js";
 
 const LOOK_AGAIN_MS = 5000;
+const PAGES_MAX = 5;
+
+// Read the grants page by page: those that stand for more than so many pages are not shown.
+async function read(signal) {
+  let found = { grants: [], problems: [], cursor: null };
+  for (let page = 0; page < PAGES_MAX && (page === 0 || found.cursor !== null); page++) {
+    const next = await get("/v1/grants", { cursor: found.cursor }, signal);
+    found = { grants: found.grants.concat(next.grants), problems: found.problems.concat(next.problems), cursor: next.cursor };
+  }
+  return found;
+}
 
 export function show(main, app) {
   const filter = h("input", { type: "search", class: "filter", placeholder: "Filter", "aria-label": "Filter by permission, pattern, project, session or person" });
@@ -16,12 +27,13 @@ export function show(main, app) {
   const mayRevoke = ["approver", "admin"].includes(app.me.role);
   const controller = new AbortController();
   let grants = [];
+  let isCut = false;
   let open = null;
 
   const draw = () => {
     const words = filter.value.trim().toLowerCase();
     const wanted = grants.filter((one) => [one.permission, one.pattern, one.project, one.session, one.by, one.reason].join("\n").toLowerCase().includes(words));
-    status.textContent = wanted.length ? "" : grants.length ? "No matching grants" : "No grants: you are asked about every call that no rule decides.";
+    status.textContent = isCut ? `Only the oldest ${grants.length} grants are shown.` : wanted.length ? "" : grants.length ? "No matching grants" : "No grants: you are asked about every call that no rule decides.";
     list.replaceChildren(...wanted.map((one) => grantRow(one, { mayRevoke, isOpen: open === one.grant_id, ask, keep, revoke })));
   };
   const ask = (one) => { open = one.grant_id; draw(); list.querySelector("[data-confirm]")?.focus(); };
@@ -38,8 +50,9 @@ export function show(main, app) {
   };
   async function load() {
     try {
-      const found = await get("/v1/grants", {}, controller.signal);
+      const found = await read(controller.signal);
       grants = found.grants;
+      isCut = found.cursor !== null;
       damaged.hidden = !found.problems.length;
       damaged.textContent = `Grants of damaged streams are not shown: ${found.problems.map((one) => one.stream).join(", ")}.`;
       grants.sort((a, b) => (a.at < b.at ? 1 : -1));

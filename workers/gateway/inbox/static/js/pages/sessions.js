@@ -42,7 +42,7 @@ export function show(main, app) {
       cursor = found.cursor;
       if (!isMore) rows.replaceChildren();
       rows.append(...found.sessions.map(sessionRow));
-      status.textContent = rows.children.length ? "" : "No matching sessions";
+      status.textContent = rows.children.length ? "" : cursor === null ? "No matching sessions" : "None of the newest sessions match; older ones may";
       more.hidden = cursor === null;
     } catch (error) {
       if (error.name === "AbortError") return;

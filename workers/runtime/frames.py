@@ -1,4 +1,4 @@
-"""Messages between a gateway and its processes: their length in four bytes, then JSON."""
+"""Messages between a process and those that it starts: their length in four bytes, then JSON."""
 
 from __future__ import annotations
 

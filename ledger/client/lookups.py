@@ -1,0 +1,142 @@
+"""Streams found by the id of a request or a grant: by an index of the views, and what the views may lag behind.
+
+The index is read together with the names of the streams that are ahead of it, so nothing appended before is missed.
+What it names is only where to look; the streams themselves are read. Where no projector has compared all streams of a
+partition with their views, the streams there are compared now, and those that are ahead are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from ledger.core.ids import is_id
+from ledger.log.surveys import Survey, survey
+from ledger.log.viewed import GRANTS_VIEW, REQUESTS_VIEW, USES_VIEW, ahead_among, pages_of_streams, pointed, pointer
+from ledger.session.state import SessionState
+from ledger.stores.port import StreamKey
+
+if TYPE_CHECKING:
+    from ledger.client.ledger import Ledger
+    from ledger.log.stream import Stream
+
+KNOWN_IN_MAX: Final = 200
+"""The sessions with one request id that are read; beyond them only those with pending requests."""
+
+WAITING_MAX: Final = 100_000
+
+USERS_MAX: Final = 1_000_000
+"""The sessions in which one grant let calls through; all of them are read."""
+
+ALIKE_COUNT: Final = 5
+ALIKE_CHARS: Final = 4
+"""The shortest part of an id for which an error names the ids that begin with it, and how many."""
+
+
+class Lookups:
+    """The lookups of a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    async def of_request(self, request_id: str) -> Survey[SessionState]:
+        """Return the sessions that know a request id, and those that cannot be read.
+
+        If it is known in a session with pending requests, others may be left out.
+        """
+        if not is_id(request_id):
+            return Survey([], [])
+        store = self._ledger.store
+        found = await store.views.look_up(REQUESTS_VIEW, pointer(request_id), KNOWN_IN_MAX + 1)
+        named = {StreamKey("session", pointed(field)[1]) for field in found.fields[:KNOWN_IN_MAX]}
+        unsure = frozenset(found.unsure)
+        named.update(key for key in found.ahead if key.kind == "session" and store.partition_of(key) not in unsure)
+        # In the others the hints of deadlines name the sessions with pending requests, which come first.
+        searched = None if len(found.fields) > KNOWN_IN_MAX else sorted(unsure)
+        if searched is None or searched:
+            due = await store.due(None, WAITING_MAX, searched)
+            named.update(StreamKey("session", session) for session, _ in due)
+        known = await self._knowing(sorted(named), request_id)
+        if not any(map(is_waiting, known.rows)):
+            async for keys in self._others(unsure, named, "session"):
+                more = await self._knowing(keys, request_id)
+                known = Survey([*known.rows, *more.rows], [*known.problems, *more.problems])
+        return known
+
+    async def _knowing(self, keys: Iterable[StreamKey], request_id: str) -> Survey[SessionState]:
+        streams = self._ledger.streams
+        states = await survey(keys, lambda key: streams.session(key.id).refresh())
+        return Survey([one for one in states.rows if one.find(request_id) is not None], states.problems)
+
+    async def of_grant(self, grant_id: str) -> Survey[StreamKey]:
+        """Return the streams that have a grant, revoked ones included, and the streams that cannot be read."""
+        found = await self._ledger.store.views.look_up(GRANTS_VIEW, pointer(grant_id), KNOWN_IN_MAX)
+        named = {StreamKey.parse(pointed(field)[1]) for field in found.fields}
+        named.update(key for key in found.ahead if key.kind != "access")
+        having = await self._having(sorted(named), grant_id)
+        if not having.rows:
+            async for keys in self._others(found.unsure, named, "session", "project"):
+                more = await self._having(keys, grant_id)
+                having = Survey(more.rows, [*having.problems, *more.problems])
+                if having.rows:
+                    break
+        return having
+
+    async def _having(self, keys: Iterable[StreamKey], grant_id: str) -> Survey[StreamKey]:
+        streams = self._ledger.streams
+
+        async def read(key: StreamKey) -> StreamKey | None:
+            stream: Stream[Any] = streams.project(key.id) if key.kind == "project" else streams.session(key.id)
+            return key if grant_id in (await stream.refresh()).grants else None
+
+        found = await survey(keys, read)
+        return Survey([key for key in found.rows if key is not None], found.problems)
+
+    async def users_of_grant(self, grant_id: str) -> AsyncIterator[list[StreamKey]]:
+        """Iterate over the sessions in which a grant of a project may have let a call through, page by page."""
+        found = await self._ledger.store.views.look_up(USES_VIEW, pointer(grant_id), USERS_MAX)
+        named = {StreamKey("session", pointed(field)[1]) for field in found.fields}
+        named.update(key for key in found.ahead if key.kind == "session")
+        yield sorted(named)
+        async for keys in self._others(found.unsure, named, "session"):
+            yield keys
+
+    async def _others(
+        self, partitions: Collection[int], read: Collection[StreamKey], *kinds: str
+    ) -> AsyncIterator[list[StreamKey]]:
+        """Iterate over the streams of these partitions that are ahead of their views, except those read already."""
+        if not partitions:
+            return
+        store = self._ledger.store
+        async for page in pages_of_streams(store, partitions):
+            wanted = [key for key in page if key.kind in kinds and key not in read]
+            if found := await ahead_among(store, wanted):
+                yield found
+
+    async def requests_alike(self, part: str) -> str:
+        """Return the requests whose id begins with a part, for an error's text; empty if there are none."""
+        return await self._alike(REQUESTS_VIEW, "requests", part)
+
+    async def grants_alike(self, part: str) -> str:
+        """Return the grants whose id begins with a part, for an error's text; empty if there are none."""
+        return await self._alike(GRANTS_VIEW, "grants", part)
+
+    async def _alike(self, view: str, what: str, part: str) -> str:
+        if len(part) < ALIKE_CHARS or not is_id(part):
+            return ""
+        found = await self._ledger.store.views.look_up(view, part, ALIKE_COUNT + 1)
+        ids = [pointed(field) for field in found.fields]
+        named = ", ".join(f"`{one}` in `{place}`" for one, place in ids[:ALIKE_COUNT])
+        more = " and more" if len(ids) > ALIKE_COUNT else ""
+        return f"; {what} whose id begins so: {named}{more}" if named else ""
+
+
+def is_waiting(state: SessionState) -> bool:
+    """Return whether a session has something that waits for a person."""
+    return bool(state.pending) or state.lock_request is not None
+
+
+def waiting_first(known: Survey[SessionState]) -> list[str]:
+    """Return the sessions with pending requests among those that know a request; if there are none, all of them."""
+    waiting = [state.session_id for state in known.rows if is_waiting(state)]
+    return waiting or [state.session_id for state in known.rows]

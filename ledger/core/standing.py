@@ -1,0 +1,139 @@
+"""The grants in force at a time, for one call: found by the texts of the call, and walked over only where all count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias, overload
+
+from ledger.core.grants import Grants, StandingGrant, Taker, in_force
+from ledger.core.indexed_grants import IndexedGrants
+from ledger.core.policy import Grant
+
+Condition: TypeAlias = Callable[[StandingGrant], bool]
+
+
+class Standing(Sequence[StandingGrant]):
+    """The grants in force of several streams, those of the first one first, that meet all conditions."""
+
+    __slots__ = ("_all", "_conditions", "_now_ms", "_streams", "_taker")
+
+    def __init__(
+        self,
+        streams: tuple[Grants, ...],
+        now_ms: int,
+        taker: Taker | None = None,
+        conditions: tuple[Condition, ...] = (),
+    ) -> None:
+        self._streams = tuple(one for one in streams if one)
+        self._now_ms, self._taker, self._conditions = now_ms, taker, conditions
+        self._all: list[StandingGrant] | None = None
+
+    def __bool__(self) -> bool:
+        """Return False where there are none for sure; whether one is in force is not asked."""
+        return bool(self._streams)
+
+    def __len__(self) -> int:
+        return len(self._every())
+
+    def __iter__(self) -> Iterator[StandingGrant]:
+        return iter(self._every())
+
+    @overload
+    def __getitem__(self, at: int) -> StandingGrant: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[StandingGrant]: ...
+    def __getitem__(self, at: Any) -> Any:
+        return self._every()[at]
+
+    def _every(self) -> list[StandingGrant]:
+        if self._all is None:
+            found = (one for grants in self._streams for one in in_force(grants, self._now_ms, self._taker))
+            self._all = [grant for grant in found if self._meets(grant)]
+        return self._all
+
+    def _meets(self, grant: StandingGrant) -> bool:
+        return all(condition(grant) for condition in self._conditions)
+
+    @property
+    def has_limited(self) -> bool:
+        """Return whether one of them may have a limit of uses."""
+        return any(grants.has_limited for grants in self._streams)
+
+    def where(self, condition: Condition) -> Standing:
+        """Return those that meet one more condition."""
+        return Standing(self._streams, self._now_ms, self._taker, (*self._conditions, condition))
+
+    def about(self, texts: Iterable[str]) -> list[StandingGrant]:
+        """Return those whose pattern may match one of these texts, in order."""
+        texts = tuple(texts)
+        found = (one for grants in self._streams for one in grants.about(texts, self._now_ms, self._taker))
+        return [grant for grant in found if self._meets(grant)]
+
+    def named(self, grant_ids: Collection[str]) -> list[StandingGrant]:
+        """Return those with these ids, in order."""
+        found = []
+        for grants in self._streams:
+            known = [grant for grant_id in grant_ids if (grant := grants.get(grant_id)) is not None]
+            counting = [one for one in known if one.counts(self._now_ms, self._taker) and self._meets(one)]
+            found += sorted(counting, key=lambda grant: (grant.version, grant.grant_id))
+        return found
+
+
+def kept(grants: Sequence[StandingGrant], condition: Condition) -> Sequence[StandingGrant]:
+    """Return the grants that meet a condition."""
+    return grants.where(condition) if isinstance(grants, Standing) else [one for one in grants if condition(one)]
+
+
+def named(grants: Sequence[StandingGrant], grant_ids: Collection[str]) -> list[StandingGrant]:
+    """Return the grants with these ids, in order."""
+    if isinstance(grants, Standing):
+        return grants.named(grant_ids)
+    return [one for one in grants if one.grant_id in grant_ids] if grant_ids else []
+
+
+def as_policy_grants(grants: Sequence[StandingGrant]) -> Sequence[Grant]:
+    """Return grants as a dialect gets them, with their index if they have one."""
+    if isinstance(grants, Standing):
+        return _PolicyGrants(grants) if grants else ()
+    return [one.as_policy_grant() for one in grants]
+
+
+class _PolicyGrants(IndexedGrants):
+    """Grants in force as a dialect gets them, and some more behind them."""
+
+    __slots__ = ("_all", "_more", "_standing")
+
+    def __init__(self, standing: Standing, more: tuple[Grant, ...] = ()) -> None:
+        self._standing, self._more = standing, more
+        self._all: list[Grant] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._more or self._standing)
+
+    def __len__(self) -> int:
+        return len(self._standing) + len(self._more)
+
+    def __iter__(self) -> Iterator[Grant]:
+        return iter(self._every())
+
+    @overload
+    def __getitem__(self, at: int) -> Grant: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Grant]: ...
+    def __getitem__(self, at: Any) -> Any:
+        return self._every()[at]
+
+    def _every(self) -> list[Grant]:
+        if self._all is None:
+            self._all = [*(one.as_policy_grant() for one in self._standing), *self._more]
+        return self._all
+
+    @property
+    def more(self) -> tuple[Grant, ...]:
+        return self._more
+
+    def about(self, texts: Iterable[str]) -> Sequence[Grant]:
+        return (*(one.as_policy_grant() for one in self._standing.about(texts)), *self._more)
+
+    def plus(self, more: Sequence[Grant]) -> IndexedGrants:
+        return _PolicyGrants(self._standing, (*self._more, *more))

@@ -1,0 +1,110 @@
+"""Whether the bytes of a stream show that it is whole: versions, times, hashes and commitments, without reading JSON.
+
+This is the quick half of verification: a stream that does not pass is read by `ledger.log.verify`, which names each
+problem. The pattern below is that of payloads as `ledger.core.codec` writes them. What the newest entry says is read as
+an event, because no other entry bears it out. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Final
+
+from ledger.core import chain, codec
+from ledger.core.errors import DamageError
+from ledger.core.limits import ENTRY_MS_MAX
+from ledger.log.verify import Head, head_of
+from ledger.stores.port import START, Entry, StreamInfo, StreamKey
+
+_SCHEMAS: Final = "|".join(str(schema) for schema in range(codec.FIRST_SCHEMA, codec.SCHEMA_VERSION + 1))
+
+_BEGINNING: Final = re.compile(
+    rf'\{{"v":({_SCHEMAS}),"id":"([^"\\]+)","prev":"([0-9a-f]{{64}})","actor":\{{[^{{}}\\]*\}},'
+    r'(?:"x":"([0-9a-f]{64})",)?"event":\{"type":"([a-z_]+)"'.encode()
+)
+"""The members of a payload before those of its event: schema, id, `prev`, commitment, and the event's type.
+
+Texts in JSON have a backslash before a quotation mark, so that without any backslash no text can look like a member.
+"""
+
+_FIRST_SCHEMA: Final = str(codec.FIRST_SCHEMA).encode()
+
+_CONCERNING_OTHERS: Final = frozenset((b"redacted", b"imported"))
+"""Events that say something about other entries: such a stream is read in full."""
+
+
+def is_whole(
+    key: StreamKey, entries: Sequence[Entry], info: StreamInfo, head: Head | None, upgraded_ms: int | None
+) -> bool:
+    """Return whether a stream has certainly no problem of its chain; the arguments are those of `verify_entries`.
+
+    False says nothing: the stream may be damaged, or only be written in another way.
+    """
+    return (
+        bool(entries)
+        and _is_linked(key, entries)
+        and _is_as_the_server_says(entries, info)
+        and (head is None or _has_head(entries, head))
+        and not _may_be_begun_by_older(entries[0], upgraded_ms)
+        and _is_event(entries[-1])
+    )
+
+
+def _is_linked(key: StreamKey, entries: Sequence[Entry]) -> bool:
+    beginning, follows = _BEGINNING.match, chain.follows
+    event_ids: set[bytes] = set()
+    before = entries[0]
+    for expected, entry in enumerate(entries, 1):
+        ms, version, payload, content = entry
+        found = beginning(payload)
+        if found is None or version != expected:
+            return False
+        _, event_id, written_prev, commitment, event_type = found.groups()
+        prev = written_prev.decode()
+        if version == 1:
+            linked = prev == chain.genesis(key.kind, key.id)
+        else:
+            linked = ms >= before.ms and follows(prev, ms, before.ms, before.version, before.payload)
+        if not linked or event_type in _CONCERNING_OTHERS or not _is_committed(content, commitment):
+            return False
+        event_ids.add(event_id)
+        before = entry
+    return len(event_ids) == len(entries) and before.ms <= ENTRY_MS_MAX
+
+
+def _is_committed(content: bytes | None, commitment: bytes | None) -> bool:
+    """Return whether an entry has exactly the content to which its payload commits."""
+    if content is None or commitment is None:
+        return content is commitment
+    return sha256(content).hexdigest().encode() == commitment
+
+
+def _is_as_the_server_says(entries: Sequence[Entry], info: StreamInfo) -> bool:
+    """Return whether nothing was deleted or cut off; entries that came since the metadata was read are no problem."""
+    last = info.last
+    return (
+        info.length == info.entries_added == last.version
+        and info.max_deleted == START
+        and 0 < info.length <= len(entries)
+        and entries[last.version - 1].ms == last.ms
+    )
+
+
+def _has_head(entries: Sequence[Entry], head: Head) -> bool:
+    version = head.position.version
+    return 0 < version <= len(entries) and head_of(entries[version - 1]) == head
+
+
+def _may_be_begun_by_older(first: Entry, upgraded_ms: int | None) -> bool:
+    found = _BEGINNING.match(first.payload)
+    return upgraded_ms is not None and first.ms > upgraded_ms and (found is None or found[1] == _FIRST_SCHEMA)
+
+
+def _is_event(entry: Entry) -> bool:
+    """Return whether an entry reads as an event of a known schema, with its content."""
+    try:
+        return isinstance(codec.decode(entry.payload, entry.content), codec.Envelope)
+    except DamageError:
+        return False

@@ -1,0 +1,43 @@
+"""Lookups in the indexes of the views: one script in each partition, all sent at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from redis.exceptions import ResponseError
+
+from ledger.core.limits import FEED_LENGTH_COUNT
+from ledger.stores.admin import PROJECTORS, SKIPPED, Found
+from ledger.stores.port import StreamKey
+from ledger.stores.redis.commands import RetriedCommands
+from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.script import Script
+
+_LOOK_UP: Final = Script.named("look_up.lua")
+
+
+async def look_up(store: RetriedCommands, view: str, prefix: str, count: int) -> Found:
+    """Return the fields of a sorted view with this prefix, at most `count`, and the streams that are ahead of it."""
+    keys = store.keys
+    first, last = lex_range(prefix)
+    calls = [
+        _LOOK_UP.call(
+            (keys.view(view, one), keys.feed(one), keys.checkpoints(one), keys.view(SKIPPED, one)),
+            (first, last, count, PROJECTORS, FEED_LENGTH_COUNT),
+        )
+        for one in range(store.partition_count)
+    ]
+    replies = await store.evaluate_each(_LOOK_UP, calls)
+    for reply in replies:
+        if isinstance(reply, ResponseError):
+            raise refusal_of(reply) from reply
+    return Found(
+        fields=sorted(field.decode() for reply in replies for field in reply[1])[:count],
+        ahead=[StreamKey.parse(name.decode()) for reply in replies for name in reply[2]],
+        unsure=[one for one, reply in enumerate(replies) if not reply[0]],
+    )
+
+
+def lex_range(prefix: str) -> tuple[bytes, bytes]:
+    """Return the bounds of the fields with a prefix, as ZRANGE BYLEX takes them."""
+    return b"[" + prefix.encode(), b"(" + prefix.encode() + b"\xff"

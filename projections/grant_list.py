@@ -1,0 +1,202 @@
+"""The grants in force in pages as of the log, oldest first: read from the views, and from the streams ahead of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from ledger.client.grant_uses import last_uses
+from ledger.client.results import Approved, approved_in_project, approved_in_session
+from ledger.core.times import format_time, parse_time
+from ledger.log.streams import Streams
+from ledger.log.surveys import Survey, survey
+from ledger.stores.port import Store, StreamKey
+from projections.approved import ALL_GRANTS, APPROVED, STANDING, GrantPlace, project_scope
+from projections.completed import Listed, ListPage, Until, ViewPage, completed
+from projections.last_uses import USED, used_field
+from projections.projection import field_of, parts_of
+from projections.unprojected import unprojected
+
+SCOPES_COUNT: Final = 8
+"""Projects that are listed each by itself; beyond them, the list of all is read."""
+
+NAMES: Final = (
+    *(
+        "grant_id",
+        "scope",
+        "session",
+        "project",
+        "permission",
+        "pattern",
+        "action",
+        "by",
+        "at",
+        "expires_at",
+        "request_id",
+    ),
+    *("reason", "uses", "uses_left", "last_used_at", "wider", "imported", "told"),
+)
+"""The members of a row, in order; the last three are only in rows that they are true of."""
+
+Uses = Mapping[str, int]
+"""The last uses (server ms) by the field of `used`."""
+
+
+class _Ahead(NamedTuple):
+    """What a stream ahead of its views has: its grants in force, and the last uses that it tells of."""
+
+    rows: list[Approved]
+    used: Uses
+
+
+class GrantList:
+    """The grants of all streams, or of some projects with their sessions."""
+
+    def __init__(self, store: Store, streams: Streams, *, projects: Sequence[str] = ()) -> None:
+        self._store = store
+        self._streams = streams
+        few = 0 < len(projects) <= SCOPES_COUNT
+        self._scopes = [project_scope(one) for one in projects] if few else [ALL_GRANTS]
+
+    async def pages(self, after: GrantPlace | None, count: int) -> AsyncIterator[ListPage]:
+        """Iterate over the grants after a place, in pages of at most about `count`. Raises StoreError."""
+        ahead, read = await self._ahead()
+        used = _latest(one.used for one in read.rows)
+        fresh = [
+            one for some in read.rows for one in map(listed, some.rows) if after is None or one.order > after.order
+        ]
+        fresh = await self._with_last_uses(fresh, used)
+        async for page in completed(fresh, read.problems, self._of_views(ahead, used, after, count)):
+            yield page
+
+    async def last_uses(self, grants: Sequence[Approved]) -> Survey[Approved]:
+        """Return grants with their last uses, and the streams that could not be read for them."""
+        _, read = await self._ahead()
+        used = _latest(one.used for one in read.rows)
+        fields = [_field(_stream_of(one), one.grant.grant_id) for one in grants]
+        known = await self._used(fields, used)
+        return Survey(
+            [
+                msgspec.structs.replace(one, known_last_use_ms=known.get(field))
+                for one, field in zip(grants, fields, strict=True)
+            ],
+            read.problems,
+        )
+
+    async def _ahead(self) -> tuple[frozenset[str], Survey[_Ahead]]:
+        keys = sorted(key for key in await unprojected(self._store) if key.kind != "access")
+        return frozenset(key.name for key in keys), await survey(keys, self._read)
+
+    async def _read(self, key: StreamKey) -> _Ahead:
+        now_ms = self._store.clock.now_ms()
+        if key.kind == "project":
+            return _Ahead(approved_in_project(await self._streams.project(key.id).refresh(), now_ms), {})
+        state = await self._streams.session(key.id).refresh()
+        used = {used_field(state, grant_id): ms for grant_id, ms in last_uses(state).items()}
+        return _Ahead(approved_in_session(state, now_ms), used)
+
+    async def _of_views(
+        self, ahead: frozenset[str], used: Uses, after: GrantPlace | None, count: int
+    ) -> AsyncIterator[ViewPage]:
+        """Iterate over the grants as the views list them, without those of streams ahead."""
+        while True:
+            fields = await asyncio.gather(
+                *(
+                    self._store.views.page(STANDING, scope, count, "" if after is None else scope + after.order)
+                    for scope in self._scopes
+                )
+            )
+            places = sorted({GrantPlace.of_field(field) for some in fields for field in some})[:count]
+            rows = await self._rows([one for one in places if one.stream not in ahead])
+            is_last = len(places) < count
+            yield ViewPage(
+                await self._with_last_uses(rows, used),
+                [],
+                None if is_last else Until(places[-1].order, places[-1].cursor),
+            )
+            if is_last:
+                return
+            after = places[-1]
+
+    async def _rows(self, places: Sequence[GrantPlace]) -> list[Listed]:
+        """Return the grants at their places that are in force now."""
+        fields: dict[int, list[GrantPlace]] = {}
+        for one in places:
+            fields.setdefault(self._store.partition_of(StreamKey.parse(one.stream)), []).append(one)
+        values = await asyncio.gather(
+            *(
+                self._store.views.fields(APPROVED, partition, [_field(one.stream, one.grant_id) for one in some])
+                for partition, some in fields.items()
+            )
+        )
+        now_ms = self._store.clock.now_ms()
+        found = [
+            Listed(place.order, place.cursor, _in_order(msgspec.json.decode(value)))
+            for some, of_some in zip(fields.values(), values, strict=True)
+            for place, value in zip(some, of_some, strict=True)
+            if value is not None
+        ]
+        return [one for one in found if _is_in_force(one.row, now_ms)]
+
+    async def _with_last_uses(self, rows: Sequence[Listed], used: Uses) -> list[Listed]:
+        """Return rows with the last uses of grants without a limit; others have them in their rows."""
+        fields = [_field(parts_of(one.order)[-1], one.row["grant_id"]) for one in rows]
+        unlimited = [field for field, one in zip(fields, rows, strict=True) if one.row["uses"] is None]
+        known = await self._used(unlimited, used)
+        return [
+            one._replace(row={**one.row, "last_used_at": format_time(known[field])}) if field in known else one
+            for field, one in zip(fields, rows, strict=True)
+        ]
+
+    async def _used(self, fields: Sequence[str], used: Uses) -> dict[str, int]:
+        """Return the last uses of grants: as the views tell them, or streams that are ahead of them."""
+        by_partition: dict[int, list[str]] = {}
+        for field in fields:
+            key = StreamKey.parse(parts_of(field)[0])
+            own = [self._store.partition_of(key)] if key.kind == "session" else range(self._store.partition_count)
+            for partition in own:
+                by_partition.setdefault(partition, []).append(field)
+        found = await asyncio.gather(
+            *(self._store.views.fields(USED, partition, some) for partition, some in by_partition.items())
+        )
+        told = (
+            {field: int(value) for field, value in zip(some, values, strict=True) if value is not None}
+            for some, values in zip(by_partition.values(), found, strict=True)
+        )
+        return _latest([*told, {field: used[field] for field in fields if field in used}])
+
+
+def _field(stream: str, grant_id: str) -> str:
+    return field_of(stream, grant_id)
+
+
+def _stream_of(one: Approved) -> str:
+    kind_is_project = one.grant.scope == "project"
+    return (
+        StreamKey("project", one.project or "") if kind_is_project else StreamKey("session", one.session or "")
+    ).name
+
+
+def listed(one: Approved) -> Listed:
+    """Return a grant as a row of a list."""
+    place = GrantPlace(one.grant.at_ms, one.grant.grant_id, _stream_of(one))
+    return Listed(place.order, place.cursor, one.as_json())
+
+
+def _latest(uses: Iterable[Uses]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for some in uses:
+        for field, ms in some.items():
+            found[field] = max(found.get(field, 0), ms)
+    return found
+
+
+def _in_order(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in NAMES if name in row}
+
+
+def _is_in_force(row: Mapping[str, Any], now_ms: int) -> bool:
+    return row["expires_at"] is None or now_ms < parse_time(row["expires_at"])

@@ -1,0 +1,233 @@
+"""Requests and grants found by their ids: by the views' index, which never hides what a projector has not come to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from ledger import InputError, Ledger, UnknownGrantError, UnknownRequestError
+from ledger.client import lookups
+from ledger.log.stream import Stream
+from ledger.session.state import SessionState
+from ledger.stores.admin import PROJECTORS
+from ledger.stores.port import START, StreamKey
+from tests.support.backends import answer_to, append_of
+from tests.support.waiting import wait_until_async
+from workers.projector.worker import Pace, run
+
+SES_1 = StreamKey("session", "ses_1")
+
+
+@asynccontextmanager
+async def projecting(ledger: Ledger) -> AsyncIterator[None]:
+    """A projector of this process; at the end it has come to everything."""
+    stop = asyncio.Event()
+    worker = asyncio.create_task(run(ledger, stop, Pace(feed_seconds=0.01)))
+    try:
+        yield
+        await wait_until_async(lambda: has_come_to_all(ledger), "the projector has come to everything")
+    finally:
+        stop.set()
+        await worker
+
+
+async def has_come_to_all(ledger: Ledger) -> bool:
+    everywhere = range(ledger.store.partition_count)
+    items = [one for one in await ledger.store.admin.partitions() if one.feed_count]
+    groups = [{group.name: group for group in one.groups} for one in items]
+    return not await ledger.store.admin.uncounted(everywhere) and all(
+        PROJECTORS in one and one[PROJECTORS].lag_count + one[PROJECTORS].pel_count == 0 for one in groups
+    )
+
+
+@pytest.fixture
+async def walks(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the store's calls that walk over all streams or all waiting sessions."""
+    made: list[str] = []
+    walk, due = ledger.store.streams, ledger.store.due
+
+    def streams() -> AsyncIterator[StreamKey]:
+        made.append("streams")
+        return walk()
+
+    async def due_sessions(*arguments: Any) -> list[tuple[str, int | None]]:
+        made.append("due")
+        return await due(*arguments)
+
+    monkeypatch.setattr(ledger.store, "streams", streams)
+    monkeypatch.setattr(ledger.store, "due", due_sessions)
+    return made
+
+
+async def three_sessions(ledger: Ledger) -> None:
+    for number in (1, 2, 3):
+        session = await ledger.session(f"ses_{number}", project="shop")
+        await session.submit("bash", [f"run {number}"], always=["run *"], request_id=f"call_{number}")
+
+
+async def test_a_request_is_found_without_a_walk_whether_pending_settled_or_unknown(
+    ledger: Ledger, walks: list[str]
+) -> None:
+    async with projecting(ledger):
+        await three_sessions(ledger)
+        await ledger.reply("call_2", "once", session_id="ses_2")
+    walks.clear()
+    assert await ledger.sessions_of("call_1") == ["ses_1"]
+    assert await ledger.sessions_of("call_2") == ["ses_2"]
+    assert await ledger.sessions_of("call_4") == []
+    assert (await ledger.reply("call_2", "once")).outcome == "allowed"
+    assert walks == []
+
+
+async def test_a_request_that_no_projector_has_come_to_is_found_by_its_line(ledger: Ledger, walks: list[str]) -> None:
+    async with projecting(ledger):
+        await three_sessions(ledger)
+    walks.clear()
+    late = await ledger.session("ses_late")
+    await late.submit("bash", ["late"], request_id="call_late")
+    await late.reply("call_late", "once", actor="ann")
+    assert await ledger.sessions_of("call_late") == ["ses_late"]
+    assert walks == []
+
+
+async def test_an_id_in_a_session_that_is_ahead_of_the_views_is_ambiguous_all_the_same(ledger: Ledger) -> None:
+    async with projecting(ledger):
+        await three_sessions(ledger)
+    await (await ledger.session("ses_late")).submit("bash", ["late"], request_id="call_1")
+    with pytest.raises(InputError, match="known in several sessions: `ses_1`, `ses_late`"):
+        await ledger.reply("call_1", "once")
+
+
+async def test_without_a_projector_all_is_found(ledger: Ledger) -> None:
+    await three_sessions(ledger)
+    settled = await ledger.session("ses_settled")
+    await settled.submit("bash", ["x"], request_id="call_settled")
+    await settled.reply("call_settled", "once", actor="ann")
+    for request_id, session in (("call_1", "ses_1"), ("call_settled", "ses_settled")):
+        assert await ledger.sessions_of(request_id) == [session]
+    made = await settled.grant("bash", "make *")
+    assert await ledger.stream_of_grant(made.grant.grant_id) == StreamKey("session", "ses_settled")
+
+
+async def test_after_views_were_dropped_all_is_found(ledger: Ledger) -> None:
+    async with projecting(ledger):
+        await three_sessions(ledger)
+        await ledger.reply("call_2", "once", session_id="ses_2")
+        made = await ledger.grant_in_project("shop", "bash", "make *")
+    for partition in range(ledger.store.partition_count):
+        await ledger.store.drop_views(partition)
+    assert await ledger.sessions_of("call_2") == ["ses_2"]
+    assert await ledger.stream_of_grant(made.grant.grant_id) == StreamKey("project", "shop")
+    async with projecting(ledger):
+        pass
+    assert await ledger.store.admin.uncounted(range(ledger.store.partition_count)) == []
+
+
+async def test_a_session_with_pending_requests_comes_before_those_without(ledger: Ledger) -> None:
+    async with projecting(ledger):
+        for number in (1, 2):
+            await (await ledger.session(f"ses_{number}")).submit("bash", ["x"], request_id="call_1")
+        await ledger.reply("call_1", "once", session_id="ses_1")
+    assert await ledger.sessions_of("call_1") == ["ses_2"]
+
+
+async def test_an_id_that_very_many_sessions_have_is_found_where_it_is_pending(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookups, "KNOWN_IN_MAX", 2)
+    async with projecting(ledger):
+        for number in range(6):
+            session = await ledger.session(f"ses_{number}")
+            await session.submit("bash", ["x"], request_id="call_1")
+            if number != 5:
+                await session.reply("call_1", "once", actor="ann")
+    assert await ledger.sessions_of("call_1") == ["ses_5"]
+    async with projecting(ledger):
+        await ledger.reply("call_1", "once", session_id="ses_5")
+    assert await ledger.sessions_of("call_1") == ["ses_0", "ses_1"]
+
+
+async def test_a_grant_is_found_without_a_walk_also_a_revoked_and_an_unknown_one(
+    ledger: Ledger, walks: list[str]
+) -> None:
+    async with projecting(ledger):
+        own = await (await ledger.session("ses_1")).grant("bash", "git *")
+        shared = await ledger.grant_in_project("shop", "bash", "make *")
+        await ledger.revoke(shared.grant.grant_id)
+    walks.clear()
+    assert await ledger.stream_of_grant(own.grant.grant_id) == SES_1
+    assert await ledger.stream_of_grant(shared.grant.grant_id) == StreamKey("project", "shop")
+    late = await ledger.grant_in_project("shop", "bash", "npm *")
+    assert await ledger.revoke(late.grant.grant_id) == StreamKey("project", "shop")
+    with pytest.raises(UnknownGrantError):
+        await ledger.stream_of_grant("grn_none")
+    assert walks == ["due"], "a grant of the project releases what waits there"
+
+
+async def test_the_uses_of_a_project_s_grant_are_found_in_the_sessions_that_used_it(
+    ledger: Ledger, walks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with projecting(ledger):
+        made = await ledger.grant_in_project("shop", "bash", "git *")
+        for number in range(6):
+            session = await ledger.session(f"ses_{number}", project="shop")
+            await session.submit("bash", ["git push" if number % 2 else "make"], request_id="call_1")
+    late = await ledger.session("ses_late", project="shop")
+    await late.submit("bash", ["git pull"], request_id="call_1")
+    walks.clear()
+    read: list[str] = []
+    session_of = ledger.streams.session
+
+    def reading(name: str) -> Stream[SessionState]:
+        read.append(name)
+        return session_of(name)
+
+    monkeypatch.setattr(ledger.streams, "session", reading)
+    uses = await ledger.uses_of(made.grant.grant_id)
+    assert [one.session for one in uses.rows] == ["ses_1", "ses_3", "ses_5", "ses_late"]
+    assert (set(read), walks) == ({"ses_1", "ses_3", "ses_5", "ses_late"}, [])
+    for partition in range(ledger.store.partition_count):
+        await ledger.store.drop_views(partition)
+    assert [one.session for one in (await ledger.uses_of(made.grant.grant_id)).rows] == [
+        "ses_1",
+        "ses_3",
+        "ses_5",
+        "ses_late",
+    ]
+
+
+async def test_a_stream_that_cannot_be_read_is_named_where_an_id_is_unknown(ledger: Ledger) -> None:
+    async with projecting(ledger):
+        await three_sessions(ledger)
+        damaged = StreamKey("session", "ses_bad")
+        await answer_to(ledger.store, append_of(b"no event", key=damaged, after=START))
+    with pytest.raises(UnknownRequestError, match=r"no session has a request `call_9`.*not read: `session:ses_bad`"):
+        await ledger.reply("call_9", "once")
+    assert await ledger.sessions_of("call_1") == ["ses_1"]
+
+
+async def test_a_part_of_an_id_answers_nothing_and_the_error_names_the_ids_that_begin_so(ledger: Ledger) -> None:
+    async with projecting(ledger):
+        await three_sessions(ledger)
+        made = await ledger.grant_in_project("shop", "bash", "make *", grant_id="grn_12345")
+    with pytest.raises(UnknownRequestError) as unknown:
+        await ledger.reply("call_", "once")
+    assert unknown.value.text == (
+        "no session has a request `call_`; requests whose id begins so: "
+        "`call_1` in `ses_1`, `call_2` in `ses_2`, `call_3` in `ses_3`"
+    )
+    with pytest.raises(UnknownGrantError, match="grants whose id begins so: `grn_12345` in `project:shop`"):
+        await ledger.revoke(made.grant.grant_id[:6])
+    with pytest.raises(UnknownRequestError, match=r"^no session has a request `cal`$"):
+        await ledger.reply("cal", "once")
+
+
+@pytest.mark.parametrize("text", ["", "a b", "call_1\nses_1", "\udce9call", "x" * 300])
+async def test_what_cannot_be_an_id_is_an_unknown_request(ledger: Ledger, text: str) -> None:
+    await three_sessions(ledger)
+    with pytest.raises(UnknownRequestError):
+        await ledger.reply(text, "once")
