@@ -8,62 +8,20 @@ out. The last use of a grant without a limit is not in its row, which would chan
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from ledger.access.state import AccessState
 from ledger.client.results import Approved
-from ledger.core.errors import InputError
 from ledger.core.events import Asked, Granted, Imported, Replied, Revoked, UseTaken
 from ledger.core.grants import Recorded, StandingGrant
-from ledger.core.ids import check_id
+from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, GrantPlace, field_of, scope_of
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.completed import CURSOR_DIGITS
-from projections.projection import StreamState, field_of, listed, parts_of, row
+from projections.projection import StreamState, listed, row
 
-APPROVED: Final = "approved"
-STANDING: Final = "standing"
-
-ALL_GRANTS: Final = field_of("all", "")
-_AFTER_STREAMS: Final = chr(0x10FFFF)
-"""A name after that of every stream."""
-
-
-class GrantPlace(NamedTuple):
-    """The place of a grant in a list: oldest first, those of one millisecond by their ids."""
-
-    at_ms: int
-    grant_id: str
-    stream: str = _AFTER_STREAMS
-
-    @property
-    def order(self) -> str:
-        """Return the end of its field, which sorts as the places do."""
-        return field_of(f"{self.at_ms:0{CURSOR_DIGITS}d}", self.grant_id, self.stream)
-
-    @property
-    def cursor(self) -> str:
-        """Return the place as a cursor of what follows it."""
-        return f"{self.at_ms}-{self.grant_id}"
-
-    @classmethod
-    def of_field(cls, field: str) -> GrantPlace:
-        at_ms, grant_id, stream = parts_of(field)[-3:]
-        return cls(int(at_ms), grant_id, stream)
-
-    @classmethod
-    def of_cursor(cls, cursor: str) -> GrantPlace:
-        """Return the place of a cursor. Raises InputError."""
-        ms, _, grant_id = cursor.partition("-")
-        if not (ms.isascii() and ms.isdecimal() and len(ms) <= CURSOR_DIGITS and grant_id):
-            raise InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
-        return cls(int(ms), check_id(grant_id, "grant id of the cursor"))
-
-
-def project_scope(project: str) -> str:
-    """Return the beginning of the fields of a project's grants, and of those of its sessions."""
-    return field_of("project", project, "")
+APPROVED: Final = APPROVED_VIEW
+STANDING: Final = STANDING_VIEW
 
 
 def project_approved(
@@ -98,7 +56,7 @@ def _changes(key: StreamKey, state: SessionState | ProjectState, grant: Standing
     standing = _standing(key, state, grant)
     yield row(APPROVED, field_of(key.name, grant.grant_id), None if has_ended else standing.as_json())
     order = GrantPlace(grant.at_ms, grant.grant_id, key.name).order
-    for scope in (ALL_GRANTS, project_scope(standing.project or key.id)):
+    for scope in (ALL, scope_of("project", standing.project or key.id)):
         place = listed(STANDING, scope + order)
         yield place._replace(value=None) if has_ended else place
 

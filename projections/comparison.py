@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from ledger.core.errors import DamageError
+from ledger.log.places import parts_of
 from ledger.log.tail import nothing_folded, read_folds
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
-from projections.projection import parts_of
 from projections.timeline import timeline_session, timeline_view
 from projections.views import FIXED, HEADS, SNAPSHOTS, Changes, changes_of
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.core.grants import Recorded
+from ledger.log.places import field_of
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.outcomes import decision_of, settled_change
-from projections.projection import COUNTS, StreamState, counted, field_of
+from projections.projection import COUNTS, StreamState, counted
 
 DECISION: Final = "decision"
 """Requests by CONTRACT's metric labels."""

@@ -12,10 +12,11 @@ from typing import Final
 
 from ledger.core.events import DeadlineMoved, Expired
 from ledger.core.grants import Recorded
+from ledger.log.places import field_of
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.outcomes import decision_of, settled_change
-from projections.projection import COUNTS, StreamState, counted, field_of
+from projections.projection import COUNTS, StreamState, counted
 
 DURATION: Final = "duration"
 """The first part of the fields' names."""

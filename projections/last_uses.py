@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ledger.client.grant_uses import grants_behind
+from ledger.client.grant_uses import grants_behind, used_field
 from ledger.core.grants import Recorded
+from ledger.log.places import USED_VIEW
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.outcomes import settled_change
-from projections.projection import StreamState, field_of
+from projections.projection import StreamState
 
-USED: Final = "used"
+USED: Final = USED_VIEW
 
 
 def project_last_uses(
@@ -26,10 +27,3 @@ def project_last_uses(
         return
     for grant_id in grants_behind(after, settled):
         yield ViewWrite(USED, used_field(after, grant_id), settled.at_ms, "latest")
-
-
-def used_field(state: SessionState, grant_id: str) -> str:
-    """Return the field of a grant that a session used: its own, or its project's."""
-    own = grant_id in state.grants or state.project is None
-    key = StreamKey("session", state.session_id) if own else StreamKey("project", str(state.project))
-    return field_of(key.name, grant_id)

@@ -8,8 +8,9 @@ from typing import Final
 from ledger.core.durations import DAY_MS
 from ledger.core.events import Notification
 from ledger.core.grants import Recorded
+from ledger.log.places import field_of
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import COUNTS, StreamState, counted, field_of, listed
+from projections.projection import COUNTS, StreamState, counted, listed
 
 NOTIFICATION: Final = "notification"
 """The first part of the names of counts."""

@@ -10,8 +10,9 @@ from typing import Final
 
 from ledger.core.events import Replied
 from ledger.core.grants import Recorded
+from ledger.log.places import field_of
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import StreamState, field_of, listed
+from projections.projection import StreamState, listed
 
 PEOPLE: Final = "people"
 

@@ -19,10 +19,6 @@ from ledger.stores.port import StreamKey, ViewWrite
 
 StreamState: TypeAlias = SessionState | ProjectState | AccessState
 
-SEPARATOR = "\n"
-"""The separator of the parts of a field's name; no id contains white space."""
-
-
 COUNTS: Final = "counts"
 """The view of counts. Several projections add to it, each under names of its own, so that one read shows all."""
 
@@ -48,15 +44,6 @@ class Projection(Protocol):
     def __call__(self, key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterable[Change]:
         """Return the changes of an event, given the fold before and after it."""
         ...
-
-
-def field_of(*parts: str) -> str:
-    """Return the name of a field that is made of several ids."""
-    return SEPARATOR.join(parts)
-
-
-def parts_of(field: str) -> tuple[str, ...]:
-    return tuple(field.split(SEPARATOR))
 
 
 def row(view: str, field: str, value: dict[str, Any] | None) -> ViewWrite:

@@ -16,6 +16,7 @@ import msgspec
 from ledger.core.durations import DAY_MS
 from ledger.core.events import Outcome
 from ledger.core.times import parse_time
+from ledger.log.places import ALL, field_of, parts_of
 from ledger.stores.port import Position, Store, StreamKey
 from projections.approved import APPROVED
 from projections.counts import DECISION, EVENTS_COUNT, PENDING_COUNT, STREAMS_COUNT
@@ -25,9 +26,9 @@ from projections.notifications import NOTIFICATION, TOLD
 from projections.outcomes import DECISIONS
 from projections.pending import PENDING
 from projections.people import PEOPLE
-from projections.projection import COUNTS, field_of, parts_of
+from projections.projection import COUNTS
 from projections.requests import REQUESTS
-from projections.sessions import ALL_SESSIONS, LATEST, OUTCOMES, SESSIONS, Latest
+from projections.sessions import LATEST, OUTCOMES, SESSIONS, Latest
 from projections.timeline import timeline_view
 from projections.views import HEADS
 
@@ -81,9 +82,9 @@ async def recent_sessions(store: Store, count: int = RECENT_COUNT) -> ViewResult
 
 
 async def latest_sessions(
-    store: Store, count: int, *, scopes: Sequence[str] = (ALL_SESSIONS,), after: Latest | None = None
+    store: Store, count: int, *, scopes: Sequence[str] = (ALL,), after: Latest | None = None
 ) -> list[Latest]:
-    """Return a page of the sessions of scopes (`projections.sessions.scope_of`) after a place, newest event first."""
+    """Return a page of the sessions of scopes (`ledger.log.places.scope_of`) after a place, newest event first."""
     pages = await asyncio.gather(
         *(store.views.page(LATEST, one, count, "" if after is None else one + after.order) for one in scopes)
     )

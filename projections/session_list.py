@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
+from ledger.log.completed import Listed, ListPage, Until, ViewPage, completed
+from ledger.log.places import ALL, scope_of
 from ledger.log.streams import Streams
 from ledger.log.surveys import Survey, survey
+from ledger.log.unprojected import unprojected
 from ledger.stores.port import Store, StreamKey
 from projections import queries
-from projections.completed import Listed, ListPage, Until, ViewPage, completed
 from projections.queries import Row
-from projections.sessions import ALL_SESSIONS, Latest, scope_of, summary_of
-from projections.unprojected import unprojected
+from projections.sessions import Latest, summary_of
 
 NAMES: Final = (
     *("session", "project", "agent", "parent", "opened_at", "closed_at", "at", "version", "pending", "dialect"),
@@ -35,7 +36,7 @@ class SessionList:
         self._project = project
         self._parent = parent
 
-    async def pages(self, after: Latest | None, count: int) -> AsyncIterator[ListPage]:
+    async def pages(self, after: Latest | None, count: int) -> AsyncIterator[ListPage[Row]]:
         """Iterate over the sessions after a place, in pages of about `count`. Raises StoreError."""
         ahead = frozenset(key for key in await unprojected(self._store) if key.kind == "session")
         read = await self._read(sorted(ahead))
@@ -43,7 +44,9 @@ class SessionList:
         async for page in completed(fresh, read.problems, self._of_views(ahead, after, count)):
             yield page
 
-    async def _of_views(self, ahead: frozenset[StreamKey], after: Latest | None, count: int) -> AsyncIterator[ViewPage]:
+    async def _of_views(
+        self, ahead: frozenset[StreamKey], after: Latest | None, count: int
+    ) -> AsyncIterator[ViewPage[Row]]:
         """Iterate over the sessions as the views list them, without those ahead."""
         while True:
             places = await queries.latest_sessions(self._store, count, scopes=[self._scope], after=after)
@@ -59,9 +62,9 @@ class SessionList:
     def _scope(self) -> str:
         if self._parent is not None:
             return scope_of("parent", self._parent)
-        return ALL_SESSIONS if self._project is None else scope_of("project", self._project)
+        return ALL if self._project is None else scope_of("project", self._project)
 
-    async def _as_of_now(self, places: Sequence[Latest]) -> Survey[Listed]:
+    async def _as_of_now(self, places: Sequence[Latest]) -> Survey[Listed[Row]]:
         """Return sessions at their places, those that have moved since their views were made as their streams are."""
         summaries = await queries.session_summaries(self._store, [one.session for one in places])
         rows = {row["session"]: row for row in summaries if self._is_here(row)}
@@ -75,10 +78,10 @@ class SessionList:
         found = [_listed(one, rows[one.session]) for one in places if one.session in rows]
         return Survey(found, read.problems)
 
-    async def _read(self, keys: Sequence[StreamKey]) -> Survey[Listed]:
+    async def _read(self, keys: Sequence[StreamKey]) -> Survey[Listed[Row]]:
         """Read sessions from their streams; only rows are kept of them."""
 
-        async def read(key: StreamKey) -> Listed | None:
+        async def read(key: StreamKey) -> Listed[Row] | None:
             state = await self._streams.session(key.id).refresh()
             row = summary_of(state)
             is_shown = state.opened_ms is not None and self._is_here(row)
@@ -95,5 +98,5 @@ class SessionList:
         )
 
 
-def _listed(place: Latest, row: Row) -> Listed:
+def _listed(place: Latest, row: Row) -> Listed[Row]:
     return Listed(place.order, place.cursor, {name: row[name] for name in NAMES if name in row})

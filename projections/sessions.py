@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ledger.core.errors import InputError
 from ledger.core.grants import Recorded
 from ledger.core.ids import check_id
 from ledger.core.times import format_time, format_time_or_none
+from ledger.log.completed import CURSOR_DIGITS
+from ledger.log.places import ALL, LATEST_VIEW, field_of, parts_of, scope_of
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.completed import CURSOR_DIGITS
 from projections.outcomes import settled_change
-from projections.projection import Change, LateRow, StreamState, counted, field_of, listed, parts_of
+from projections.projection import Change, LateRow, StreamState, counted, listed
 
 SESSIONS: Final = "sessions"
-LATEST: Final = "latest"
+LATEST: Final = LATEST_VIEW
 OUTCOMES: Final = "outcomes"
 
-ALL_SESSIONS: Final = field_of("all", "")
 _LATEST_MS: Final = 10**CURSOR_DIGITS
 """A time (ms) after every other; what is left until it has a fixed number of digits."""
 
@@ -60,11 +60,6 @@ class Latest(NamedTuple):
         return cls(int(ms), check_id(session, "session id of the cursor"))
 
 
-def scope_of(kind: Literal["project", "parent", "token"], of: str) -> str:
-    """Return the beginning of the fields of one scope."""
-    return field_of(kind, of, "")
-
-
 def project_sessions(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterator[Change]:
     if not isinstance(after, SessionState):
         return
@@ -88,7 +83,7 @@ def _latest_of(state: StreamState) -> tuple[str, ...]:
     """Return the fields of a session in `latest`; none before its first event."""
     if not isinstance(state, SessionState) or state.version == 0:
         return ()
-    scopes = [ALL_SESSIONS, scope_of("project", state.project or state.session_id)]
+    scopes = [ALL, scope_of("project", state.project or state.session_id)]
     scopes += [] if state.parent is None else [scope_of("parent", state.parent)]
     scopes += [] if state.token_id is None else [scope_of("token", state.token_id)]
     order = Latest(state.last_ms, state.session_id).order

@@ -15,7 +15,7 @@ from projections.durations import project_durations
 from projections.grants import GRANTS, project_grants
 from projections.last_uses import USED, project_last_uses
 from projections.notifications import TOLD, project_notifications
-from projections.pending import PENDING, project_pending
+from projections.pending import PENDING, WAITING, project_pending
 from projections.people import PEOPLE, project_people
 from projections.projection import COUNTS, Change, LateRow, Projection, StreamState
 from projections.requests import REQUESTS, project_requests
@@ -46,9 +46,12 @@ SNAPSHOTS: Final = "snapshots"
 
 FIXED: Final = (
     *(HEADS, SNAPSHOTS, SKIPPED, PENDING, APPROVED, SESSIONS, LATEST, OUTCOMES),
-    *(REQUESTS, GRANTS, COUNTS, TOLD, PEOPLE, USES, STANDING, USED),
+    *(REQUESTS, GRANTS, COUNTS, TOLD, PEOPLE, USES, STANDING, USED, WAITING),
 )
 """Every view except the timelines, which are named after sessions."""
+
+_PLACES: Final = frozenset((LATEST, WAITING))
+"""The views of places that are taken and left again."""
 
 
 def changes_of(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> list[Change]:
@@ -67,6 +70,7 @@ class Changes:
     def __init__(self) -> None:
         self._last: dict[tuple[str, str], Change] = {}
         self._bytes: dict[tuple[str, str], int] = {}
+        self._taken: set[tuple[str, str]] = set()
         self.size_bytes = 0
 
     def add(self, changes: Iterable[Change]) -> None:
@@ -75,8 +79,11 @@ class Changes:
             known = self._last.get(place)
             if change.kind == "count" and known is not None:
                 change = _summed(known, change)  # noqa: PLW2901 - one place, one change
-            if change.view == LATEST and change.value is None and known is not None and known.value is not None:
-                # A place that a session took and left in one step was nobody's before.
+            if change.view in _PLACES and known is None and change.value is not None:
+                self._taken.add(place)
+            elif change.value is None and place in self._taken:
+                # A place that was taken and left in one step was nobody's before.
+                self._taken.discard(place)
                 self.size_bytes -= self._bytes.pop(place)
                 del self._last[place]
                 continue

@@ -10,6 +10,7 @@ import msgspec
 from ledger.core.events import Outcome
 from ledger.core.grants import StandingGrant, TakenUse
 from ledger.core.times import format_time
+from ledger.log.places import field_of
 from ledger.log.surveys import Survey, survey
 from ledger.session.state import SessionState, Settled
 from ledger.session.would_run import would_run
@@ -141,3 +142,10 @@ def _taken(grant: StandingGrant, use: TakenUse, known: GrantUse | None, state: S
             else _use(grant.grant_id, state, settled)
         )
     return msgspec.structs.replace(known, at_ms=use.ms, claim_id=use.claim_id or None)
+
+
+def used_field(state: SessionState, grant_id: str) -> str:
+    """Return the field of a grant that a session used: its own, or its project's."""
+    own = grant_id in state.grants or state.project is None
+    key = StreamKey("session", state.session_id) if own else StreamKey("project", str(state.project))
+    return field_of(key.name, grant_id)

@@ -7,8 +7,8 @@ from functools import partial
 from secrets import token_hex
 from typing import Any, Final, Self
 
-from ledger.client import grant_lists
 from ledger.client.freezing import Freezing
+from ledger.client.grant_list import GrantList
 from ledger.client.grant_uses import GrantUse, uses_of
 from ledger.client.holding import Holding
 from ledger.client.inbox_presence import InboxPresence
@@ -16,6 +16,7 @@ from ledger.client.lookups import Lookups, waiting_first
 from ledger.client.machine import default_actor_name
 from ledger.client.mask_setting import masks_are_on, masks_of
 from ledger.client.passkeys.book import PasskeyBook
+from ledger.client.pending_list import PendingList
 from ledger.client.plugins import Decider, check_deciders, from_entry_points
 from ledger.client.policies import CompiledPolicies
 from ledger.client.redacting import Redacting
@@ -49,6 +50,7 @@ from ledger.core.policy import DemandRule, PolicySource, Rule
 from ledger.core.replies import Answer
 from ledger.core.requests import check_folder, check_message, check_name, make_question
 from ledger.core.timeouts import Timeouts
+from ledger.log.completed import LIST_COUNT, ListPage
 from ledger.log.history import Moment, state_at
 from ledger.log.inboxes import EVERYWHERE, Inbox, InboxReach, close_inbox, renew_inbox
 from ledger.log.streams import Streams
@@ -321,6 +323,13 @@ class Ledger:
         found.sort(key=lambda one: (one.request.deadline_ms is None, one.request.deadline_ms or 0))
         return Survey(found, states.problems)
 
+    def pending_pages(self, after: str | None = None, count: int = LIST_COUNT) -> AsyncIterator[ListPage[Pending]]:
+        """Iterate over the pending requests of all sessions in pages of about `count`, nearest deadline first.
+
+        `after` is the cursor of a page, or of one of its `rows`. Only what is on a page is read.
+        """
+        return PendingList(self.store, self.streams).pending_pages(after, count)
+
     async def sessions_of(self, request_id: str) -> list[str]:
         """Return the sessions with this request id; if some of them have pending requests, only those."""
         return waiting_first(await self.lookups.of_request(request_id))
@@ -359,14 +368,28 @@ class Ledger:
 
     async def grants_anywhere(self) -> Survey[Approved]:
         """Return the same, and the streams that cannot be read."""
-        return await grant_lists.grants_anywhere(self)
+        found: Survey[Approved] = Survey([], [])
+        async for page in self.approved_pages():
+            found.rows.extend(page.items)
+            found.problems.extend(page.problems)
+        return found
+
+    def approved_pages(self, after: str | None = None, count: int = LIST_COUNT) -> AsyncIterator[ListPage[Approved]]:
+        """Iterate over the grants in force in all projects and sessions in pages of about `count`, oldest first.
+
+        `after` is the cursor of a page, or of one of its `rows`. Only streams with grants on a page are read.
+        """
+        return GrantList(self.store, self.streams).approved_pages(after, count)
 
     async def grants_in_project(self, project: str) -> Survey[Approved]:
         """Return the grants in force in a project with their last uses, and the sessions that cannot be read.
 
-        Reads all sessions where a grant has no limit of uses; `approved_in_project` reads none.
+        The last uses of grants without a limit are told by the views, and by the sessions that are ahead of them.
         """
-        return await grant_lists.grants_in_project(self, project)
+        own = await self.approved_in_project(project)
+        if all(one.grant.uses is not None for one in own):
+            return Survey(own, [])
+        return await GrantList(self.store, self.streams).last_uses(own)
 
     # --- a project's grants -----------------------------------------------------------------------------------------
 

@@ -333,12 +333,14 @@ class SyncLedger(_Face[Ledger]):
     state_at = _blocking(Ledger.state_at)
 
     pending = _blocking(Ledger.pending)
+    pending_pages = _iterating(Ledger.pending_pages)
     sessions_of = _blocking(Ledger.sessions_of)
     session_of = _blocking_as(SyncSession, Ledger.session_of)
     reply = _blocking(Ledger.reply)
     cancel = _blocking(Ledger.cancel)
 
     approved_in_project = _blocking(Ledger.approved_in_project)
+    approved_pages = _iterating(Ledger.approved_pages)
     approved_anywhere = _blocking(Ledger.approved_anywhere)
     grants_anywhere = _blocking(Ledger.grants_anywhere)
     grants_in_project = _blocking(Ledger.grants_in_project)

@@ -154,7 +154,7 @@ async def test_everything_that_can_be_done_in_another_agent_s_session(gateway: S
         await thief.put("/v1/sessions/child", {"parent": "theirs"}),
     ]:
         refused(answer, "UNKNOWN_SESSION")
-    assert (await thief.get("/v1/pending")).json() == {"pending": [], "count": 0, "problems": []}
+    assert (await thief.get("/v1/pending")).json() == {"pending": [], "count": 0, "problems": [], "cursor": None}
     assert (await thief.get("/permission")).json() == []
     listed = (await thief.get("/v1/sessions")).json()["sessions"]
     assert [one["session"] for one in listed] == ["mine"]

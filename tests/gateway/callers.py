@@ -111,3 +111,15 @@ async def served(ledger: Ledger, socket: Path, settings: GatewaySettings | None 
         stop.set()
         await serving
         listener.close()
+
+
+async def pages(caller: Caller, path: str, query: str) -> list[list[dict[str, Any]]]:
+    """Return the rows of all pages of a list, each page by the cursor of the one before; `path` is `/v1/NAME`."""
+    found: list[list[dict[str, Any]]] = []
+    cursor = ""
+    while True:
+        page = (await caller.get(f"{path}?{query}{cursor}")).json()
+        found.append(page[path.rpartition("/")[2]])
+        if page["cursor"] is None:
+            return found
+        cursor = f"&cursor={page['cursor']}"

@@ -60,7 +60,7 @@ async def test_a_session_out_of_reach_is_one_that_does_not_exist(gateway: Served
         await stranger.get("/v1/grants?session=ses_1"),
     ]:
         assert (answer.status_code, answer.json()["code"]) == (404, "UNKNOWN_SESSION")
-    assert (await stranger.get("/v1/pending")).json() == {"pending": [], "count": 0, "problems": []}
+    assert (await stranger.get("/v1/pending")).json() == {"pending": [], "count": 0, "problems": [], "cursor": None}
     assert (await stranger.get("/v1/grants?project=shop")).status_code == 403
     mine = await gateway.caller("approver", "ann", projects=["shop"])
     assert [one["request_id"] for one in (await mine.get("/v1/pending")).json()["pending"]] == ["r1"]

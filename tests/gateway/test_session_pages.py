@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
+from tests.gateway import callers
 from tests.gateway.callers import Caller, Served
 from tests.support.projecting import project_as_a_worker
 from workers.gateway import fresh, session_search
@@ -18,14 +19,7 @@ async def root(gateway: Served) -> Caller:
 
 
 async def pages(caller: Caller, query: str) -> list[list[str]]:
-    found: list[list[str]] = []
-    cursor = ""
-    while True:
-        page = (await caller.get(f"/v1/sessions?{query}{cursor}")).json()
-        found.append([one["session"] for one in page["sessions"]])
-        if page["cursor"] is None:
-            return found
-        cursor = f"&cursor={page['cursor']}"
+    return [[one["session"] for one in page] for page in await callers.pages(caller, "/v1/sessions", query)]
 
 
 async def test_a_page_with_a_projector_looks_for_no_stream(

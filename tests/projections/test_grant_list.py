@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
+from ledger.client.grant_list import GrantList
+from ledger.log.places import GrantPlace
+from ledger.log.streams import Streams
 from ledger.testing import TestClock
-from projections.approved import GrantPlace
-from projections.grant_list import GrantList
 from tests.projections.looking import differences
 from tests.support.projecting import project_as_a_worker
 
@@ -119,3 +120,29 @@ async def test_a_grant_whose_uses_are_taken_leaves_the_list(ledger: Ledger, cloc
     await project_as_a_worker(ledger)
     assert await patterns(ledger) == []
     assert await ledger.store.views.starting("standing", "") == []
+
+
+async def test_pages_of_grants_are_those_of_their_streams(ledger: Ledger, clock: TestClock) -> None:
+    await fill(ledger, clock)
+    told = [row["pattern"] for row in await rows(ledger)]
+    for _ in range(2):
+        pages = [page async for page in ledger.approved_pages(count=3)]
+        assert [one.grant.pattern for page in pages for one in page.items] == told
+        after = pages[0].rows[1].cursor
+        rest = [one.grant.pattern async for page in ledger.approved_pages(after, 1) for one in page.items]
+        assert rest == told[2:]
+        await project_as_a_worker(ledger)
+
+
+async def test_a_page_of_grants_reads_no_other_streams(
+    ledger: Ledger, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(ledger, clock)
+    await project_as_a_worker(ledger)
+    monkeypatch.setattr(ledger.store, "streams", None)
+    streams = Streams(ledger.store)
+    first = await anext(aiter(GrantList(ledger.store, streams).approved_pages(None, 2)))
+    assert [one.grant.grant_id for one in first.items] == ["grn_a", "grn_b"]
+    assert streams.project("shop").folded
+    assert not streams.project("bank").folded
+    assert len(await ledger.approved_anywhere()) == len(PATTERNS)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ledger import Ledger
+from ledger.log.unprojected import unprojected
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections.session_list import SessionList
 from projections.sessions import Latest
-from projections.unprojected import unprojected
 from tests.projections.looking import RULES, project_all
 from tests.support.projecting import project_as_a_worker
 

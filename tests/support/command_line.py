@@ -71,6 +71,17 @@ class CommandLine:
         assert code is None or ran.code == code, ran
         return ran
 
+    def paged(self, *words: str) -> list[list[dict[str, Any]]]:
+        """Return the rows of all pages of a command, each page by the cursor that the one before told on stderr."""
+        pages: list[list[dict[str, Any]]] = []
+        after: tuple[str, ...] = ()
+        while True:
+            ran = self(*words, "--json", *after, code=0)
+            pages.append(ran.rows)
+            if not ran.err:
+                return pages
+            after = ("--after", json.loads(ran.err)["cursor"])
+
     def started(self, *words: str) -> AbstractContextManager[subprocess.Popen[str]]:
         """Start a command beside the test; it is killed at the end of the block."""
         return self._beside([*PROGRAM, *words])

@@ -8,13 +8,13 @@ from typing import Any, Final, TypedDict
 import click
 
 from ledger import Approved, Ledger
+from ledger.client.grant_list import GrantList, listed
 from ledger.client.grant_uses import GrantUse
 from ledger.core.durations import parse_duration
 from ledger.core.events import Actor
 from ledger.core.times import format_time
+from ledger.log.places import GrantPlace
 from ledger.log.surveys import StreamProblem
-from projections.approved import GrantPlace
-from projections.grant_list import GrantList, listed
 from workers.cli.base import Run, checked, command, local_actor, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
@@ -110,11 +110,8 @@ async def _of_one(grants: Sequence[Approved], after: GrantPlace | None) -> Pages
 async def _approved_in(ledger: Ledger, session: str | None, project: str | None) -> list[Approved]:
     if session is not None:
         return await (await ledger.attach(session)).approved()
-    own = await ledger.approved_in_project(project or "")
-    if all(one.grant.uses is not None for one in own):
-        return own
     # A damaged session may be one of another project, and has no grant of this one: it only tells no use.
-    return (await GrantList(ledger.store, ledger.streams).last_uses(own)).rows
+    return (await ledger.grants_in_project(project or "")).rows
 
 
 def approved_cells(row: Mapping[str, Any]) -> tuple[object, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -15,8 +15,13 @@ LIMIT_MAX: Final = 100_000
 TABLE_COUNT: Final = 1000
 """Rows of one table: the columns are as wide as their cells, so a table is in memory."""
 
-Pages = AsyncIterator[tuple[str, Mapping[str, Any]]]
+R = TypeVar("R")
+
+PagesOf = AsyncIterator[tuple[str, R]]
 """Rows, each with the cursor of what follows it."""
+
+Pages = PagesOf[Mapping[str, Any]]
+"""Rows that are printed with `--json` as they are."""
 
 
 def limited(function: Run) -> Run:
@@ -62,28 +67,45 @@ async def print_pages(
     cells: Callable[[Mapping[str, Any]], Sequence[object]],
 ) -> int:
     """Print at most `count` rows as they come, and how to go on; return the number of rows."""
+    return await print_pages_of(output, rows, count, columns, cells, as_row=lambda row: row)
+
+
+async def print_pages_of(
+    output: CommandOutput,
+    rows: PagesOf[R],
+    count: int | None,
+    columns: Sequence[str],
+    cells: Callable[[R], Sequence[object]],
+    *,
+    as_row: Callable[[R], Mapping[str, Any]],
+    optional: bool = False,
+) -> int:
+    """Print rows of any kind in the same way. With `optional` a table whose last column is empty lacks it."""
     shown = 0
     cursor = ""
     table: list[Sequence[object]] = []
     async for place, row in rows:
         if shown == count:
-            _print_table(output, columns, table)
+            _print_table(output, columns, table, optional=optional)
             _tell_next(output, cursor)
             break
         shown, cursor = shown + 1, place
         if output.as_json:
-            output.row(row)
+            output.row(as_row(row))
             continue
         table.append(cells(row))
         if len(table) == TABLE_COUNT:
-            _print_table(output, columns, table)
-    _print_table(output, columns, table)
+            _print_table(output, columns, table, optional=optional)
+    _print_table(output, columns, table, optional=optional)
     return shown
 
 
-def _print_table(output: CommandOutput, columns: Sequence[str], rows: list[Sequence[object]]) -> None:
+def _print_table(
+    output: CommandOutput, columns: Sequence[str], rows: list[Sequence[object]], *, optional: bool
+) -> None:
     if rows:
-        output.table(columns, rows)
+        count = len(columns) - (optional and all(row[-1] is None for row in rows))
+        output.table(columns[:count], [row[:count] for row in rows])
         rows.clear()
 
 

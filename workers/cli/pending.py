@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, NamedTuple
 
 import click
 
 from ledger import Ledger, Pending
 from ledger.core.times import format_time_or_none
-from ledger.log.askers import gone_askers
-from ledger.log.surveys import Survey
+from ledger.log.askers import gone_anywhere
+from ledger.log.completed import Listed, ListPage
+from ledger.log.places import WaitingPlace
+from ledger.log.surveys import StreamProblem
 from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
-from workers.cli.base import command, with_ledger
+from workers.cli.base import checked, command, with_ledger
 from workers.cli.description import what_would_run, who_asks
 from workers.cli.output import CommandOutput, talk
+from workers.cli.paging import PagesOf, check_page, page_count, paged, print_pages_of
 from workers.cli.problems import tell_problems
 from workers.presentation.dangers import danger_kinds
 from workers.presentation.text import revealed
@@ -26,36 +30,83 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@command(examples=("permission-ledger pending", "permission-ledger pending --session ses_1 --json"))
-@click.option("--session", metavar="SESSION", help="Only requests of this session.")
+READ_COUNT: Final = 500
+"""Requests read at once."""
+
+
+class _Shown(NamedTuple):
+    """A pending request, and since when (server ms) its asker is gone."""
+
+    pending: Pending
+    gone_ms: int | None
+
+
+@command(
+    examples=(
+        "permission-ledger pending",
+        "permission-ledger pending --session ses_1 --json",
+        "permission-ledger pending --limit 20 --after 1763979120000-1763979060000-2-ses_1",
+    )
+)
+@click.option("--session", metavar="SESSION", help="Only requests of this session, in order of asking.")
+@paged
+@checked(check_page)
 @with_ledger
-async def pending(ledger: Ledger, output: CommandOutput, *, session: str | None) -> int:
+async def pending(
+    ledger: Ledger,
+    output: CommandOutput,
+    *,
+    session: str | None,
+    limit: int | None,
+    after: str | None,
+    everything: bool,
+) -> int:
     """List what waits for a person, nearest deadline first.
 
-    Calls are printed in full, up to 2000 characters; `show` has all of it, and --json the `description` of the
-    gateway's rows. A character that is not what it seems is written as its escape.
+    A table shows a page of 50, and stderr how to see the next; `--json` prints all, as they are read. Calls are printed
+    in full, up to 2000 characters; `show` has all of it, and --json the `description` of the gateway's rows. A character
+    that is not what it seems is written as its escape.
 
     Sessions that are damaged are named on stderr (exit code 11), beside the requests of all others.
     """
-    found = Survey(await ledger.pending(session), []) if session else await ledger.pending_anywhere()
-    waiting = found.rows
-    gone = {one: await gone_askers(ledger.store, one) for one in {row.session for row in waiting}}
-    if output.as_json:
-        output.rows({**one.described(), "asker_gone_at": format_time_or_none(_gone_ms(one, gone))} for one in waiting)
-    elif waiting:
-        now_ms = ledger.store.clock.now_ms()
-        if any(gone.values()):
-            cells = [(*pending_cells(one, now_ms), _since(_gone_ms(one, gone), now_ms)) for one in waiting]
-            output.table((*COLUMNS, "asker"), cells)
-        else:
-            output.table(COLUMNS, [pending_cells(one, now_ms) for one in waiting])
+    count = page_count(output, limit, everything=everything)
+    problems: list[StreamProblem] = []
+    if session is None:
+        pages = ledger.pending_pages(after, READ_COUNT if count is None else min(count + 1, READ_COUNT))
     else:
+        pages = _of_one(await ledger.pending(session), after)
+    now_ms = ledger.store.clock.now_ms()
+    shown = await print_pages_of(
+        output,
+        _rows(ledger, pages, problems),
+        count,
+        (*COLUMNS, "asker"),
+        lambda one: (*pending_cells(one.pending, now_ms), _since(one.gone_ms, now_ms)),
+        as_row=lambda one: {**one.pending.described(), "asker_gone_at": format_time_or_none(one.gone_ms)},
+        optional=True,
+    )
+    if not (shown or after or output.as_json):
         talk("nothing is pending")
-    return tell_problems(output, found.problems)
+    return tell_problems(output, problems)
 
 
-def _gone_ms(one: Pending, gone: Mapping[str, Mapping[str, int]]) -> int | None:
-    return gone[one.session].get(one.request.request_id)
+async def _rows(
+    ledger: Ledger, pages: AsyncIterator[ListPage[Pending]], problems: list[StreamProblem]
+) -> PagesOf[_Shown]:
+    """Iterate over the cursors and requests; note what is wrong with streams."""
+    async for page in pages:
+        problems += page.problems
+        gone = await gone_anywhere(ledger.store, {one.session for one in page.items})
+        for place in page.rows:
+            one = place.row
+            yield place.cursor, _Shown(one, gone.get((one.session, one.request.request_id)))
+
+
+async def _of_one(waiting: Sequence[Pending], after: str | None) -> AsyncIterator[ListPage[Pending]]:
+    """Iterate over the requests of one session in order of asking: one page."""
+    version = 0 if after is None else WaitingPlace.of_cursor(after).version
+    places = [(WaitingPlace.of_request(one.session, one.request), one) for one in waiting]
+    yield ListPage([Listed(at.order, at.cursor, one) for at, one in places if at.version > version], [], None)
 
 
 def _since(gone_ms: int | None, now_ms: int) -> str | None:

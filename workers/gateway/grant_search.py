@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
+from ledger.client.grant_list import GrantList
 from ledger.core.errors import DamageError
+from ledger.log.completed import Listed
+from ledger.log.places import GrantPlace
 from ledger.log.surveys import StreamProblem
 from projections import queries
-from projections.approved import GrantPlace
-from projections.completed import Listed
-from projections.grant_list import GrantList
 from workers.gateway.gateway import Gateway
 from workers.gateway.inboxes import problem_rows
 from workers.gateway.principals import Principal
@@ -51,7 +51,7 @@ def _page(principal: Principal, found: list[Row], problems: list[StreamProblem],
     return {"grants": found, "problems": problem_rows(principal, problems), "cursor": cursor}
 
 
-async def _owners(gateway: Gateway, principal: Principal, rows: Sequence[Listed]) -> dict[str, str | None]:
+async def _owners(gateway: Gateway, principal: Principal, rows: Sequence[Listed[Row]]) -> dict[str, str | None]:
     """Return the tokens that own the sessions of these grants, for a caller that reaches its own sessions only."""
     if principal.bounds.own is None:
         return {}
@@ -64,7 +64,7 @@ async def _owners(gateway: Gateway, principal: Principal, rows: Sequence[Listed]
     return owners
 
 
-def _reaches(principal: Principal, one: Listed, owners: Mapping[str, str | None]) -> bool:
+def _reaches(principal: Principal, one: Listed[Row], owners: Mapping[str, str | None]) -> bool:
     session, project = one.row["session"], one.row["project"]
     if one.row["scope"] == "project":
         return project is not None and principal.reaches_project(project)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from ledger.client.results import Pending, pending_of
+from ledger.client.pending_list import PendingList, Waiting
+from ledger.client.results import Pending
 from ledger.core.errors import DamageError
+from ledger.core.ids import is_id
 from ledger.core.times import format_time_or_none
 from ledger.log.askers import gone_anywhere
+from ledger.log.completed import ListPage
+from ledger.log.places import WaitingPlace
 from ledger.log.surveys import StreamProblem
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
@@ -20,8 +24,16 @@ from workers.gateway.descriptions import described
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, answering_facts
+from workers.gateway.scopes import scopes_within
 
 PENDING_COUNT_MAX: Final = 5000
+
+EXAMINED_COUNT: Final = PENDING_COUNT_MAX
+"""Requests examined for one answer, nearest deadline first; `cursor` continues after them."""
+
+AT_ONCE_COUNT: Final = 200
+"""The least number of requests that are read at once."""
+
 AT_ONCE_SECONDS: Final = 0.01
 """Time for making rows before other tasks run."""
 
@@ -38,48 +50,94 @@ class PendingFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Select only requests whose asker is gone."""
 
 
-async def find_pending(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
-    """Return the rows, each with its project and its lineage (the root first), and the total count."""
-    waiting = await gateway.ledger.waiting.survey()
+async def find_pending(
+    gateway: Gateway, principal: Principal, wanted: PendingFilter, cursor: str | None, limit: int
+) -> Row:
+    """Return one page of rows, each with its project and its lineage (the root first). Raises InputError.
+
+    Its `cursor` is the start of the next page, None at the end. A page of a search that leaves much out may be short,
+    or empty, with a `cursor`.
+    """
+    last = cursor
     found: list[_Found] = []
-    for state in waiting.rows:
-        if not principal.reaches_state(state) or not _wanted(state, wanted):
-            continue
-        above = await lineage(gateway, principal, state)
-        if wanted.tree is not None and wanted.tree not in (*above, state.session_id):
-            continue
-        for one in pending_of(state):
-            if wanted.agent in (None, one.request.agent, state.agent):
-                deadline = one.request.deadline_ms
-                order = (deadline is None, deadline or 0, one.request.asked_ms, state.session_id, one.request.version)
-                found.append(_Found(order, one, state, above))
-    found.sort(key=lambda one: one.order)
-    shown = found if wanted.gone else found[:limit]
-    gone = await gone_anywhere(gateway.ledger.store, {one.state.session_id for one in shown})
-    if wanted.gone:
-        found = [one for one in found if _place(one) in gone]
-    problems = problem_rows(principal, waiting.problems)
-    return {"pending": await _rows(found[:limit], gone), "count": len(found), "problems": problems}
+    problems: list[StreamProblem] = []
+    examined = 0
+    after = None if cursor is None else WaitingPlace.of_cursor(cursor)
+    async for page in _pages(gateway, principal, wanted, after, limit):
+        problems += page.problems
+        matching = await _matching(gateway, principal, wanted, page.items)
+        for one in page.rows:
+            if len(found) == limit:
+                return await _page(gateway, principal, found, problems, last)
+            if (known := matching.get(_place(one.row))) is not None:
+                found.append(known)
+            last = one.cursor
+        examined, last = examined + len(page.rows), page.cursor
+        if examined >= EXAMINED_COUNT:
+            break
+    return await _page(gateway, principal, found, problems, last)
+
+
+def _pages(
+    gateway: Gateway, principal: Principal, wanted: PendingFilter, after: WaitingPlace | None, limit: int
+) -> AsyncIterator[ListPage[Waiting]]:
+    """Iterate over the narrowest list that has all within reach that is wanted."""
+    store, streams = gateway.ledger.store, gateway.ledger.streams
+    sessions = principal.sessions if wanted.session is None else (wanted.session,)
+    if sessions:
+        return PendingList(store, streams).in_sessions(filter(is_id, sessions), after)
+    listed = PendingList(store, streams, scopes=scopes_within(principal, wanted.project))
+    # One more than fits tells whether there is another page.
+    return listed.pages(after, max(limit + 1, AT_ONCE_COUNT))
+
+
+async def _matching(
+    gateway: Gateway, principal: Principal, wanted: PendingFilter, rows: Sequence[Waiting]
+) -> dict[tuple[str, str], _Found]:
+    """Return the requests within reach that are wanted, by session and request."""
+    states = {one.state.session_id: one.state for one in rows if principal.reaches_state(one.state)}
+    above = {
+        session: await lineage(gateway, principal, state) for session, state in states.items() if _wanted(state, wanted)
+    }
+    if wanted.tree is not None:
+        above = {session: names for session, names in above.items() if wanted.tree in (*names, session)}
+    gone = await gone_anywhere(gateway.ledger.store, above)
+    found = (
+        _Found(one.pending, one.state, above[one.state.session_id], gone.get(_place(one)))
+        for one in rows
+        if one.state.session_id in above and wanted.agent in (None, one.pending.request.agent, one.state.agent)
+    )
+    return {_place(one): one for one in found if one.gone_ms is not None or not wanted.gone}
 
 
 class _Found(NamedTuple):
-    order: tuple[bool, int, int, str, int]
     pending: Pending
     state: SessionState
     above: list[str]
+    gone_ms: int | None
 
 
-def _place(found: _Found) -> tuple[str, str]:
-    return found.state.session_id, found.pending.request.request_id
+def _place(one: Waiting | _Found) -> tuple[str, str]:
+    return one.pending.session, one.pending.request.request_id
 
 
-async def _rows(found: Sequence[_Found], gone: Mapping[tuple[str, str], int]) -> list[Row]:
+async def _page(
+    gateway: Gateway,
+    principal: Principal,
+    found: Sequence[_Found],
+    problems: Sequence[StreamProblem],
+    cursor: str | None,
+) -> Row:
+    rows = await _rows(found)
+    return {"pending": rows, "count": len(rows), "problems": problem_rows(principal, problems), "cursor": cursor}
+
+
+async def _rows(found: Sequence[_Found]) -> list[Row]:
     """Return rows of the selected requests only. Describing a long call is slow, so other tasks run in between."""
     rows: list[Row] = []
     until = time.monotonic() + AT_ONCE_SECONDS
     for one in found:
-        gone_ms = gone.get(_place(one))
-        place = {"asker_gone_at": format_time_or_none(gone_ms), "project": one.state.project, "lineage": one.above}
+        place = {"asker_gone_at": format_time_or_none(one.gone_ms), "project": one.state.project, "lineage": one.above}
         rows.append({**described(one.pending), **place, **answering_facts(one.state)})
         if time.monotonic() > until:
             await asyncio.sleep(0)

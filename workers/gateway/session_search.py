@@ -12,20 +12,19 @@ import msgspec
 from ledger.core.errors import InputError
 from ledger.core.events import Outcome
 from ledger.core.times import parse_time
+from ledger.log.places import scope_of
 from ledger.stores.port import Store
 from projections import queries
-from projections.sessions import ALL_SESSIONS, Latest, scope_of
+from projections.sessions import Latest
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row
+from workers.gateway.scopes import scopes_within
 
 EXAMINED_COUNT: Final = 1000
 """Sessions examined for one answer, newest first; `cursor` continues after them."""
 
 EXAMINED_AT_ONCE_COUNT: Final = 200
 """Sessions read at once where a filter leaves some out."""
-
-SCOPES_COUNT: Final = 8
-"""Projects that are listed each by itself for a token bound to some; beyond them, the list of all is filtered."""
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,15 +86,9 @@ async def _places(
 
 
 def _scopes(principal: Principal, wanted: SessionFilter) -> list[str]:
-    if principal.bounds.own is not None:
-        return [scope_of("token", principal.bounds.own)]
-    if wanted.parent is not None:
+    if wanted.parent is not None and principal.bounds.own is None:
         return [scope_of("parent", wanted.parent)]
-    if wanted.project is not None:
-        return [scope_of("project", wanted.project)]
-    if 0 < len(principal.projects) <= SCOPES_COUNT:
-        return [scope_of("project", one) for one in principal.projects]
-    return [ALL_SESSIONS]
+    return scopes_within(principal, wanted.project)
 
 
 async def _matching(

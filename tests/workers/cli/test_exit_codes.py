@@ -34,7 +34,7 @@ def test_1_is_our_fault_told_in_two_lines_with_a_traceback_for_developers_only(l
     program = (
         "import sys; from workers.cli import main; from ledger import Ledger\n"
         "def broken(*_): raise RuntimeError('the moon is in the wrong\\x1b[31m house')\n"
-        "Ledger.pending_anywhere = broken\n"
+        "Ledger.pending_pages = broken\n"
         "sys.argv = ['permission-ledger', 'pending']; sys.exit(main())"
     )
     command = [sys.executable, "-c", program]

@@ -21,14 +21,15 @@ async def list_pending(
     project: OptionalText = None,
     agent: OptionalText = None,
     gone: Annotated[bool, QueryParameter(required=False)] = False,
+    cursor: OptionalText = None,
     limit: Annotated[int, QueryParameter(ge=1, le=PENDING_COUNT_MAX, required=False)] = PENDING_COUNT_MAX,
 ) -> Row:
-    """Return pending requests, nearest deadline first, as of the log now. `tree` is a session with its sub-agents.
+    """Return a page of pending requests, nearest deadline first, as of the log now. `tree` is a session with its sub-agents.
 
     `asker_gone_at` is the time at which an asker over HTTP was last present; `gone` selects such requests.
     """
     wanted = PendingFilter(session=session, tree=tree, project=project, agent=agent, gone=gone)
-    return await find_pending(gateway, principal, wanted, limit)
+    return await find_pending(gateway, principal, wanted, cursor, limit)
 
 
 HANDLERS: list[Any] = [list_pending]

@@ -8,17 +8,18 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ledger.client.grant_uses import last_uses
+from ledger.client.grant_uses import last_uses, used_field
 from ledger.client.results import Approved, approved_in_project, approved_in_session
+from ledger.core.grants import Grants
 from ledger.core.times import format_time, parse_time
+from ledger.log.completed import Listed, ListPage, Until, ViewPage, check_count, completed
+from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, USED_VIEW, GrantPlace, field_of, parts_of, scope_of
 from ledger.log.streams import Streams
 from ledger.log.surveys import Survey, survey
+from ledger.log.unprojected import unprojected
+from ledger.project.state import ProjectState
+from ledger.session.state import SessionState
 from ledger.stores.port import Store, StreamKey
-from projections.approved import ALL_GRANTS, APPROVED, STANDING, GrantPlace, project_scope
-from projections.completed import Listed, ListPage, Until, ViewPage, completed
-from projections.last_uses import USED, used_field
-from projections.projection import field_of, parts_of
-from projections.unprojected import unprojected
 
 SCOPES_COUNT: Final = 8
 """Projects that are listed each by itself; beyond them, the list of all is read."""
@@ -41,8 +42,10 @@ NAMES: Final = (
 )
 """The members of a row, in order; the last three are only in rows that they are true of."""
 
+Row = dict[str, Any]
+
 Uses = Mapping[str, int]
-"""The last uses (server ms) by the field of `used`."""
+"""The last uses (server ms) by the field of `USED_VIEW`."""
 
 
 class _Ahead(NamedTuple):
@@ -59,9 +62,9 @@ class GrantList:
         self._store = store
         self._streams = streams
         few = 0 < len(projects) <= SCOPES_COUNT
-        self._scopes = [project_scope(one) for one in projects] if few else [ALL_GRANTS]
+        self._scopes = [scope_of("project", one) for one in projects] if few else [ALL]
 
-    async def pages(self, after: GrantPlace | None, count: int) -> AsyncIterator[ListPage]:
+    async def pages(self, after: GrantPlace | None, count: int) -> AsyncIterator[ListPage[Row]]:
         """Iterate over the grants after a place, in pages of at most about `count`. Raises StoreError."""
         ahead, read = await self._ahead()
         used = _latest(one.used for one in read.rows)
@@ -71,6 +74,40 @@ class GrantList:
         fresh = await self._with_last_uses(fresh, used)
         async for page in completed(fresh, read.problems, self._of_views(ahead, used, after, count)):
             yield page
+
+    async def approved_pages(self, after: str | None, count: int) -> AsyncIterator[ListPage[Approved]]:
+        """Iterate over the same after a cursor, with the grants of their streams. Raises InputError, StoreError."""
+        start = None if after is None else GrantPlace.of_cursor(after)
+        async for page in self.pages(start, check_count(count)):
+            read = await self._grants_of(page.rows)
+            yield ListPage(read.rows, page.problems + read.problems, page.cursor)
+
+    async def _grants_of(self, rows: Sequence[Listed[Row]]) -> Survey[Listed[Approved]]:
+        """Return the grants of these rows that are still in force; their streams are read."""
+        keys = [StreamKey.parse(parts_of(one.order)[-1]) for one in rows]
+        read = await survey(dict.fromkeys(keys), self._grants_in)
+        standing = dict(read.rows)
+        now_ms = self._store.clock.now_ms()
+        found: list[Listed[Approved]] = []
+        for key, one in zip(keys, rows, strict=True):
+            grant = standing[key].get(one.row["grant_id"]) if key in standing else None
+            if grant is not None and grant.in_force(now_ms):
+                used = one.row["last_used_at"]
+                approved = Approved(
+                    grant=grant,
+                    session=one.row["session"],
+                    project=one.row["project"],
+                    known_last_use_ms=None if used is None else parse_time(used),
+                )
+                found.append(Listed(one.order, one.cursor, approved))
+        return Survey(found, read.problems)
+
+    async def _grants_in(self, key: StreamKey) -> tuple[StreamKey, Grants]:
+        of_project = key.kind == "project"
+        state: SessionState | ProjectState = await (
+            self._streams.project(key.id).refresh() if of_project else self._streams.session(key.id).refresh()
+        )
+        return key, state.grants
 
     async def last_uses(self, grants: Sequence[Approved]) -> Survey[Approved]:
         """Return grants with their last uses, and the streams that could not be read for them."""
@@ -100,12 +137,12 @@ class GrantList:
 
     async def _of_views(
         self, ahead: frozenset[str], used: Uses, after: GrantPlace | None, count: int
-    ) -> AsyncIterator[ViewPage]:
+    ) -> AsyncIterator[ViewPage[Row]]:
         """Iterate over the grants as the views list them, without those of streams ahead."""
         while True:
             fields = await asyncio.gather(
                 *(
-                    self._store.views.page(STANDING, scope, count, "" if after is None else scope + after.order)
+                    self._store.views.page(STANDING_VIEW, scope, count, "" if after is None else scope + after.order)
                     for scope in self._scopes
                 )
             )
@@ -121,14 +158,14 @@ class GrantList:
                 return
             after = places[-1]
 
-    async def _rows(self, places: Sequence[GrantPlace]) -> list[Listed]:
+    async def _rows(self, places: Sequence[GrantPlace]) -> list[Listed[Row]]:
         """Return the grants at their places that are in force now."""
         fields: dict[int, list[GrantPlace]] = {}
         for one in places:
             fields.setdefault(self._store.partition_of(StreamKey.parse(one.stream)), []).append(one)
         values = await asyncio.gather(
             *(
-                self._store.views.fields(APPROVED, partition, [_field(one.stream, one.grant_id) for one in some])
+                self._store.views.fields(APPROVED_VIEW, partition, [_field(one.stream, one.grant_id) for one in some])
                 for partition, some in fields.items()
             )
         )
@@ -141,7 +178,7 @@ class GrantList:
         ]
         return [one for one in found if _is_in_force(one.row, now_ms)]
 
-    async def _with_last_uses(self, rows: Sequence[Listed], used: Uses) -> list[Listed]:
+    async def _with_last_uses(self, rows: Sequence[Listed[Row]], used: Uses) -> list[Listed[Row]]:
         """Return rows with the last uses of grants without a limit; others have them in their rows."""
         fields = [_field(parts_of(one.order)[-1], one.row["grant_id"]) for one in rows]
         unlimited = [field for field, one in zip(fields, rows, strict=True) if one.row["uses"] is None]
@@ -160,7 +197,7 @@ class GrantList:
             for partition in own:
                 by_partition.setdefault(partition, []).append(field)
         found = await asyncio.gather(
-            *(self._store.views.fields(USED, partition, some) for partition, some in by_partition.items())
+            *(self._store.views.fields(USED_VIEW, partition, some) for partition, some in by_partition.items())
         )
         told = (
             {field: int(value) for field, value in zip(some, values, strict=True) if value is not None}
@@ -180,7 +217,7 @@ def _stream_of(one: Approved) -> str:
     ).name
 
 
-def listed(one: Approved) -> Listed:
+def listed(one: Approved) -> Listed[Row]:
     """Return a grant as a row of a list."""
     place = GrantPlace(one.grant.at_ms, one.grant.grant_id, _stream_of(one))
     return Listed(place.order, place.cursor, one.as_json())

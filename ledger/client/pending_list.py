@@ -1,0 +1,142 @@
+"""The pending requests in pages as of the log, nearest deadline first.
+
+The views name them, page by page, and the sessions on a page are read. Where a projector has not finished a session, it
+is read too. Partitions whose views no projector has compared are read by the hints of deadlines, which name every
+session with something pending: so no worker needs to run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import NamedTuple
+
+from ledger.client.results import Pending, pending_of
+from ledger.client.waiting_sessions import PENDING_SESSIONS_MAX
+from ledger.log.completed import Listed, ListPage, Until, ViewPage, check_count, completed
+from ledger.log.places import ALL, WAITING_VIEW, WaitingPlace, scope_of
+from ledger.log.streams import Streams
+from ledger.log.surveys import StreamProblem, Survey, survey
+from ledger.log.unprojected import told_of
+from ledger.session.state import Request, SessionState
+from ledger.stores.port import Store, StreamKey
+
+
+class Waiting(NamedTuple):
+    """A pending request, and the state of its session."""
+
+    pending: Pending
+    state: SessionState
+
+
+class PendingList:
+    """The pending requests of all sessions, or of some lists of them (`ledger.log.places.scope_of`)."""
+
+    def __init__(self, store: Store, streams: Streams, *, scopes: Sequence[str] = (ALL,)) -> None:
+        self._store = store
+        self._streams = streams
+        self._scopes = scopes
+
+    async def pages(self, after: WaitingPlace | None, count: int) -> AsyncIterator[ListPage[Waiting]]:
+        """Iterate over the requests after a place, in pages of about `count`. Raises StoreError."""
+        ahead, unsure = await self._ahead()
+        read = await self._states(sorted(ahead))
+        waiting = (state for state in read.rows if not set(self._scopes).isdisjoint(scopes_of(state)))
+        problems = await self._with_hints(read.problems)
+        views = self._of_views(ahead, unsure, after, count)
+        async for page in completed(_listed(waiting, after), problems, views):
+            yield page
+
+    async def pending_pages(self, after: str | None, count: int) -> AsyncIterator[ListPage[Pending]]:
+        """Iterate over the same after a cursor, without the sessions' states. Raises InputError, StoreError."""
+        start = None if after is None else WaitingPlace.of_cursor(after)
+        async for page in self.pages(start, check_count(count)):
+            rows = [Listed(one.order, one.cursor, one.row.pending) for one in page.rows]
+            yield ListPage(rows, page.problems, page.cursor)
+
+    async def in_sessions(
+        self, sessions: Iterable[str], after: WaitingPlace | None
+    ) -> AsyncIterator[ListPage[Waiting]]:
+        """Iterate over those of some sessions: one page. Raises StoreError."""
+        read = await self._states(sorted(set(sessions)))
+        yield ListPage(sorted(_listed(read.rows, after), key=lambda one: one.order), read.problems, None)
+
+    async def _ahead(self) -> tuple[frozenset[str], frozenset[int]]:
+        """Return the sessions that are read besides the views, and the partitions of which no view is read."""
+        told = await told_of(self._store)
+        unsure = frozenset(told.unsure)
+        found = {key.id for key in told.ahead if key.kind == "session" and self._store.partition_of(key) not in unsure}
+        if unsure:
+            found.update(session for session, _ in await self._store.due(None, PENDING_SESSIONS_MAX, sorted(unsure)))
+        return frozenset(found), unsure
+
+    async def _with_hints(self, problems: list[StreamProblem]) -> list[StreamProblem]:
+        """Return the problems of sessions with something pending, as far as the hints of deadlines tell."""
+        if not problems:
+            return problems
+        partitions = sorted({self._store.partition_of(one.key) for one in problems})
+        due = {session for session, _ in await self._store.due(None, PENDING_SESSIONS_MAX, partitions)}
+        return [one for one in problems if one.key.id in due]
+
+    async def _of_views(
+        self, ahead: frozenset[str], unsure: frozenset[int], after: WaitingPlace | None, count: int
+    ) -> AsyncIterator[ViewPage[Waiting]]:
+        """Iterate over what the views name, without the sessions that are read besides them."""
+        while True:
+            fields = await asyncio.gather(
+                *(
+                    self._store.views.page(WAITING_VIEW, scope, count, "" if after is None else scope + after.order)
+                    for scope in self._scopes
+                )
+            )
+            named = {one.order: one for some in fields for one in map(WaitingPlace.of_field, some)}
+            places = [named[order] for order in sorted(named)[:count]]
+            wanted = [one for one in places if one.session not in ahead and self._partition(one.session) not in unsure]
+            read = await self._states(dict.fromkeys(one.session for one in wanted))
+            is_last = len(places) < count
+            until = None if is_last else Until(places[-1].order, places[-1].cursor)
+            yield ViewPage(_still_pending(wanted, read.rows), read.problems, until)
+            if is_last:
+                return
+            after = places[-1]
+
+    def _partition(self, session: str) -> int:
+        return self._store.partition_of(StreamKey("session", session))
+
+    async def _states(self, sessions: Iterable[str]) -> Survey[SessionState]:
+        streams = self._streams
+        return await survey(
+            (StreamKey("session", one) for one in sessions), lambda key: streams.session(key.id).refresh()
+        )
+
+
+def scopes_of(state: SessionState) -> list[str]:
+    """Return the lists in which the pending requests of a session are. Without a project it is its own project."""
+    token = [] if state.token_id is None else [scope_of("token", state.token_id)]
+    return [ALL, scope_of("project", state.project or state.session_id), *token]
+
+
+def _listed(states: Iterable[SessionState], after: WaitingPlace | None) -> list[Listed[Waiting]]:
+    """Return the pending requests of these sessions after a place."""
+    found = [
+        _at(WaitingPlace.of_request(state.session_id, one.request), one, state)
+        for state in states
+        for one in pending_of(state)
+    ]
+    return [one for one in found if after is None or one.order > after.order]
+
+
+def _still_pending(places: Iterable[WaitingPlace], states: Iterable[SessionState]) -> list[Listed[Waiting]]:
+    """Return the requests at these places, without those that have been settled meanwhile."""
+    by_id = {state.session_id: state for state in states}
+    found: list[Listed[Waiting]] = []
+    for place in places:
+        state = by_id.get(place.session)
+        request: Request | None = None if state is None else state.pending.get(place.request_id)
+        if state is not None and request is not None:
+            found.append(_at(place, Pending(session=place.session, request=request), state))
+    return found
+
+
+def _at(place: WaitingPlace, pending: Pending, state: SessionState) -> Listed[Waiting]:
+    return Listed(place.order, place.cursor, Waiting(pending, state))

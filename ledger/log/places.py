@@ -1,0 +1,151 @@
+"""The places of rows in lists: names in sorted views, which sort as the rows do, and cursors for readers.
+
+A name begins with a list (`scope_of`) and goes on with the place's order. `projections` writes these views.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from ledger.core.errors import InputError
+from ledger.core.ids import check_id
+from ledger.log.completed import CURSOR_DIGITS
+from ledger.session.state import Request
+
+LATEST_VIEW: Final = "latest"
+"""The sessions in each list, the one with the newest event first."""
+
+APPROVED_VIEW: Final = "approved"
+"""The grants that have not ended, one row each."""
+
+STANDING_VIEW: Final = "standing"
+"""The same grants in each list, oldest first."""
+
+USED_VIEW: Final = "used"
+"""The last time at which each grant let a call through."""
+
+WAITING_VIEW: Final = "waiting"
+"""The pending requests in each list, nearest deadline first."""
+
+_SEPARATOR: Final = "\n"
+"""The separator of the parts of a name; no id contains white space."""
+
+_LAST: Final = chr(0x10FFFF)
+"""A part of a name that comes after every other."""
+
+_NEVER_MS: Final = 10**CURSOR_DIGITS - 1
+"""The deadline (ms) in the order of what never expires."""
+
+_NEVER: Final = "never"
+
+
+def field_of(*parts: str) -> str:
+    """Return the name of a field that is made of several ids."""
+    return _SEPARATOR.join(parts)
+
+
+def parts_of(field: str) -> tuple[str, ...]:
+    return tuple(field.split(_SEPARATOR))
+
+
+ALL: Final = field_of("all", "")
+"""The beginning of the names of the list of everything."""
+
+
+def scope_of(kind: Literal["project", "parent", "token"], of: str) -> str:
+    """Return the beginning of the names of one list."""
+    return field_of(kind, of, "")
+
+
+class GrantPlace(NamedTuple):
+    """The place of a grant in a list: oldest first, those of one millisecond by their ids."""
+
+    at_ms: int
+    grant_id: str
+    stream: str = _LAST
+
+    @property
+    def order(self) -> str:
+        """Return the end of its field, which sorts as the places do."""
+        return field_of(_digits(self.at_ms), self.grant_id, self.stream)
+
+    @property
+    def cursor(self) -> str:
+        """Return the place as a cursor of what follows it."""
+        return f"{self.at_ms}-{self.grant_id}"
+
+    @classmethod
+    def of_field(cls, field: str) -> GrantPlace:
+        at_ms, grant_id, stream = parts_of(field)[-3:]
+        return cls(int(at_ms), grant_id, stream)
+
+    @classmethod
+    def of_cursor(cls, cursor: str) -> GrantPlace:
+        """Return the place of a cursor. Raises InputError."""
+        ms, _, grant_id = cursor.partition("-")
+        if not grant_id:
+            raise _not_handed_out(cursor)
+        return cls(_number(ms, cursor), check_id(grant_id, "grant id of the cursor"))
+
+
+class WaitingPlace(NamedTuple):
+    """The place of a pending request in a list: nearest deadline first, those that never expire last.
+
+    Of equal deadlines the one that was asked first comes first.
+    """
+
+    deadline_ms: int | None
+    asked_ms: int
+    session: str
+    version: int
+    request_id: str = _LAST
+
+    @property
+    def order(self) -> str:
+        """Return the end of its field, which sorts as the places do."""
+        due_ms = _NEVER_MS if self.deadline_ms is None else min(self.deadline_ms, _NEVER_MS - 1)
+        return field_of(_digits(due_ms), _digits(self.asked_ms), self.session, _digits(self.version), self.request_id)
+
+    @property
+    def cursor(self) -> str:
+        """Return the place as a cursor of what follows it."""
+        due = _NEVER if self.deadline_ms is None else self.deadline_ms
+        return f"{due}-{self.asked_ms}-{self.version}-{self.session}"
+
+    @classmethod
+    def of_request(cls, session: str, request: Request) -> WaitingPlace:
+        return cls(request.deadline_ms, request.asked_ms, session, request.version, request.request_id)
+
+    @classmethod
+    def of_field(cls, field: str) -> WaitingPlace:
+        due, asked_ms, session, version, request_id = parts_of(field)[-5:]
+        due_ms = None if int(due) == _NEVER_MS else int(due)
+        return cls(due_ms, int(asked_ms), session, int(version), request_id)
+
+    @classmethod
+    def of_cursor(cls, cursor: str) -> WaitingPlace:
+        """Return the place of a cursor. Raises InputError."""
+        parts = cursor.split("-", 3)
+        if len(parts) != 4:
+            raise _not_handed_out(cursor)
+        due, asked_ms, version, session = parts
+        return cls(
+            None if due == _NEVER else _number(due, cursor),
+            _number(asked_ms, cursor),
+            check_id(session, "session id of the cursor"),
+            _number(version, cursor),
+        )
+
+
+def _digits(number: int) -> str:
+    return f"{number:0{CURSOR_DIGITS}d}"
+
+
+def _number(text: str, cursor: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= CURSOR_DIGITS):
+        raise _not_handed_out(cursor)
+    return int(text)
+
+
+def _not_handed_out(cursor: str) -> InputError:
+    return InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
