@@ -22,7 +22,16 @@ ELSEWHERE: Final[dict[str, Callable[..., Any]]] = {
     "guarded": guarded,
     "pending": Ledger.pending,
 }
-OF_THE_LEDGER: Final = ("Ledger.connect", "session", "attach", "sessions", "state_at", "uses_of")
+OF_THE_LEDGER: Final = (
+    "Ledger.connect",
+    "session",
+    "attach",
+    "sessions",
+    "state_at",
+    "uses_of",
+    "pending_pages",
+    "approved_pages",
+)
 
 
 def written(parameters: str) -> set[str]:
