@@ -30,6 +30,7 @@ COMMANDS = {
     "show": ListedCommand("workers.cli.show:show", "Show a session as it is, or as it was.", LOOKING),
     "log": ListedCommand("workers.cli.log:log", "Print a session's events, and new ones as they come.", LOOKING),
     "replay": ListedCommand("workers.cli.replay:replay", "Replay a session, with its state after each event.", LOOKING),
+    "search": ListedCommand("workers.cli.search:search", "Find requests by words and conditions.", LOOKING),
     "access": ListedCommand("workers.cli.access:access", "List sign-ins, and reads by people.", LOOKING),
     "export": ListedCommand(
         "workers.cli.transfer:export", "Write sessions to a file that verifies by itself.", CHECKING
@@ -59,7 +60,7 @@ COMMANDS = {
     ),
     "up": ListedCommand("workers.cli.long_running:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
     "worker": ListedCommand(
-        "workers.cli.long_running:worker", "Run one worker: expiry, projector or notifier.", RUNNING
+        "workers.cli.long_running:worker", "Run one worker: expiry, projector, notifier or indexer.", RUNNING
     ),
 }
 

@@ -11,12 +11,13 @@ import click
 from ledger import Ledger
 from workers.cli.base import command, run_async
 from workers.cli.deadlines import with_deadlines, with_run_limits
+from workers.cli.index_file import index_file_option
 from workers.cli.logging_options import Logs, log_options, run_logged
 from workers.cli.output import CommandOutput
 from workers.runtime.process import Work, serve
 
 
-@click.group(short_help="Run one worker: expiry, projector or notifier.")
+@click.group(short_help="Run one worker: expiry, projector, notifier or indexer.")
 def worker() -> None:
     """Run one worker until Ctrl-C or SIGTERM. Any number of each may run, on any machine; any may be killed."""
 
@@ -97,6 +98,30 @@ def notifier(*, url: str | None, config: Path, log_level: str, log_format: str, 
 
 
 worker.add_command(notifier)
+
+
+@command(
+    "indexer",
+    examples=(
+        "permission-ledger worker indexer",
+        "permission-ledger worker indexer --file ./search.sqlite --log-level info",
+    ),
+    with_json=False,
+)
+@index_file_option
+@log_options
+@_parent_option
+def indexer(
+    *, url: str | None, file: Path | None, log_level: str, log_format: str, with_parent: int | None
+) -> int | None:
+    """Keep an index of requests, in which `search` and the gateway find them by words, people, projects and more."""
+    from workers.indexer.schema import default_file  # noqa: PLC0415 - slow to import
+    from workers.indexer.worker import work_of  # noqa: PLC0415 - as above
+
+    return _run_worker("indexer", work_of(file or default_file()), url, Logs(log_level, log_format), with_parent)
+
+
+worker.add_command(indexer)
 
 
 @command(

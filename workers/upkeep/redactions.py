@@ -21,6 +21,7 @@ from workers.projector.repairs import Repairs
 OUT_OF_REACH: Final = (
     "messages and notifications that were sent",
     "exports, backups and copies of the server's files that were made before",
+    "indexes of requests, until their indexer runs",
     "what agents, hooks and bridges keep on their own machines",
 )
 """Places of content that no redaction reaches; the command says so."""

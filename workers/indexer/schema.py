@@ -1,0 +1,156 @@
+"""The file of an index: an SQLite database with a full-text table (FTS5), in WAL mode.
+
+A request's number (`requests.id`) begins with the time of its ask, so that the order of numbers is the order of time and
+the newest matches are read first. `texts` has the same numbers. `heads` has the entry that each session's rows are as
+of; it changes in the same transaction as the rows.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from ledger.core.errors import InputError, SetupError
+from ledger.stores.urls import default_home
+
+APPLICATION: Final = 0x504C5831
+"""The mark of our files (`PRAGMA application_id`)."""
+
+FORMAT: Final = 1
+"""The number of this layout (`PRAGMA user_version`); a file with another one is built anew."""
+
+TIME_BITS: Final = 21
+"""Bits of a request's number below the milliseconds of its ask."""
+
+VERSION_BITS: Final = 11
+"""Those of them that are of the version of the ask."""
+
+FILE_NAME: Final = "search.sqlite"
+FILE_VARIABLE: Final = "PERMISSION_LEDGER_SEARCH"
+
+BUSY_MS: Final = 5000
+
+TEXT_COLUMNS: Final = ("command", "paths", "input", "feedback")
+"""The columns that plain words are searched in."""
+
+_SCHEMA: Final = """
+CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE feeds (partition INTEGER PRIMARY KEY, after TEXT NOT NULL);
+CREATE TABLE heads (
+  session TEXT PRIMARY KEY, ms INTEGER NOT NULL, version INTEGER NOT NULL, clean INTEGER NOT NULL,
+  project TEXT, agent TEXT, token_id TEXT
+) WITHOUT ROWID;
+CREATE TABLE requests (
+  id INTEGER PRIMARY KEY, session TEXT NOT NULL, request_id TEXT NOT NULL, version INTEGER NOT NULL,
+  asked_ms INTEGER NOT NULL, permission TEXT NOT NULL, agent TEXT, asker TEXT NOT NULL, call TEXT NOT NULL,
+  outcome TEXT NOT NULL, reason TEXT NOT NULL, answered_by TEXT, reply TEXT, ended_ms INTEGER, ended_version INTEGER,
+  grants TEXT NOT NULL, redacted INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX requests_of_sessions ON requests (session, request_id);
+CREATE VIRTUAL TABLE texts USING fts5 (
+  command, paths, input, feedback, rules, facts, tokenize = "unicode61", prefix = "2 3", columnsize = 0
+);
+"""
+
+
+def default_file() -> Path:
+    """Return the index that commands use: `PERMISSION_LEDGER_SEARCH`, else `search.sqlite` in the data folder."""
+    named = os.environ.get(FILE_VARIABLE)
+    return Path(named) if named else default_home() / FILE_NAME
+
+
+def open_to_write(path: Path) -> tuple[sqlite3.Connection, bool]:
+    """Open an index, made if it is missing, and anew if it has another format; return whether it is empty now.
+
+    Raises InputError for a file that is something else, SetupError where it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # SQLite gives its other files the mode of this one, which has the agents' commands.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
+    except (OSError, sqlite3.Error) as error:
+        raise SetupError(f"the index `{path}` cannot be written: {error}") from error
+    try:
+        return connection, _prepare(connection, path)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.OperationalError):
+            raise SetupError(f"the index `{path}` cannot be written: {error}") from error
+        if isinstance(error, sqlite3.DatabaseError):
+            raise _not_ours(path) from error
+        raise
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> bool:
+    application, tables = _number(connection, "application_id"), _tables(connection)
+    if application != APPLICATION and tables:
+        raise _not_ours(path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA secure_delete = ON")
+    if application == APPLICATION and _number(connection, "user_version") == FORMAT:
+        return False
+    connection.execute("BEGIN IMMEDIATE")
+    for name in sorted(tables, key=lambda one: one != "texts"):
+        connection.execute(f'DROP TABLE IF EXISTS "{name}"')
+    for statement in _SCHEMA.split(";\n"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute("COMMIT")
+    return True
+
+
+def open_to_read(path: Path) -> sqlite3.Connection:
+    """Open an index for searches. Raises SetupError where there is none, or one that this version cannot read."""
+    if not path.exists():
+        raise SetupError(f"there is no index `{path}`; start `permission-ledger worker indexer --file {path}`")
+    try:
+        connection = sqlite3.connect(
+            f"file:{quote(str(path.absolute()))}?mode=ro",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_MS / 1000,
+        )
+        try:
+            application, version = _number(connection, "application_id"), _number(connection, "user_version")
+            is_empty = application == 0 and not _tables(connection)
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.OperationalError as error:
+        raise SetupError(f"the index `{path}` cannot be read: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise _not_ours(path) from error
+    if is_empty or application != APPLICATION or version != FORMAT:
+        connection.close()
+        if is_empty:
+            raise SetupError(f"the index `{path}` is empty; start `permission-ledger worker indexer --file {path}`")
+        if application != APPLICATION:
+            raise _not_ours(path)
+        raise SetupError(
+            f"the index `{path}` has format {version}, this version reads {FORMAT}; "
+            "start `permission-ledger worker indexer` of this version, which builds it anew"
+        )
+    return connection
+
+
+def _not_ours(path: Path) -> InputError:
+    return InputError(f"`{path}` is not an index of requests; name another file, or remove it")
+
+
+def _number(connection: sqlite3.Connection, pragma: str) -> int:
+    with closing(connection.execute(f"PRAGMA {pragma}")) as found:
+        return int(found.fetchone()[0])
+
+
+def _tables(connection: sqlite3.Connection) -> list[str]:
+    """Return the tables that may be dropped: SQLite drops those of a virtual table with it."""
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+    return [name for (name,) in rows]
