@@ -41,7 +41,10 @@ class MemoryViews:
     async def fields(self, view: str, partition: int, fields: Sequence[str]) -> list[bytes | None]:
         return [await self._store.view_field(view, partition, field) for field in fields]
 
-    async def page(self, view: str, prefix: str, count: int, after: str = "") -> list[str]:
+    async def page(self, view: str, prefix: str, count: int, after: str = "", *, backwards: bool = False) -> list[str]:
+        if backwards:
+            fields = (field for field in await self.starting(view, prefix) if not after or field < after)
+            return heapq.nlargest(count, fields)
         return heapq.nsmallest(count, (field for field in await self.starting(view, prefix) if field > after))
 
     async def starting(self, view: str, prefix: str) -> list[str]:

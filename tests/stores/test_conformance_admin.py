@@ -56,6 +56,12 @@ async def test_pages_of_names_in_all_partitions_follow_each_other(store: Store) 
             seen += page
             page = await store.views.page("latest", "all\n", count, page[-1])
         assert seen == names
+        seen, page = [], await store.views.page("latest", "all\n", count, backwards=True)
+        while page:
+            seen += page
+            page = await store.views.page("latest", "all\n", count, page[-1], backwards=True)
+        assert seen == names[::-1]
+    assert await store.views.page("latest", "all\n", 2, "all\n0105", backwards=True) == [names[10], names[9]]
     assert await store.views.page("latest", "all\n", 2, "all\n0105") == names[11:13], "after a name that is not there"
     assert await store.views.page("latest", "none\n", 5) == []
 
@@ -66,6 +72,7 @@ async def test_a_page_of_names_is_whole_where_one_partition_has_all(store: Store
     await store.project(key, 0, 1, [ViewWrite("latest", name, 0, "sorted") for name in names])
     assert await store.views.page("latest", "all\n", 250) == names[:250]
     assert await store.views.page("latest", "all\n", 250, names[249]) == names[250:]
+    assert await store.views.page("latest", "all\n", 250, backwards=True) == names[:49:-1]
 
 
 async def test_names_are_found_by_how_they_begin_in_all_partitions(store: Store) -> None:

@@ -76,7 +76,9 @@ async def approved(
     after: str | None,
     everything: bool,
 ) -> int:
-    """List the grants in force in a session (its project's too), in a project, or everywhere, oldest first.
+    """List the grants in force in a session (its project's too), in a project, or everywhere.
+
+    They come oldest first; those of a session before those of its project.
 
     A table shows a page of 50, and stderr how to see the next; `--json` prints all, as they are read. Streams that are
     damaged are named on stderr (exit code 11), beside the grants of all others.
@@ -102,9 +104,15 @@ async def _everywhere(ledger: Ledger, after: GrantPlace | None, count: int, prob
 
 
 async def _of_one(grants: Sequence[Approved], after: GrantPlace | None) -> Pages:
-    for one in sorted(map(listed, grants)):
-        if after is None or one.order > after.order:
-            yield one.cursor, one.row
+    rows = [listed(one) for one in grants]
+    if after is not None:
+        places = [one.cursor for one in rows]
+        # A grant that has ended since is not there: then what is newer follows it.
+        is_there = after.cursor in places
+        begin = places.index(after.cursor) + 1 if is_there else 0
+        rows = [one for one in rows[begin:] if is_there or one.order > after.order]
+    for one in rows:
+        yield one.cursor, one.row
 
 
 async def _approved_in(ledger: Ledger, session: str | None, project: str | None) -> list[Approved]:

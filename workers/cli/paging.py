@@ -87,7 +87,7 @@ async def print_pages_of(
     async for place, row in rows:
         if shown == count:
             _print_table(output, columns, table, optional=optional)
-            _tell_next(output, cursor)
+            tell_next(output, cursor)
             break
         shown, cursor = shown + 1, place
         if output.as_json:
@@ -109,7 +109,7 @@ def _print_table(
         rows.clear()
 
 
-def _tell_next(output: CommandOutput, cursor: str) -> None:
+def tell_next(output: CommandOutput, cursor: str) -> None:
     """Tell the cursor after which the next page begins."""
     if output.as_json:
         talk_json({"cursor": cursor})

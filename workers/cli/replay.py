@@ -58,9 +58,11 @@ async def replay(
     """
     if every_session == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
-    names = [name async for name in ledger.sessions()] if every_session else list(dict.fromkeys(sessions))
+    names = await _some_of_all(ledger) if every_session else list(dict.fromkeys(sessions))
     if len(names) > SESSIONS_MAX:
-        raise InputError(f"{len(names)} sessions are too many to replay at once; name at most {SESSIONS_MAX}")
+        raise InputError(
+            f"more than {SESSIONS_MAX} sessions are too many to replay at once; name at most {SESSIONS_MAX}"
+        )
     found = await survey([StreamKey("session", name) for name in names], lambda key: _past_of(ledger, key.id))
     if found.problems and not every_session:
         raise DamageError(found.problems[0].text, stream=found.problems[0].key.name)
@@ -81,6 +83,16 @@ async def replay(
             in_all = [f"waiting in all: {waiting}"] if width else []
             output.line(f"{'':{width + 9 if width else 7}}{'  '.join([_state_words(now), *in_all])}")
     return tell_problems(output, found.problems)
+
+
+async def _some_of_all(ledger: Ledger) -> list[str]:
+    """Return the names of all sessions, of too many only one more than can be replayed."""
+    names: dict[str, None] = {}
+    async for name in ledger.sessions():
+        names[name] = None
+        if len(names) > SESSIONS_MAX:
+            break
+    return list(names)
 
 
 class Past:

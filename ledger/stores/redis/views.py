@@ -83,24 +83,28 @@ class RedisViews:
         values: list[bytes | None] = await self._store.command("HMGET", self._store.keys.view(view, partition), *fields)
         return values
 
-    async def page(self, view: str, prefix: str, count: int, after: str = "") -> list[str]:
-        first, last = b"[" + prefix.encode(), b"(" + prefix.encode() + b"\xff"
-        begins = dict.fromkeys(range(self._store.partition_count), b"(" + after.encode() if after >= prefix else first)
+    async def page(self, view: str, prefix: str, count: int, after: str = "", *, backwards: bool = False) -> list[str]:
+        first, last = lex_range(prefix)
+        limits = (last, first) if backwards else (first, last)
+        begin = b"(" + after.encode() if after.startswith(prefix) else limits[0]
+        begins = dict.fromkeys(range(self._store.partition_count), begin)
+        order = ("BYLEX", "REV") if backwards else ("BYLEX",)
+        nearest = heapq.nlargest if backwards else heapq.nsmallest
         found: list[bytes] = []
         # A few of each partition are mostly enough; only where the last of them is on the page, more are read.
         share = min(count, PAGE_SHARE_MIN + 2 * count // self._store.partition_count)
         while begins and count:
             replies = await self._store.ask(
                 [
-                    ("ZRANGE", self._store.keys.view(view, one), begin, last, "BYLEX", "LIMIT", 0, share)
+                    ("ZRANGE", self._store.keys.view(view, one), begin, limits[1], *order, "LIMIT", 0, share)
                     for one, begin in begins.items()
                 ]
             )
-            found = heapq.nsmallest(count, (*found, *(field for reply in replies for field in reply)))
+            found = nearest(count, (*found, *(field for reply in replies for field in reply)))
             begins = {
                 one: b"(" + reply[-1]
                 for one, reply in zip(begins, replies, strict=True)
-                if len(reply) == share and (len(found) < count or reply[-1] < found[-1])
+                if len(reply) == share and (len(found) < count or _is_before(reply[-1], found[-1], backwards=backwards))
             }
             share = min(count, 4 * share)
         return [field.decode() for field in found]
@@ -131,6 +135,10 @@ class RedisViews:
             parsed = self._store.keys.parse_view(key)
             if parsed is not None:
                 yield parsed
+
+
+def _is_before(one: bytes, other: bytes, *, backwards: bool) -> bool:
+    return one > other if backwards else one < other
 
 
 def _fitting(of_hash: Any, of_sorted: Any) -> Any:

@@ -98,6 +98,8 @@ def test_a_grant_is_listed_answers_and_is_revoked(ledger: CommandLine) -> None:
     assert (own["scope"], own["session"], own["expires_at"], own["reason"]) == ("session", "ses_1", None, "trusted")
     assert ledger("approved", "--project", "shop", "--json").rows == made
     assert ledger("approved", "--session", "ses_1", "--json").rows == [own, *made]
+    pages = ledger.paged("approved", "--session", "ses_1", "--limit", "1")
+    assert [row for page in pages for row in page] == [own, *made]
     assert ledger("ask", "ses_1", "bash", "git log", code=0).out.startswith(f"allowed by grant {made[0]['grant_id']}\n")
     revoked = ledger("revoke", made[0]["grant_id"], "--reason", "too wide", "--json", code=0).row
     assert revoked == {"grant_id": made[0]["grant_id"], "session": None, "project": "shop"}
