@@ -18,6 +18,7 @@ from litestar.handlers import HTTPRouteHandler
 
 from ledger import Ledger
 from tests.gateway.callers import Caller, Served, served
+from tests.support.indexing import index
 from workers.gateway.app import make_app
 from workers.gateway.authentication import operation_of
 from workers.gateway.own_rules import rule_file
@@ -75,7 +76,7 @@ BODIES: Final[dict[str, Any]] = {
 }
 """A valid body by operation; the other operations take none."""
 
-LISTS: Final = {"list_sessions", "list_pending", "list_grants", "list_tokens", "opencode_list"}
+LISTS: Final = {"list_sessions", "list_pending", "search_requests", "list_grants", "list_tokens", "opencode_list"}
 """Operations that list: their answer may be empty of the session and of everything in its project."""
 
 OPEN_STREAMS: Final = {"session_events", "all_events", "opencode_events", "opencode_global_events"}
@@ -148,6 +149,9 @@ async def walk(gateway: Served) -> dict[Route, list[str]]:
     """Return what each caller gets of each route, in the order of the columns; a session is closed last."""
     world = World(gateway)
     await world.make()
+    file = gateway.gateway.settings.index_file
+    assert file is not None
+    await index(gateway.ledger, file)
     found: dict[Route, list[str]] = {}
     for route in sorted(routes(gateway), key=lambda one: (one.operation == "close_session", one.path, one.method)):
         found[route] = [await _cell(world, route, column) for column in COLUMNS]
@@ -291,7 +295,7 @@ def settings_in(folder: Path) -> GatewaySettings:
     """A gateway with rules of its own, in the dialect that agents without rules may use."""
     file = folder / "who-may.json"
     file.write_text('{"permission": {"*": "ask"}}')
-    return GatewaySettings(policies={"opencode": rule_file("opencode", file)})
+    return GatewaySettings(policies={"opencode": rule_file("opencode", file)}, index_file=folder / "who-may.sqlite")
 
 
 async def written(folder: Path) -> str:

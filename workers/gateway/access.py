@@ -47,6 +47,7 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "release_claim": frozenset({AGENT, APPROVER, ADMIN}),
     "end_claims": ASKING,
     "list_pending": READERS,
+    "search_requests": LOOKING_BACK,
     # events
     "session_events": READERS,
     "all_events": READERS,

@@ -32,6 +32,7 @@ from workers.gateway.rule_options import read_rule_files
 from workers.gateway.server import ListenAddress, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, GatewaySettings, LinkAnswers
 from workers.gateway.signing_in import sign_in_link
+from workers.indexer.schema import default_file
 from workers.runtime.place import LedgerPlace
 from workers.runtime.process import serve
 
@@ -150,6 +151,7 @@ def _settings(
         proxy=identity[1],
         quotas=Quotas.read(wanted.quotas),
         reads_kept_ms=_reads_kept_ms(wanted),
+        index_file=default_file(),
     )
 
 

@@ -25,6 +25,7 @@ from workers.gateway.principals import Principal
 from workers.gateway.quotas import Holdings
 from workers.gateway.rate_limit import Limiter
 from workers.gateway.reads import Reads
+from workers.gateway.request_search import RequestSearch
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
 from workers.gateway.turns import Turns
 
@@ -51,6 +52,7 @@ class Gateway:
         self.reads = Reads(ledger.store, settings.reads_kept_ms)
         self.rehearsals = Rehearsals(self.beside)
         self.views = FreshViews(ledger)
+        self.search = RequestSearch(ledger.store, settings.index_file)
         self.provider = None if settings.oidc is None else _provider(settings.oidc)
         self.holdings = Holdings(ledger, settings.quotas)
         self.events = EventStreams(ledger, self.holdings)

@@ -26,6 +26,7 @@ STATUS: Final[dict[str, int]] = {
     "RULES_DIFFER": 409,
     "DIFFERENT_REQUEST": 409,
     "UNKNOWN_REQUEST": 404,
+    "NO_INDEX": 404,
     "UNKNOWN_GRANT": 404,
     "UNKNOWN_SESSION": 404,
     "UNKNOWN_TOKEN": 404,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
@@ -43,7 +44,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     brings no rules states no longer life of approvals. `hosts` are further accepted names, or addresses with
     their scheme. `trusted_proxies` are addresses and networks whose `X-Forwarded-For` is believed. `open_to_all` serves
     without tokens: only ever on this machine's own addresses.
-    `link_answers` is the longest-lasting answer that an answer link may give.
+    `link_answers` is the longest-lasting answer that an answer link may give. `index_file` is the index of requests.
     """
 
     public_url: str = f"http://127.0.0.1:{PORT_DEFAULT}"
@@ -60,6 +61,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     proxy: ProxySettings | None = None
     quotas: Quotas = Quotas()
     reads_kept_ms: int = KEPT_MS
+    index_file: Path | None = None
 
     @property
     def secure(self) -> bool:

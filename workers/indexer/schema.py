@@ -37,6 +37,13 @@ BUSY_MS: Final = 5000
 TEXT_COLUMNS: Final = ("command", "paths", "input", "feedback")
 """The columns that plain words are searched in."""
 
+
+class NoIndexError(SetupError):
+    """There is no index that this version can search; an indexer makes one."""
+
+    code = "NO_INDEX"
+
+
 _SCHEMA: Final = """
 CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE feeds (partition INTEGER PRIMARY KEY, after TEXT NOT NULL);
@@ -107,9 +114,9 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> bool:
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """Open an index for searches. Raises SetupError where there is none, or one that this version cannot read."""
+    """Open an index for searches. Raises NoIndexError where there is none of this format, SetupError, InputError."""
     if not path.exists():
-        raise SetupError(f"there is no index `{path}`; start `permission-ledger worker indexer --file {path}`")
+        raise NoIndexError(f"there is no index `{path}`; start `permission-ledger worker indexer --file {path}`")
     try:
         connection = sqlite3.connect(
             f"file:{quote(str(path.absolute()))}?mode=ro",
@@ -131,10 +138,10 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     if is_empty or application != APPLICATION or version != FORMAT:
         connection.close()
         if is_empty:
-            raise SetupError(f"the index `{path}` is empty; start `permission-ledger worker indexer --file {path}`")
+            raise NoIndexError(f"the index `{path}` is empty; start `permission-ledger worker indexer --file {path}`")
         if application != APPLICATION:
             raise _not_ours(path)
-        raise SetupError(
+        raise NoIndexError(
             f"the index `{path}` has format {version}, this version reads {FORMAT}; "
             "start `permission-ledger worker indexer` of this version, which builds it anew"
         )

@@ -1,0 +1,85 @@
+"""Searches of the index of requests that an indexer keeps beside the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from ledger.core.errors import InputError
+from ledger.stores.port import Store
+from workers.gateway.principals import Principal
+from workers.gateway.rows import Row
+from workers.indexer.facts import FactKind
+from workers.indexer.lag import deployment_of, lag_of
+from workers.indexer.query import SearchQuery
+from workers.indexer.reader import FoundPage, FoundRequest, IndexReader
+from workers.indexer.schema import NoIndexError
+
+log = logging.getLogger(__name__)
+
+SCOPE_COUNT: Final = 8
+"""Projects or sessions of a bound token that are looked up; with more, matches are filtered one by one."""
+
+AT_ONCE_COUNT: Final = 2
+"""Searches in progress; others wait, so that none takes the threads of the rest of the gateway."""
+
+
+class RequestSearch:
+    """The searches of one gateway. The file is opened for each, so that one that was built anew is found."""
+
+    def __init__(self, store: Store, file: Path | None) -> None:
+        self._store = store
+        self._file = file
+        self._turns = asyncio.Semaphore(AT_ONCE_COUNT)
+
+    async def find(self, principal: Principal, query: SearchQuery, limit: int) -> Row:
+        """Return one page of requests within the caller's reach, and the lag. Raises NoIndexError, StoreError."""
+        ours = await deployment_of(self._store)
+        async with self._turns:
+            with closing(await asyncio.to_thread(self._open, ours)) as index:
+                page = await asyncio.to_thread(_search, index, principal, query, limit)
+                lag = await lag_of(self._store, index)
+        return {
+            "requests": [one.as_json() for one in page.found],
+            "cursor": page.cursor,
+            "lag": {"sessions": lag.sessions, "events": lag.events, "whole": lag.whole},
+        }
+
+    def _open(self, deployment: str) -> IndexReader:
+        """Open the index; callers are not told where it lies."""
+        if self._file is None:
+            raise _no_index()
+        try:
+            index = IndexReader(self._file)
+        except (NoIndexError, InputError) as error:
+            log.debug("no search: %s", error)
+            raise _no_index() from error
+        if index.deployment != deployment:
+            index.close()
+            raise _no_index()
+        return index
+
+
+def _no_index() -> NoIndexError:
+    return NoIndexError("this gateway has no index of requests: start `permission-ledger worker indexer` beside it")
+
+
+def _search(index: IndexReader, principal: Principal, query: SearchQuery, limit: int) -> FoundPage:
+    def may_see(one: FoundRequest) -> bool:
+        return principal.reaches(one.request.session, one.project, one.token_id)
+
+    return index.search(query, limit, may_see=may_see, scope=_scope(principal))
+
+
+def _scope(principal: Principal) -> tuple[tuple[FactKind, str], ...]:
+    """Return facts of which one holds for all that is within reach; none where too many would have to be looked up."""
+    if principal.sessions:
+        facts: list[tuple[FactKind, str]] = [("session", one) for one in principal.sessions]
+    else:
+        # A session without a project is its own project.
+        kinds: tuple[FactKind, ...] = ("project", "session")
+        facts = [(kind, one) for one in principal.projects for kind in kinds]
+    return tuple(facts) if len(facts) <= 2 * SCOPE_COUNT else ()
