@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ledger.core.errors import InputError, UnknownSessionError
 from ledger.core.events import Actor
@@ -11,13 +11,12 @@ from ledger.core.ids import check_id
 from ledger.core.requests import check_message
 from ledger.log.redactable import Pattern, Selection
 from ledger.log.redactions import StreamPlan, redact
+from ledger.log.viewed import pages_of_streams
 from ledger.session.state import SessionState
 from ledger.stores.port import START, StreamKey
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
-
-HEADS_AT_ONCE_COUNT: Final = 500
 
 
 class Redacting:
@@ -102,16 +101,14 @@ class Redacting:
             if head == START:
                 raise UnknownSessionError(f"there is no session `{session}`", session=session)
             return [key]
-        keys = sorted({key async for key in self._ledger.store.streams()})
-        found: list[StreamKey] = []
-        for first in range(0, len(keys), HEADS_AT_ONCE_COUNT):
-            some = keys[first : first + HEADS_AT_ONCE_COUNT]
+        found: set[StreamKey] = set()
+        async for some in pages_of_streams(self._ledger.store, None):
             heads = await self._ledger.store.admin.heads(some)
             # A project's stream may hold older grants of the requests that are found.
-            found += [
+            found.update(
                 key for key, head in zip(some, heads, strict=True) if key.kind == "project" or head.ms >= since_ms
-            ]
-        return found
+            )
+        return sorted(found)
 
     async def _planned(self, key: StreamKey, selection: Selection) -> StreamPlan:
         """Read a stream. Raises DamageError: what is damaged is not rewritten."""

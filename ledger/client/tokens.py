@@ -163,6 +163,10 @@ class Tokens:
         """Return whether a token is still in force, as far as this process knows."""
         return self._in_force(token_id) is not None
 
+    async def named(self, token_id: str) -> Token | None:
+        """Return a token by its id, also an ended one. Raises StoreError."""
+        return (await self._stream.refresh()).tokens.get(token_id)
+
     async def all(self) -> list[Token]:
         """Return all tokens, ended ones included, in order of creation."""
         state = await self._stream.refresh()

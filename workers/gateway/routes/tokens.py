@@ -74,7 +74,7 @@ async def create_token(
 @delete("/v1/tokens/{token:str}", operation_id="revoke_token")
 async def revoke_token(token: Id, gateway: TheGateway, principal: ThePrincipal, reason: OptionalText = None) -> None:
     """Revoke a token within reach and the browsers signed in with it, everywhere at once."""
-    known = next((one for one in await gateway.tokens.all() if one.token_id == token), None)
+    known = await gateway.tokens.named(token)
     if known is not None and not has_within(principal, known):
         raise UnknownTokenError(f"there is no token `{token}`", token_id=token)
     await gateway.tokens.revoke(token, reason=reason, actor=principal.actor)
