@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -107,27 +108,39 @@ def request(session: int, index: int, chance: random.Random) -> Iterator[SearchC
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=20_000)
-    count = parser.parse_args().requests
+    parser.add_argument("--file", type=Path, help="keep the file, and fill it only if it is missing")
+    wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "search.sqlite"
-        with closing(IndexFile(file)) as index:
-            index.scrub()
-            began = time.perf_counter()
-            steps = sessions(count // REQUESTS_A_SESSION, random.Random(1))
-            while some := [step for _, step in zip(range(SESSIONS_AT_ONCE), steps, strict=False)]:
-                index.apply(some)
-            taken = time.perf_counter() - began
-            print(f"{count} requests: {count / taken:.0f} a second, {file.stat().st_size / count:.0f} bytes each")
-            ask(file)
-            began = time.perf_counter()
-            index.apply([SessionStep("ses_00000001", True, (), Head(Position(1, 1), 1))])
-            assert index.scrub()
-            print(f"removal of the text of a session: {time.perf_counter() - began:.1f} s")
+        file = wanted.file or Path(folder) / "search.sqlite"
+        if not file.exists():
+            fill(file, wanted.requests)
+        ask(file)
+        remove_a_session(file)
+
+
+def fill(file: Path, count: int) -> None:
+    with closing(IndexFile(file)) as index:
+        index.scrub()
+        began = time.perf_counter()
+        steps = sessions(count // REQUESTS_A_SESSION, random.Random(1))
+        while some := list(islice(steps, SESSIONS_AT_ONCE)):
+            index.apply(some)
+        taken = time.perf_counter() - began
+    print(f"{count} requests: {count / taken:.0f} a second, {file.stat().st_size / count:.0f} bytes each", flush=True)
+
+
+def remove_a_session(file: Path) -> None:
+    """Print the time until the text of one session is in no byte of the file."""
+    with closing(IndexFile(file)) as index:
+        began = time.perf_counter()
+        index.apply([SessionStep("ses_00000001", True, (), Head(Position(1, 1), 1))])
+        assert index.scrub()
+        print(f"removal of the text of a session: {time.perf_counter() - began:.1f} s")
 
 
 def ask(file: Path) -> None:
     """Print the times of each kind of query, and of all."""
-    now_ms = BEGAN_MS + 90 * 86_400_000
+    now_ms = BEGAN_MS + 40 * 86_400_000
     everything: list[float] = []
     with closing(IndexReader(file)) as reader:
         for text in QUERIES:

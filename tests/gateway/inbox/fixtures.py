@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright, expect
@@ -32,11 +33,11 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def inbox(server: RealServer, browser: Browser) -> AsyncIterator[Inbox]:
+async def inbox(server: RealServer, browser: Browser, tmp_path: Path) -> AsyncIterator[Inbox]:
     """A gateway on an address that a browser reaches, by the server's own clock."""
     stop, ready = asyncio.Event(), asyncio.Event()
     listener = listen(ListenAddress(host="127.0.0.1", port=0))
-    settings = GatewaySettings(public_url=url_of(listener))
+    settings = GatewaySettings(public_url=url_of(listener), index_file=tmp_path / "search.sqlite")
 
     def started(_: Gateway) -> None:
         ready.set()

@@ -1,8 +1,9 @@
-// Search for sessions by project, agent, person, outcome and date.
+// Search for requests by words, and for sessions by project, agent, person, outcome and date.
 
 import { NoConnection, Problem, get } from "../api.js";
 import { ago, at } from "../clock.js";
 import { button, h, sessionLink } from "../dom.js";
+import { requestBox } from "../finding.js";
 
 const OUTCOMES = ["allowed", "denied", "rejected", "corrected", "expired", "cancelled"];
 const TYPING_MS = 250;
@@ -21,7 +22,8 @@ export function show(main, app) {
   const more = button("Load more", () => load(true), { kind: "small", hidden: true });
   // On a phone the search form is folded, so that the sessions come first.
   const find = h("details", { class: "find-fold", open: innerWidth > NARROW_PX || location.search !== "" }, h("summary", {}, "Find by project, agent, person, outcome or date"), form);
-  main.append(h("h1", {}, "Sessions"), find, status, rows, h("p", { class: "more-row" }, more));
+  const requests = requestBox(app.me.name);
+  main.append(h("h1", {}, "Sessions"), requests.element, find, status, rows, h("p", { class: "more-row" }, more));
 
   for (const [name, value] of new URLSearchParams(location.search)) {
     const control = form.elements[name];
@@ -54,7 +56,7 @@ export function show(main, app) {
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(load, TYPING_MS); });
   load();
-  return { title: "Sessions", leave: () => { controller.abort(); clearTimeout(timer); } };
+  return { title: "Sessions", leave: () => { requests.leave(); controller.abort(); clearTimeout(timer); } };
 }
 
 function queryOf(form) {
