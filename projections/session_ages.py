@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 from ledger.log.places import ALL
 from ledger.log.unprojected import unprojected
-from ledger.stores.port import START, Store
+from ledger.stores.port import Store
 from projections.sessions import LATEST, Latest
 
 
@@ -19,7 +19,8 @@ async def oldest_first(store: Store, after: Latest | None, count: int) -> AsyncI
     keys = sorted(key for key in await unprojected(store) if key.kind == "session")
     ahead = frozenset(key.id for key in keys)
     heads = await store.admin.heads(keys)
-    moved = [Latest(head.ms, key.id) for key, head in zip(keys, heads, strict=True) if head != START]
+    # A stream without entries, or that is none any more, comes first: its reader says what is wrong.
+    moved = [Latest(head.ms, key.id) for key, head in zip(keys, heads, strict=True)]
     left = [one for one in moved if after is None or one.order < after.order]
     while True:
         begin = "" if after is None else ALL + after.order

@@ -56,6 +56,9 @@ def test_sessions_streams_and_replays_name_the_bad_and_show_the_rest(spoiled: Co
     each = spoiled("streams", "--each", "--json", code=11)
     assert {"session:ses_1", "session:ses_2", "project:shop"} <= {row["stream"] for row in each.rows}
     assert {json.loads(line)["session"] for line in each.err.splitlines()} == {"ses_late"}
+    printed = spoiled("log", "--all", "--json", code=11)
+    assert {"ses_1", "ses_2"} <= {row["session"] for row in printed.rows}
+    assert {json.loads(line)["session"] for line in printed.err.splitlines()} == BAD
     played = spoiled("replay", "--all", "--speed", "0", "--json", code=11)
     assert {row["session"] for row in played.rows} == {"ses_1", "ses_2"}
 
