@@ -10,9 +10,10 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from ledger.stores.keys import VIEWS_FORMAT
 from ledger.stores.port import Append, AppendResult, Due, Entry, FeedItem, Position, StreamInfo, StreamKey
 
-PROJECTORS: Final = "projector"
+PROJECTORS: Final = f"projector-{VIEWS_FORMAT}"
 """The consumer group of the projectors on every feed."""
 
 SKIPPED: Final = "skipped"
@@ -61,6 +62,13 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     fields: list[str]
     ahead: list[StreamKey]
     unsure: list[int]
+
+
+class ViewSurvey(NamedTuple):
+    """All views: the names of those that this version reads, by partition, and the keys of those in other formats."""
+
+    names: Mapping[int, Sequence[str]]
+    older: Sequence[str]
 
 
 class OwedLines(NamedTuple):
@@ -113,8 +121,12 @@ class ViewReader(Protocol):
         """Return all fields of a view of counts, of each partition; one command a partition."""
         ...
 
-    def names(self) -> AsyncIterator[tuple[int, str]]:
-        """Iterate over partition and name of every view that is not empty."""
+    async def survey(self) -> ViewSurvey:
+        """Return the names of all views that are not empty, in one pass over the keys."""
+        ...
+
+    async def drop_older(self, keys: Sequence[str]) -> None:
+        """Drop views of other formats, by the keys of a survey."""
         ...
 
 
@@ -184,12 +196,19 @@ class Admin(Protocol):
         """Make every server write its files anew from what it holds now, and wait for it."""
         ...
 
-    async def gaps(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> list[int]:
-        """Return the partitions whose feed has trimmed lines that were not delivered to the group yet.
+    async def places(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> dict[int, str]:
+        """Return for each partition with a feed the id of the last line that was delivered to the group.
 
-        A full feed without the group counts, too.
+        With `idle_ms` it is the first line that was delivered at least so long ago and never acknowledged, if there is
+        one. The id is empty where the group has not begun.
+        """
+        ...
 
-        With `idle_ms` also those that trimmed lines delivered at least so long ago and never acknowledged.
+    async def trimmed(self, places: Mapping[int, str]) -> list[int]:
+        """Return the partitions whose feed begins after these places: it has dropped lines that matter.
+
+        Once the next lines are delivered nothing shows any more that others were dropped before them. So a reader asks
+        for the places before it takes lines, and for this afterwards. A full feed whose place is empty counts, too.
         """
         ...
 

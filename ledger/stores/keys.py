@@ -14,7 +14,7 @@ VIEWS_FORMAT = 3
 """The format of all views: part of their keys, so that a version never reads the views of another one.
 
 It is raised with each change by which older views would be misread. A projector then builds the views anew, beside the
-older ones.
+older ones, which `rebuild` drops. Projectors of one format share the lines of the feeds, and take none from others.
 """
 
 _KINDS: dict[str, StreamKind] = {"s": "session", "p": "project", "a": "access"}
@@ -127,7 +127,8 @@ class Keys:
         return f"{self.tag(partition)}:view:*"
 
     def any_view_glob(self) -> str:
-        return f"{{{self.prefix}:*}}:view:{VIEWS_FORMAT}:*"
+        """Return the pattern of all views, of every format."""
+        return f"{{{self.prefix}:*}}:view:*"
 
     def parse_view(self, name: str) -> tuple[int, str] | None:
         """Return partition and name of the view that a key holds, or None for another key and for another format."""

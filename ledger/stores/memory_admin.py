@@ -84,11 +84,15 @@ class MemoryViews:
         found = [await self._store.view(view, one) for one in range(self._store.partition_count)]
         return [{field: int(value) for field, value in one.items()} for one in found]
 
-    async def names(self) -> AsyncIterator[tuple[int, str]]:
-        for partition, views in list(self._server.views.items()):
-            for name, held in list(views.items()):
-                if held:
-                    yield partition, name
+    async def survey(self) -> ViewSurvey:
+        held = {
+            partition: [name for name, fields in views.items() if fields]
+            for partition, views in self._server.views.items()
+        }
+        return ViewSurvey({partition: names for partition, names in held.items() if names}, ())
+
+    async def drop_older(self, keys: Sequence[str]) -> None:
+        """There are no other formats here."""
 
 
 class MemoryRewrite:
@@ -182,24 +186,27 @@ class MemoryAdmin:
     async def rewrite_files(self) -> list[FilesRewritten]:
         return [FilesRewritten(server="memory", append_only_file="off", snapshot_file="off", slow_log="off")]
 
-    async def gaps(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> list[int]:
-        return [one for one in partitions if self._has_gap(one, group, idle_ms)]
+    async def places(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> dict[int, str]:
+        return {one: self._place(one, group, idle_ms) for one in partitions if self._server.feeds[one]}
 
-    def _has_gap(self, partition: int, group: str, idle_ms: int | None) -> bool:
-        feed = self._server.feeds[partition]
-        if not feed:
-            return False
+    def _place(self, partition: int, group: str, idle_ms: int | None) -> str:
         if not self._server.is_known(group, partition):
-            return len(feed) >= FEED_LENGTH_COUNT
-        oldest = number_of(feed[0])
-        if self._server.delivered[group, partition] < oldest:
-            return True
+            return ""
         now_ms = self._store.clock.now_ms()
-        return idle_ms is not None and any(
-            number_of(item) < oldest and now_ms - since >= idle_ms
+        owed = [
+            number_of(item)
             for item, _, since in self._server.unacknowledged[group].values()
-            if item.item_id.startswith(f"{partition}/")
-        )
+            if idle_ms is not None and now_ms - since >= idle_ms and item.item_id.startswith(f"{partition}/")
+        ]
+        return str(min((self._server.delivered[group, partition], *owed)))
+
+    async def trimmed(self, places: Mapping[int, str]) -> list[int]:
+        return [one for one, place in places.items() if self._has_trimmed(self._server.feeds[one], place)]
+
+    def _has_trimmed(self, feed: Sequence[FeedItem], place: str) -> bool:
+        if not place:
+            return len(feed) >= FEED_LENGTH_COUNT
+        return bool(feed) and int(place) < number_of(feed[0])
 
     async def uncounted(self, partitions: Sequence[int]) -> list[int]:
         begun, done = self._server.census_begun, self._server.census_done

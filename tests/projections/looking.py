@@ -33,10 +33,9 @@ async def streams(store: Store) -> list[StreamKey]:
 
 async def data_of(store: Store) -> Data:
     """Return every byte of every view, except snapshots and the store's own checkpoints."""
-    names = [(partition, name) async for partition, name in store.views.names()]
     return {
         (partition, name): dict(await store.view(name, partition))
-        for partition, name in names
+        for partition, name in await view_names(store)
         if name not in (SNAPSHOTS, "checkpoints")
     }
 
@@ -50,9 +49,7 @@ async def rebuild_all(store: Store) -> None:
 
 async def differences(store: Store) -> list[Compared]:
     """Return the differences that `rebuild --verify` finds."""
-    names: dict[int, list[str]] = {}
-    async for partition, name in store.views.names():
-        names.setdefault(partition, []).append(name)
+    names, _ = await store.views.survey()
     return [
         one
         for partition in range(store.partition_count)

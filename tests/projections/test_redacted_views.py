@@ -52,7 +52,7 @@ async def plans(ledger: Ledger) -> list[StreamPlan]:
 async def held_anywhere(ledger: Ledger) -> list[str]:
     """Return the views with the secret, snapshots included."""
     found = []
-    async for partition, name in ledger.store.views.names():
+    for partition, name in await view_names(ledger.store):
         for field, value in (await ledger.store.view(name, partition)).items():
             if SECRET in field or SECRET.encode() in value:
                 found.append(f"{name} {field}")

@@ -9,7 +9,7 @@ from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import PartitionFacts, RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey, ViewWrite
 from ledger.stores.redis.store import RedisStore
-from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, as_redis, entries, log_of, written
+from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, as_redis, entries, gaps, log_of, view_names, written
 
 ALL = range(PARTITION_COUNT)
 MS = 1_700_000_000_000
@@ -86,11 +86,11 @@ async def test_names_are_found_by_how_they_begin_in_all_partitions(store: Store)
 
 
 async def test_every_view_that_holds_anything_is_named(store: Store) -> None:
-    assert [one async for one in store.views.names()] == []
+    assert await view_names(store) == set()
     await written(store, b"x")
     await store.project(SESSION, 0, 1, [ViewWrite("pending", "a", b"1"), ViewWrite("timeline:ses:1", "1", b"x")])
     own = store.partition_of(SESSION)
-    found = {one async for one in store.views.names()} - {(own, "checkpoints")}
+    found = await view_names(store) - {(own, "checkpoints")}
     assert found == {(own, "pending"), (own, "timeline:ses:1")}
 
 
@@ -98,10 +98,10 @@ async def test_the_views_that_are_named_are_dropped_with_the_checkpoints_and_no_
     await store.project(SESSION, 0, 1, [ViewWrite("pending", "a", b"1"), ViewWrite("other", "a", b"1")])
     own = store.partition_of(SESSION)
     await store.drop_views(own, ("pending", "never_there"))
-    assert [one async for one in store.views.names()] == [(own, "other")]
+    assert await view_names(store) == {(own, "other")}
     assert await store.checkpoint(SESSION) == 0
     await store.drop_views(own)
-    assert [one async for one in store.views.names()] == []
+    assert await view_names(store) == set()
 
 
 async def test_counts_of_all_partitions_are_read_as_numbers(store: Store) -> None:
@@ -245,12 +245,12 @@ async def overrun(store: Store, head: Position, lines: int) -> Position:
 
 
 async def test_a_feed_that_is_read_in_time_has_no_gap(store: Store) -> None:
-    assert await store.admin.gaps(ALL, "views") == []
+    assert await gaps(store, ALL, "views") == []
     head = await written(store, b"a")
     await store.read_feed(ALL, "views", "one", 10)
-    assert await store.admin.gaps(ALL, "views") == []
+    assert await gaps(store, ALL, "views") == []
     await overrun(store, head, 3)
-    assert await store.admin.gaps(ALL, "views", 0) == []
+    assert await gaps(store, ALL, "views", 0) == []
 
 
 async def test_lines_that_were_dropped_before_they_were_read_are_a_gap_until_the_next_are_read(store: Store) -> None:
@@ -258,11 +258,23 @@ async def test_lines_that_were_dropped_before_they_were_read_are_a_gap_until_the
     await store.read_feed(ALL, "views", "one", 10)
     await overrun(store, head, FEED_LENGTH_COUNT + 1)
     own = store.partition_of(SESSION)
-    assert await store.admin.gaps(ALL, "views") == [own]
-    assert await store.admin.gaps([one for one in ALL if one != own], "views") == []
+    assert await gaps(store, ALL, "views") == [own]
+    assert await gaps(store, [one for one in ALL if one != own], "views") == []
     items = await store.read_feed(ALL, "views", "one", 5000)
-    assert await store.admin.gaps(ALL, "views") == []
+    assert await gaps(store, ALL, "views") == []
     await store.acknowledge("views", items)
+
+
+async def test_lines_that_are_dropped_while_others_are_read_are_a_gap_after_the_place_of_before(store: Store) -> None:
+    head = await written(store, b"a")
+    await store.read_feed(ALL, "views", "one", 10)
+    places = await store.admin.places(ALL, "views")
+    await overrun(store, head, FEED_LENGTH_COUNT + 1)
+    await store.read_feed(ALL, "views", "one", 10)
+    own = store.partition_of(SESSION)
+    assert set(places) == {own}
+    assert await store.admin.trimmed(places) == [own]
+    assert await gaps(store, ALL, "views") == []
 
 
 async def test_lines_that_were_dropped_before_they_were_acknowledged_are_a_gap_when_they_are_old(store: Store) -> None:
@@ -272,9 +284,9 @@ async def test_lines_that_were_dropped_before_they_were_acknowledged_are_a_gap_w
     items = await store.read_feed(ALL, "views", "one", 5000)
     await store.acknowledge("views", items)
     own = store.partition_of(SESSION)
-    assert await store.admin.gaps(ALL, "views") == []
-    assert await store.admin.gaps(ALL, "views", LONG_MS) == []
-    assert await store.admin.gaps(ALL, "views", 0) == [own]
+    assert await gaps(store, ALL, "views") == []
+    assert await gaps(store, ALL, "views", LONG_MS) == []
+    assert await gaps(store, ALL, "views", 0) == [own]
 
 
 async def test_lines_are_owed_until_they_are_acknowledged_and_looking_takes_none(store: Store) -> None:

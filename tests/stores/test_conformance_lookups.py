@@ -5,7 +5,7 @@ from __future__ import annotations
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import PROJECTORS, SKIPPED, Found
 from ledger.stores.port import START, FeedItem, Store, StreamKey, ViewWrite
-from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, written
+from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, gaps, written
 
 ALL = range(PARTITION_COUNT)
 
@@ -123,8 +123,8 @@ async def test_a_feed_that_was_trimmed_before_it_was_read_is_unsure_and_a_gap(st
     for _ in range(FEED_LENGTH_COUNT - 1):
         head = await written(store, b"x", after=head)
     assert await look_up(store, "x") == Found(fields=[], ahead=[SESSION], unsure=[])
-    assert await store.admin.gaps(ALL, PROJECTORS) == []
+    assert await gaps(store, ALL, PROJECTORS) == []
     for _ in range(2):
         head = await written(store, b"x", after=head)
     assert await look_up(store, "x") == Found(fields=[], ahead=[SESSION], unsure=[own])
-    assert await store.admin.gaps(ALL, PROJECTORS) == [own]
+    assert await gaps(store, ALL, PROJECTORS) == [own]

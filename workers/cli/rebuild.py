@@ -70,18 +70,11 @@ async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
     return streams
 
 
-async def _names(ledger: Ledger) -> dict[int, list[str]]:
-    """Return the names of all views, by partition."""
-    names: dict[int, list[str]] = defaultdict(list)
-    async for partition, name in ledger.store.views.names():
-        names[partition].append(name)
-    return names
-
-
 async def _rebuild(
     ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], jobs: int | None, done: Journal
 ) -> int:
-    names = await _names(ledger)
+    names, older = await ledger.store.views.survey()
+    await ledger.store.views.drop_older(older)
     partitions = [one for one in sorted({*streams, *names}) if str(one) not in done.done]
     portions = [PartitionToRebuild(one, streams.get(one, []), names.get(one, [])) for one in partitions]
     count = sum(len(portion.keys) for portion in portions)
@@ -122,7 +115,7 @@ async def _share(
 async def _compare(
     ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], *, show_all: bool
 ) -> int:
-    names = await _names(ledger)
+    names, _ = await ledger.store.views.survey()
     shown: list[Compared] = []
     fields = differing = behind_events = behind_streams = 0
     partitions = sorted({*streams, *names})

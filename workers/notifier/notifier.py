@@ -22,7 +22,6 @@ from typing import Final
 from ledger import Ledger
 from ledger.core.durations import DAY_MS
 from ledger.core.errors import LedgerError
-from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.port import FeedItem
 from projections.queries import latest_sessions
 from workers.notifier.allowance import Allowance
@@ -33,6 +32,7 @@ from workers.notifier.plan import RecipientChannel, plan
 from workers.notifier.runner import ChannelRunner
 from workers.notifier.settings import NotifierSettings, read_settings
 from workers.runtime.consumer import Consumer, Pause, every_append
+from workers.runtime.feed_lines import TakenLines, take_lines, take_over_lines
 from workers.runtime.process import Work
 
 log = logging.getLogger(__name__)
@@ -127,9 +127,7 @@ class Notifier:
             await self._look_everywhere()
             self._has_looked_everywhere = True
         if loop.time() >= self._next_sweep:
-            self._handle(
-                await self._store.claim_feed(self._all, GROUP, self._consumer, CLAIM_IDLE_MS, FEED_LENGTH_COUNT)
-            )
+            await self._take(await take_over_lines(self._store, self._all, GROUP, self._consumer, CLAIM_IDLE_MS))
             await self._read(self._all)
             self._next_sweep = loop.time() + FEED_SECONDS
         else:
@@ -139,13 +137,12 @@ class Notifier:
     async def _read(self, partitions: Sequence[int]) -> None:
         if not partitions:
             return
-        gaps, items = await asyncio.gather(
-            self._store.admin.gaps(partitions, GROUP),
-            self._store.read_feed(partitions, GROUP, self._consumer, FEED_LENGTH_COUNT),
-        )
-        if gaps:
+        await self._take(await take_lines(self._store, partitions, GROUP, self._consumer))
+
+    async def _take(self, taken: TakenLines) -> None:
+        if taken.gaps:
             await self._look_everywhere()
-        self._handle(items)
+        self._handle(taken.items)
 
     async def _look_everywhere(self) -> None:
         """Check all pending sessions and the recent ones, after a gap in the feeds."""

@@ -21,7 +21,6 @@ import msgspec
 
 from ledger import Ledger
 from ledger.core.errors import DamageError, LedgerError, StoreError
-from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.log.tail import LostHistoryError
 from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import FeedItem, StreamKey
@@ -29,6 +28,7 @@ from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, note_ski
 from projections.walk import Walk
 from workers.projector.repairs import Repairs
 from workers.runtime.consumer import Consumer, Pause, every_append
+from workers.runtime.feed_lines import take_lines, take_over_lines
 
 log = logging.getLogger(__name__)
 
@@ -125,27 +125,18 @@ class Projector:
     async def _read(self, partitions: Sequence[int]) -> None:
         """Process the feeds of these partitions until they hold nothing new."""
         while partitions and not self._consumer.stopping:
-            known = await self._fell_behind(await self._store.admin.gaps(partitions, GROUP))
-            # Both are sent in one flush: the feed's trimmed part is known before its lines are taken.
-            gaps, items = await asyncio.gather(
-                self._store.admin.gaps(partitions, GROUP),
-                self._store.read_feed(partitions, GROUP, self.consumer, FEED_LENGTH_COUNT),
-            )
-            await self._fell_behind(gaps, known)
-            await self._work(items)
-            partitions = sorted({partition_of(item) for item in items})
+            taken = await take_lines(self._store, partitions, GROUP, self.consumer)
+            await self._fell_behind(taken.gaps)
+            await self._work(taken.items)
+            partitions = sorted({partition_of(item) for item in taken.items})
 
     async def _take_over(self) -> None:
         idle_ms = round(self._pace.claim_idle_seconds * 1000)
-        known = await self._fell_behind(await self._store.admin.gaps(self._all, GROUP, idle_ms))
-        gaps, items = await asyncio.gather(
-            self._store.admin.gaps(self._all, GROUP, idle_ms),
-            self._store.claim_feed(self._all, GROUP, self.consumer, idle_ms, FEED_LENGTH_COUNT),
-        )
-        if items:
-            log.info("projector: took over %d lines that nobody had acknowledged", len(items))
-        await self._fell_behind(gaps, known)
-        await self._work(items)
+        taken = await take_over_lines(self._store, self._all, GROUP, self.consumer, idle_ms)
+        if taken.items:
+            log.info("projector: took over %d lines that nobody had acknowledged", len(taken.items))
+        await self._fell_behind(taken.gaps)
+        await self._work(taken.items)
 
     async def _work(self, items: Sequence[FeedItem]) -> None:
         by_stream: dict[StreamKey, list[FeedItem]] = {}
@@ -154,16 +145,12 @@ class Projector:
         done = await self._worker.catch_up_all(by_stream)
         await self._store.acknowledge(GROUP, [item for key in done for item in by_stream[key]])
 
-    async def _fell_behind(self, gaps: Sequence[int], known: Sequence[int] = ()) -> Sequence[int]:
-        """Have all streams compared where feeds dropped lines that nobody read, if it is not `known`; return `gaps`.
-
-        Once lines are taken, nothing shows any more that others were trimmed before them.
-        """
-        if news := [one for one in gaps if one not in known]:
-            log.info("projector: fell behind the feeds of %d partitions; all streams are compared", len(news))
-            await self._walk.want(news)
+    async def _fell_behind(self, gaps: Sequence[int]) -> None:
+        """Have all streams of these partitions compared: their feeds dropped lines that nobody dealt with."""
+        if gaps:
+            log.info("projector: fell behind the feeds of %d partitions; all streams are compared", len(gaps))
+            await self._walk.want(gaps)
             self._next_step = 0.0
-        return gaps
 
 
 class CatchingUp:

@@ -117,19 +117,30 @@ class RedisAdmin:
     async def rewrite_files(self) -> list[FilesRewritten]:
         return await rewrite_all_files(self._store)
 
-    async def gaps(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> list[int]:
+    async def places(self, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> dict[int, str]:
         commands: list[CommandLine] = []
         for one in partitions:
             feed = self._store.keys.feed(one)
-            commands += [("XRANGE", feed, "-", "+", "COUNT", 1), ("XLEN", feed), ("XINFO", "GROUPS", feed)]
+            commands.append(("XINFO", "GROUPS", feed))
             if idle_ms is not None:
                 commands.append(("XPENDING", feed, group, "IDLE", idle_ms, "-", "+", 1))
-        width = 3 if idle_ms is None else 4
+        width = 1 if idle_ms is None else 2
         replies = await self._store.ask_each(commands)
+        return {
+            one: _place(group, *replies[index * width : (index + 1) * width])
+            for index, one in enumerate(partitions)
+            if not isinstance(replies[index * width], ResponseError)
+        }
+
+    async def trimmed(self, places: Mapping[int, str]) -> list[int]:
+        feeds = [self._store.keys.feed(one) for one in places]
+        replies = await self._store.ask_each(
+            [command for feed in feeds for command in (("XRANGE", feed, "-", "+", "COUNT", 1), ("XLEN", feed))]
+        )
         return [
             one
-            for index, one in enumerate(partitions)
-            if _has_gap(group, *replies[index * width : (index + 1) * width])
+            for index, (one, place) in enumerate(places.items())
+            if _has_trimmed(place, *replies[2 * index : 2 * index + 2])
         ]
 
     async def uncounted(self, partitions: Sequence[int]) -> list[int]:
@@ -250,20 +261,19 @@ def _head(reply: Any) -> Position:
     return Position.parse(reply[0][0].decode()) if reply else START
 
 
-def _has_gap(group: str, first: Any, length: Any, groups: Any, idle: Any = ()) -> bool:
-    """Return whether lines were trimmed that the group was not given, or that its consumer has not acknowledged."""
-    if isinstance(first, ResponseError) or isinstance(groups, ResponseError) or not first:
+def _place(group: str, groups: Any, idle: Any = ()) -> str:
+    """Return the place of a group in a feed; empty where it has not begun."""
+    ids = [facts["last-delivered-id"] for facts in map(_pairs, groups) if facts["name"] == group.encode()]
+    if not isinstance(idle, ResponseError):
+        ids += [line[0] for line in idle]
+    return str(min((Position.parse(one.decode()) for one in ids), default=""))
+
+
+def _has_trimmed(place: str, first: Any, length: Any) -> bool:
+    """Return whether a feed, of which these are the first line and the length, begins after a place."""
+    if not isinstance(length, int) or not first:
         return False
-    oldest = Position.parse(first[0][0].decode())
-    delivered = [
-        Position.parse(facts["last-delivered-id"].decode())
-        for facts in map(_pairs, groups)
-        if facts["name"] == group.encode()
-    ]
-    if not delivered and length >= FEED_LENGTH_COUNT:
-        return True
-    owed = [] if isinstance(idle, ResponseError) else [Position.parse(line[0].decode()) for line in idle]
-    return any(position < oldest for position in (*delivered, *owed))
+    return Position.parse(place) < Position.parse(first[0][0].decode()) if place else length >= FEED_LENGTH_COUNT
 
 
 def _group(facts: dict[str, Any], lag_count: int) -> GroupFacts:

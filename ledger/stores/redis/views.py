@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from redis.exceptions import ResponseError
 
-from ledger.stores.admin import Found
+from ledger.stores.admin import Found, ViewSurvey
 from ledger.stores.port import StreamKey, ViewWrite
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import Argument, CommandLine
@@ -130,11 +130,19 @@ class RedisViews:
             {reply[index].decode(): int(reply[index + 1]) for index in range(0, len(reply), 2)} for reply in replies
         ]
 
-    async def names(self) -> AsyncIterator[tuple[int, str]]:
+    async def survey(self) -> ViewSurvey:
+        names: dict[int, set[str]] = {}
+        older: set[str] = set()
         async for key in self._store.scan(self._store.keys.any_view_glob()):
             parsed = self._store.keys.parse_view(key)
-            if parsed is not None:
-                yield parsed
+            if parsed is None:
+                older.add(key)
+            else:
+                names.setdefault(parsed[0], set()).add(parsed[1])
+        return ViewSurvey({partition: sorted(found) for partition, found in names.items()}, sorted(older))
+
+    async def drop_older(self, keys: Sequence[str]) -> None:
+        await self._store.ask([("UNLINK", key) for key in keys])
 
 
 def _is_before(one: bytes, other: bytes, *, backwards: bool) -> bool:
