@@ -5,7 +5,7 @@ No decision depends on them; the core uses `ledger.stores.port`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -65,7 +65,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ViewSurvey(NamedTuple):
-    """All views: the names of those that this version reads, by partition, and the keys of those in other formats."""
+    """All views: the names of those that this version reads, by partition, and the keys of those of older formats."""
 
     names: Mapping[int, Sequence[str]]
     older: Sequence[str]
@@ -126,7 +126,7 @@ class ViewReader(Protocol):
         ...
 
     async def drop_older(self, keys: Sequence[str]) -> None:
-        """Drop views of other formats, by the keys of a survey."""
+        """Drop views of older formats, by the keys of a survey."""
         ...
 
 

@@ -136,6 +136,11 @@ class Keys:
         number = tag.rpartition(":")[2]
         return (int(number), rest) if rest and number.isdecimal() else None
 
+    def is_older_view(self, name: str) -> bool:
+        """Return whether a view is of an older format than this one's; the first format had no number in its keys."""
+        written = name.partition("}:view:")[2].partition(":")[0]
+        return not written.isdecimal() or int(written) < VIEWS_FORMAT
+
     def config(self) -> str:
         """Return the key of the settings fixed when the deployment was created."""
         return f"{self.prefix}:config"

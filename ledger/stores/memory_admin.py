@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ledger.core.errors import InputError
@@ -20,6 +20,7 @@ from ledger.stores.admin import (
     PartitionFacts,
     RawEntry,
     ShortStream,
+    ViewSurvey,
 )
 from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, FeedItem, Position, StreamKey
 from ledger.stores.redis.deployment import SECRET_BYTES
@@ -54,7 +55,7 @@ class MemoryViews:
 
     async def look_up(self, view: str, prefix: str, count: int) -> Found:
         server = self._server
-        partitions = [one for one in range(self._store.partition_count) if server.feeds[one]]
+        partitions = range(self._store.partition_count)
         fields = await self.starting(view, prefix)
         skipped = [name for views in server.views.values() for name in views.get(SKIPPED, {})]
         ahead = [item.key for one in partitions for item in self._unfinished(one)]
@@ -77,6 +78,8 @@ class MemoryViews:
         begun, feed = self._server.census_begun.get(partition), self._server.feeds[partition]
         if begun is None or begun != self._server.census_done.get(partition):
             return True
+        if not feed:
+            return False
         delivered = self._server.delivered.get((PROJECTORS, partition), 0)
         return len(feed) >= FEED_LENGTH_COUNT and delivered < number_of(feed[0])
 

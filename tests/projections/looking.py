@@ -12,6 +12,7 @@ from ledger.stores.port import Store, StreamKey
 from projections.comparison import Compared, compare_partition
 from projections.engine import Engine, project_anew
 from projections.views import SNAPSHOTS
+from tests.support.backends import view_names
 
 RULES: Final = [
     {"permission": "read", "pattern": "*", "action": "allow"},

@@ -14,6 +14,7 @@ from projections import engine as engine_module
 from projections import snapshots
 from projections.engine import Engine
 from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all
+from tests.support.backends import view_names
 
 SES_1 = StreamKey("session", "ses_1")
 SECRET = "correct-horse-battery"

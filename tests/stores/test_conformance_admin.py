@@ -9,7 +9,18 @@ from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import PartitionFacts, RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey, ViewWrite
 from ledger.stores.redis.store import RedisStore
-from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, as_redis, entries, gaps, log_of, view_names, written
+from tests.support.backends import (
+    PARTITION_COUNT,
+    PROJECT,
+    SESSION,
+    Backend,
+    as_redis,
+    entries,
+    gaps,
+    log_of,
+    view_names,
+    written,
+)
 
 ALL = range(PARTITION_COUNT)
 MS = 1_700_000_000_000

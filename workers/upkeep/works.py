@@ -31,7 +31,7 @@ class PartitionToRebuild(msgspec.Struct, frozen=True):
 
     partition: int
     keys: list[StreamKey]
-    names: list[str]
+    names: Sequence[str]
 
 
 class RebuiltPartition(msgspec.Struct):

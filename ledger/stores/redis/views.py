@@ -135,10 +135,10 @@ class RedisViews:
         older: set[str] = set()
         async for key in self._store.scan(self._store.keys.any_view_glob()):
             parsed = self._store.keys.parse_view(key)
-            if parsed is None:
-                older.add(key)
-            else:
+            if parsed is not None:
                 names.setdefault(parsed[0], set()).add(parsed[1])
+            elif self._store.keys.is_older_view(key):
+                older.add(key)
         return ViewSurvey({partition: sorted(found) for partition, found in names.items()}, sorted(older))
 
     async def drop_older(self, keys: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ import pytest
 import redis
 
 from ledger import Durability, Ledger
+from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections.engine import Engine
