@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from ledger.stores.port import Position
-from projections.search_rows import RequestAsked, RequestEnded, SearchChange, SearchTexts, SessionBegun
-from workers.indexer.file import Head, IndexFile, SessionStep
+from projections.search_rows import RequestBegun, RequestEnded, SearchChange, SearchTexts, SessionBegun
+from workers.indexer.file import IndexedHead, IndexFile, SessionStep
 from workers.indexer.query import parse_query
 from workers.indexer.reader import IndexReader
 
@@ -71,14 +71,16 @@ def sessions(count: int, chance: random.Random) -> Iterator[SessionStep]:
         changes: list[SearchChange] = [begun]
         for index in range(REQUESTS_A_SESSION):
             changes += request(number, index, chance)
-        yield SessionStep(f"ses_{number:08d}", False, changes, Head(Position(BEGAN_MS + number * 60_000, 21), 21))
+        yield SessionStep(
+            f"ses_{number:08d}", False, changes, IndexedHead(Position(BEGAN_MS + number * 60_000, 21), 21)
+        )
 
 
 def request(session: int, index: int, chance: random.Random) -> Iterator[SearchChange]:
     words = " ".join(word(int(20_000 * chance.random() ** 3)) for _ in range(12))
     command = f"{chance.choice(PROGRAMS)} {words}"
     at_ms, request_id = BEGAN_MS + session * 60_000 + index * 5000, f"per_{session}_{index}"
-    yield RequestAsked(
+    yield RequestBegun(
         request_id=request_id,
         version=2 + 2 * index,
         asked_ms=at_ms,
@@ -133,7 +135,7 @@ def remove_a_session(file: Path) -> None:
     """Print the time until the text of one session is in no byte of the file."""
     with closing(IndexFile(file)) as index:
         began = time.perf_counter()
-        index.apply([SessionStep("ses_00000001", True, (), Head(Position(1, 1), 1))])
+        index.apply([SessionStep("ses_00000001", True, (), IndexedHead(Position(1, 1), 1))])
         assert index.scrub()
         print(f"removal of the text of a session: {time.perf_counter() - began:.1f} s")
 

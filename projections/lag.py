@@ -18,7 +18,7 @@ LINES_AT_ONCE_COUNT: Final = 50
 """Lines of each partition's feed that are looked at together."""
 
 
-class Behind(NamedTuple):
+class ViewLag(NamedTuple):
     """The entry that the views of a stream are as of, and the stream's last one."""
 
     at: Position
@@ -40,7 +40,7 @@ class FedLag:
         self.trimmed: set[int] = set()
         """Partitions whose feed has dropped lines that nobody read: then only a walk over all streams finds the lag."""
 
-    async def pages(self) -> AsyncIterator[dict[StreamKey, Behind]]:
+    async def pages(self) -> AsyncIterator[dict[StreamKey, ViewLag]]:
         """Iterate over the streams that the feeds name and whose views lag, a bounded number at a time.
 
         A stream may come again, with a later page, while its views lag.
@@ -64,9 +64,9 @@ class FedLag:
             if all(one.complete for one in lines):
                 return
 
-    async def all(self) -> dict[StreamKey, Behind]:
+    async def all(self) -> dict[StreamKey, ViewLag]:
         """Return all streams whose views lag, as far as the feeds tell."""
-        found: dict[StreamKey, Behind] = {}
+        found: dict[StreamKey, ViewLag] = {}
         async for page in self.pages():
             found |= page
         return found
@@ -77,12 +77,12 @@ class FedLag:
         self.trimmed |= news
 
 
-async def streams_behind(store: Store, keys: Sequence[StreamKey]) -> dict[StreamKey, Behind]:
+async def streams_behind(store: Store, keys: Sequence[StreamKey]) -> dict[StreamKey, ViewLag]:
     """Return those of the streams whose views are not as of their last entry; also where that was lost."""
     # The checkpoints first: read after the heads, they might be ahead of them.
     known = await checkpoints(store, keys)
     heads = await store.admin.heads(keys)
-    return {key: Behind(at, head) for key, at, head in zip(keys, known, heads, strict=True) if at != head}
+    return {key: ViewLag(at, head) for key, at, head in zip(keys, known, heads, strict=True) if at != head}
 
 
 async def events_behind(store: Store, keys: Sequence[StreamKey]) -> dict[StreamKey, int]:

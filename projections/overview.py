@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from ledger.stores.port import START, Store, StreamKey
-from projections.lag import Behind, FedLag
+from projections.lag import FedLag, ViewLag
 from projections.queries import PartitionCounts, counts_of_partitions
 
 
@@ -19,7 +19,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     partitions: list[PartitionCounts]
-    behind: dict[StreamKey, Behind]
+    behind: dict[StreamKey, ViewLag]
     behind_events: Counter[int]
     """Events that no view has, by partition."""
     trimmed: bool

@@ -44,7 +44,7 @@ class SearchTexts(msgspec.Struct, frozen=True, kw_only=True):
     rules: str = ""
 
 
-class RequestAsked(msgspec.Struct, frozen=True, kw_only=True):
+class RequestBegun(msgspec.Struct, frozen=True, kw_only=True):
     """A request at its ask: a new row. Times are server ms."""
 
     request_id: str
@@ -102,7 +102,7 @@ class ContentGone(msgspec.Struct, frozen=True):
     version: int
 
 
-SearchChange = RequestAsked | RequestEnded | RequestReopened | SessionBegun | ContentGone
+SearchChange = RequestBegun | RequestEnded | RequestReopened | SessionBegun | ContentGone
 
 
 def search_change(recorded: Recorded) -> SearchChange | None:
@@ -137,11 +137,11 @@ _STATUS: Final[dict[Verdict, RequestStatus]] = {
 }
 
 
-def _asked(event: Asked, recorded: Recorded) -> RequestAsked:
+def _asked(event: Asked, recorded: Recorded) -> RequestBegun:
     detail = event.detail or AskedDetail()
     call = describe_asked(event)
     operands = [one.path for one in detail.operands or ()]
-    return RequestAsked(
+    return RequestBegun(
         request_id=event.request_id,
         version=recorded.version,
         asked_ms=recorded.ms,

@@ -50,7 +50,7 @@ class Stepped(msgspec.Struct, frozen=True, kw_only=True):
     owed: bool
 
 
-class Walk:
+class StreamWalk:
     """Walks over all streams, and brings up those whose views lag."""
 
     def __init__(self, store: Store, catch_up: Callable[[Sequence[StreamKey]], Awaitable[object]]) -> None:

@@ -52,7 +52,7 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[GroupFacts, ...]
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class FoundFields(msgspec.Struct, frozen=True, kw_only=True):
     """The fields found in an index of the views, and what the views may lag behind.
 
     `ahead` are the streams that are named by feed lines which no projector has finished, and those that none could
@@ -109,7 +109,7 @@ class ViewReader(Protocol):
         """Return the fields with this prefix, over all partitions, of a sorted view whose numbers are all 0."""
         ...
 
-    async def look_up(self, view: str, prefix: str, count: int) -> Found:
+    async def look_up(self, view: str, prefix: str, count: int) -> FoundFields:
         """Return the first fields with this prefix, at most `count`, and the streams that may have others.
 
         Each partition is read as of one instant, so that every appended event is in the view, or its stream in `ahead`,

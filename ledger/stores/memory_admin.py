@@ -14,7 +14,7 @@ from ledger.stores.admin import (
     PROJECTORS,
     SKIPPED,
     FilesRewritten,
-    Found,
+    FoundFields,
     GroupFacts,
     OwedLines,
     PartitionFacts,
@@ -53,13 +53,13 @@ class MemoryViews:
             field for views in self._server.views.values() for field in views.get(view, {}) if field.startswith(prefix)
         )
 
-    async def look_up(self, view: str, prefix: str, count: int) -> Found:
+    async def look_up(self, view: str, prefix: str, count: int) -> FoundFields:
         server = self._server
         partitions = range(self._store.partition_count)
         fields = await self.starting(view, prefix)
         skipped = [name for views in server.views.values() for name in views.get(SKIPPED, {})]
         ahead = [item.key for one in partitions for item in self._unfinished(one)]
-        return Found(
+        return FoundFields(
             fields=fields[:count],
             ahead=list(dict.fromkeys([*map(StreamKey.parse, skipped), *ahead])),
             unsure=[one for one in partitions if self._is_unsure(one)],

@@ -10,7 +10,7 @@ from ledger import Ledger
 from ledger.stores.port import StreamKey, ViewWrite
 from projections import walk as walk_module
 from projections.engine import Engine
-from projections.walk import Walk
+from projections.walk import StreamWalk
 from tests.projections.looking import differences, project_all, streams
 
 SES_1 = StreamKey("session", "ses_1")
@@ -22,7 +22,7 @@ class Walker:
     def __init__(self, ledger: Ledger) -> None:
         self.found: list[StreamKey] = []
         self._engine = Engine(ledger.store)
-        self.walk = Walk(ledger.store, self._catch_up)
+        self.walk = StreamWalk(ledger.store, self._catch_up)
 
     async def _catch_up(self, keys: Sequence[StreamKey]) -> None:
         self.found += keys
@@ -110,6 +110,6 @@ async def test_a_stream_that_is_gone_while_its_views_are_not_is_found(ledger: Le
     async def note(keys: Sequence[StreamKey]) -> None:
         found.extend(keys)
 
-    while not (await Walk(store, note).step()).ended:
+    while not (await StreamWalk(store, note).step()).ended:
         pass
     assert found == [ghost]

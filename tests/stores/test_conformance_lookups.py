@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.admin import PROJECTORS, SKIPPED, Found
+from ledger.stores.admin import PROJECTORS, SKIPPED, FoundFields
 from ledger.stores.port import START, FeedItem, Store, StreamKey, ViewWrite
 from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, gaps, written
 
 ALL = range(PARTITION_COUNT)
 
 
-async def look_up(store: Store, prefix: str, count: int = 10) -> Found:
+async def look_up(store: Store, prefix: str, count: int = 10) -> FoundFields:
     return await store.views.look_up("index", prefix, count)
 
 
@@ -29,9 +29,9 @@ async def take(store: Store) -> list[FeedItem]:
 
 
 async def test_nothing_is_found_before_the_first_append_and_a_census_makes_it_sure(store: Store) -> None:
-    assert await look_up(store, "per_1\n") == Found(fields=[], ahead=[], unsure=list(ALL))
+    assert await look_up(store, "per_1\n") == FoundFields(fields=[], ahead=[], unsure=list(ALL))
     await count_all(store)
-    assert await look_up(store, "per_1\n") == Found(fields=[], ahead=[], unsure=[])
+    assert await look_up(store, "per_1\n") == FoundFields(fields=[], ahead=[], unsure=[])
 
 
 async def test_the_fields_with_the_prefix_are_found_in_all_partitions_in_order(store: Store) -> None:
@@ -46,11 +46,11 @@ async def test_the_fields_with_the_prefix_are_found_in_all_partitions_in_order(s
 async def test_a_stream_is_ahead_until_its_line_is_acknowledged(store: Store) -> None:
     await count_all(store)
     await written(store, b"a")
-    assert await look_up(store, "x") == Found(fields=[], ahead=[SESSION], unsure=[])
+    assert await look_up(store, "x") == FoundFields(fields=[], ahead=[SESSION], unsure=[])
     items = await take(store)
-    assert await look_up(store, "x") == Found(fields=[], ahead=[SESSION], unsure=[])
+    assert await look_up(store, "x") == FoundFields(fields=[], ahead=[SESSION], unsure=[])
     await store.acknowledge(PROJECTORS, items)
-    assert await look_up(store, "x") == Found(fields=[], ahead=[], unsure=[])
+    assert await look_up(store, "x") == FoundFields(fields=[], ahead=[], unsure=[])
 
 
 async def test_another_group_s_reading_counts_for_nothing(store: Store) -> None:
@@ -123,9 +123,9 @@ async def test_a_feed_that_was_trimmed_before_it_was_read_is_unsure_and_a_gap(st
     head = START
     for _ in range(FEED_LENGTH_COUNT - 1):
         head = await written(store, b"x", after=head)
-    assert await look_up(store, "x") == Found(fields=[], ahead=[SESSION], unsure=[])
+    assert await look_up(store, "x") == FoundFields(fields=[], ahead=[SESSION], unsure=[])
     assert await gaps(store, ALL, PROJECTORS) == []
     for _ in range(2):
         head = await written(store, b"x", after=head)
-    assert await look_up(store, "x") == Found(fields=[], ahead=[SESSION], unsure=[own])
+    assert await look_up(store, "x") == FoundFields(fields=[], ahead=[SESSION], unsure=[own])
     assert await gaps(store, ALL, PROJECTORS) == [own]

@@ -13,14 +13,14 @@ from tests.support.waiting import wait_until_async
 from workers.indexer.lag import lag_of
 from workers.indexer.query import parse_query
 from workers.indexer.reader import IndexReader
-from workers.indexer.worker import Pace, run
+from workers.indexer.worker import IndexPace, run
 
 NOW_MS = 10**13
 ROWS_COUNT = 1000
 
 
 @asynccontextmanager
-async def indexing(ledger: Ledger, file: Path, pace: Pace | None = None) -> AsyncIterator[None]:
+async def indexing(ledger: Ledger, file: Path, pace: IndexPace | None = None) -> AsyncIterator[None]:
     """Run an indexer during the block, once it has opened its file."""
     stop, ready = asyncio.Event(), asyncio.Event()
     worker = asyncio.create_task(run(ledger, stop, file, pace, ready.set), name="indexer")

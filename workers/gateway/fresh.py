@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from ledger import Ledger
 from ledger.stores.port import StreamKey
-from projections.lag import Behind, FedLag, events_behind
-from projections.walk import Walk
+from projections.lag import FedLag, ViewLag, events_behind
+from projections.walk import StreamWalk
 from workers.projector.worker import CatchingUp
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class FreshViews:
         self._store = ledger.store
         self._catching_up = CatchingUp(ledger)
         self._fed = FedLag(ledger.store)
-        self._walk = Walk(ledger.store, self._catching_up.catch_up_all)
+        self._walk = StreamWalk(ledger.store, self._catching_up.catch_up_all)
         self._looking = asyncio.Lock()
         self._looked_at = float("-inf")
         self.lag_events = 0
@@ -56,7 +56,7 @@ class FreshViews:
             await self._in_time(self._everything())
 
     async def _everything(self) -> None:
-        found: dict[StreamKey, Behind] = {}
+        found: dict[StreamKey, ViewLag] = {}
         try:
             async for page in self._fed.pages():
                 found |= page

@@ -25,14 +25,14 @@ WHOLE: Final = "whole"
 SCRUB: Final = "scrub"
 
 
-class Head(NamedTuple):
+class IndexedHead(NamedTuple):
     """The entry that a session's rows are as of, and the version as of which its content was read."""
 
     at: Position
     clean: int
 
 
-NO_HEAD: Final = Head(START, 0)
+NO_HEAD: Final = IndexedHead(START, 0)
 
 
 class SessionStep(NamedTuple):
@@ -41,7 +41,7 @@ class SessionStep(NamedTuple):
     session: str
     anew: bool
     changes: Sequence[SearchChange]
-    head: Head
+    head: IndexedHead
 
 
 class IndexFile:
@@ -80,11 +80,11 @@ class IndexFile:
 
     # --- reads --------------------------------------------------------------------------------------------------------
 
-    def head(self, session: str) -> Head:
+    def head(self, session: str) -> IndexedHead:
         found = self._connection.execute(
             "SELECT ms, version, clean FROM heads WHERE session = ?", (session,)
         ).fetchone()
-        return NO_HEAD if found is None else Head(Position(found[0], found[1]), found[2])
+        return NO_HEAD if found is None else IndexedHead(Position(found[0], found[1]), found[2])
 
     def sessions(self, after: str, count: int) -> list[str]:
         """Return the next sessions of the index, by name."""

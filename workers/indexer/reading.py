@@ -14,7 +14,7 @@ from ledger.log.tail import BEFORE_FIRST, LostHistoryError, entry_at, read_pages
 from ledger.stores.admin import ShortStream
 from ledger.stores.port import START, Entry, Store, StreamKey
 from projections.search_rows import ContentGone, SearchChange, search_change
-from workers.indexer.file import NO_HEAD, Head, SessionStep
+from workers.indexer.file import NO_HEAD, IndexedHead, SessionStep
 
 STEP_EVENTS: Final = 500
 """Entries of one step of a long session."""
@@ -28,7 +28,7 @@ class ReadStep(NamedTuple):
     damage: DamageError | None = None
 
 
-async def next_steps(store: Store, heads: Sequence[tuple[str, Head]]) -> list[ReadStep]:
+async def next_steps(store: Store, heads: Sequence[tuple[str, IndexedHead]]) -> list[ReadStep]:
     """Return the next step of each session as of its checkpoint. Raises StoreError."""
     begun = [StreamKey("session", session) for session, head in heads if head.at == START]
     whole = dict(zip(begun, await store.admin.short_streams(begun, SHORT_COUNT), strict=True)) if begun else {}
@@ -37,7 +37,7 @@ async def next_steps(store: Store, heads: Sequence[tuple[str, Head]]) -> list[Re
     )
 
 
-async def _next(store: Store, session: str, head: Head, whole: ShortStream | None) -> ReadStep:
+async def _next(store: Store, session: str, head: IndexedHead, whole: ShortStream | None) -> ReadStep:
     key = StreamKey("session", session)
     try:
         if whole is not None:
@@ -56,7 +56,7 @@ async def _next(store: Store, session: str, head: Head, whole: ShortStream | Non
     return ReadStep(SessionStep(session, True, (), NO_HEAD), more=True)
 
 
-def _step(key: StreamKey, head: Head, known: Entry, page: Sequence[Entry], *, more: bool) -> ReadStep:
+def _step(key: StreamKey, head: IndexedHead, known: Entry, page: Sequence[Entry], *, more: bool) -> ReadStep:
     """Return the changes of a page. Rows that may hold redacted content are dropped and read again instead.
 
     All of one page is as of one moment, so what a redaction in it took out is out of it.
@@ -80,7 +80,7 @@ def _step(key: StreamKey, head: Head, known: Entry, page: Sequence[Entry], *, mo
         before, change = entry, search_change(recorded)
         if isinstance(change, ContentGone) and change.version > clean:
             # What is read from now on is without that content.
-            return ReadStep(SessionStep(key.id, True, (), Head(START, change.version)), more=True)
+            return ReadStep(SessionStep(key.id, True, (), IndexedHead(START, change.version)), more=True)
         if change is not None:
             changes.append(change)
-    return ReadStep(SessionStep(key.id, False, changes, Head(before.position, clean)), more, damage)
+    return ReadStep(SessionStep(key.id, False, changes, IndexedHead(before.position, clean)), more, damage)

@@ -12,7 +12,7 @@ import msgspec
 
 from projections.search_rows import (
     TEXT_CHARS,
-    RequestAsked,
+    RequestBegun,
     RequestEnded,
     RequestReopened,
     RequestStatus,
@@ -69,9 +69,9 @@ class SessionRows:
         self.begun = begun
         self._changed: dict[str, IndexedRequest] = {}
 
-    def change(self, change: RequestAsked | RequestEnded | RequestReopened) -> None:
+    def change(self, change: RequestBegun | RequestEnded | RequestReopened) -> None:
         """Apply a change; one that does not fit the row's outcome has no effect, as in the fold."""
-        if isinstance(change, RequestAsked):
+        if isinstance(change, RequestBegun):
             self._changed[change.request_id] = _asked(self._session, change, self._row(change.request_id))
             return
         row = self._row(change.request_id)
@@ -146,7 +146,7 @@ def row_of(found: tuple[Any, ...], texts: tuple[str, ...] | None) -> IndexedRequ
     return IndexedRequest(**values, texts=words)
 
 
-def _asked(session: str, change: RequestAsked, known: IndexedRequest | None) -> IndexedRequest:
+def _asked(session: str, change: RequestBegun, known: IndexedRequest | None) -> IndexedRequest:
     row = IndexedRequest(
         id=None if known is None else known.id,
         session=session,

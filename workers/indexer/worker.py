@@ -19,7 +19,7 @@ import msgspec
 from ledger import Ledger
 from ledger.core.errors import InputError
 from ledger.stores.port import START, StreamKey, WakeUp
-from workers.indexer.file import DEPLOYMENT, WALK, WHOLE, Head, IndexFile
+from workers.indexer.file import DEPLOYMENT, WALK, WHOLE, IndexedHead, IndexFile
 from workers.indexer.lag import LINES_AT_ONCE_COUNT, NO_GROUP, deployment_of
 from workers.indexer.reading import ReadStep, next_steps
 from workers.runtime.consumer import Consumer, Pause
@@ -37,7 +37,7 @@ OWN: Final = "own:"
 """The beginning of the walk's place in its second half, over the sessions of the index."""
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
+class IndexPace(msgspec.Struct, frozen=True, kw_only=True):
     """Intervals of an indexer's own checks, in seconds; a wake-up makes it check at once."""
 
     feed_seconds: float = 5.0
@@ -50,7 +50,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """The interval of attempts to empty the database's own log while a reader is in the way."""
 
 
-def work_of(file: Path, pace: Pace | None = None, ready: Callable[[], None] = lambda: None) -> Work:
+def work_of(file: Path, pace: IndexPace | None = None, ready: Callable[[], None] = lambda: None) -> Work:
     """Return the work of an indexer on a file."""
 
     async def work(ledger: Ledger, stop: asyncio.Event) -> None:
@@ -63,7 +63,7 @@ async def run(
     ledger: Ledger,
     stop: asyncio.Event,
     file: Path,
-    pace: Pace | None = None,
+    pace: IndexPace | None = None,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Keep an index until `stop` is set. Errors of the server are logged and retried.
@@ -74,7 +74,7 @@ async def run(
     try:
         await _claim(ledger, index)
         ready()
-        await Indexer(ledger, index, pace or Pace()).run(stop)
+        await Indexer(ledger, index, pace or IndexPace()).run(stop)
     finally:
         index.close()
 
@@ -90,7 +90,7 @@ async def _claim(ledger: Ledger, index: IndexFile) -> None:
 class Indexer:
     """Finds sessions that are ahead of the index."""
 
-    def __init__(self, ledger: Ledger, index: IndexFile, pace: Pace) -> None:
+    def __init__(self, ledger: Ledger, index: IndexFile, pace: IndexPace) -> None:
         self._store = ledger.store
         self._index = index
         self._pace = pace
@@ -223,6 +223,6 @@ class Indexer:
             log.warning("indexer: skipped: %s", damage)
 
 
-def _changes(found: ReadStep, heads: Mapping[str, Head]) -> bool:
+def _changes(found: ReadStep, heads: Mapping[str, IndexedHead]) -> bool:
     step = found.step
     return step.anew or bool(step.changes) or step.head != heads[step.session]

@@ -25,7 +25,7 @@ from ledger.log.tail import LostHistoryError
 from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import FeedItem, StreamKey
 from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, note_skipped, project_anew
-from projections.walk import Walk
+from projections.walk import StreamWalk
 from workers.projector.repairs import Repairs
 from workers.runtime.consumer import Consumer, Pause, every_append
 from workers.runtime.feed_lines import take_lines, take_over_lines
@@ -66,7 +66,7 @@ class Projector:
         self._pace = pace
         self._worker = CatchingUp(ledger)
         self.consumer = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-        self._walk = Walk(ledger.store, self._worker.catch_up_all)
+        self._walk = StreamWalk(ledger.store, self._worker.catch_up_all)
         self._next_walk = self._next_step = self._next_sweep = self._next_census = 0.0
         self._consumer = Consumer(
             "projector", ledger, self._pass, retry_seconds=pace.feed_seconds, concerns=every_append

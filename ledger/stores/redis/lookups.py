@@ -7,7 +7,7 @@ from typing import Final
 from redis.exceptions import ResponseError
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.admin import PROJECTORS, SKIPPED, Found
+from ledger.stores.admin import PROJECTORS, SKIPPED, FoundFields
 from ledger.stores.port import StreamKey
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.refusals import refusal_of
@@ -16,7 +16,7 @@ from ledger.stores.redis.script import Script
 _LOOK_UP: Final = Script.named("look_up.lua")
 
 
-async def look_up(store: RetriedCommands, view: str, prefix: str, count: int) -> Found:
+async def look_up(store: RetriedCommands, view: str, prefix: str, count: int) -> FoundFields:
     """Return the fields of a sorted view with this prefix, at most `count`, and the streams that are ahead of it."""
     keys = store.keys
     first, last = lex_range(prefix)
@@ -31,7 +31,7 @@ async def look_up(store: RetriedCommands, view: str, prefix: str, count: int) ->
     for reply in replies:
         if isinstance(reply, ResponseError):
             raise refusal_of(reply) from reply
-    return Found(
+    return FoundFields(
         fields=sorted(field.decode() for reply in replies for field in reply[1])[:count],
         ahead=[StreamKey.parse(name.decode()) for reply in replies for name in reply[2]],
         unsure=[one for one, reply in enumerate(replies) if not reply[0]],

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from redis.exceptions import ResponseError
 
-from ledger.stores.admin import Found, ViewSurvey
+from ledger.stores.admin import FoundFields, ViewSurvey
 from ledger.stores.port import StreamKey, ViewWrite
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import Argument, CommandLine
@@ -119,7 +119,7 @@ class RedisViews:
         )
         return sorted(field.decode() for reply in replies for field in reply)
 
-    async def look_up(self, view: str, prefix: str, count: int) -> Found:
+    async def look_up(self, view: str, prefix: str, count: int) -> FoundFields:
         return await look_up(self._store, view, prefix, count)
 
     async def counts(self, view: str) -> list[dict[str, int]]:

@@ -23,7 +23,7 @@ from workers.indexer.file import IndexFile
 from workers.indexer.query import parse_query
 from workers.indexer.reader import IndexReader
 from workers.indexer.schema import FORMAT
-from workers.indexer.worker import Pace
+from workers.indexer.worker import IndexPace
 
 SECRET = "correcthorsebattery"
 
@@ -113,7 +113,7 @@ async def test_lost_wake_ups_and_trimmed_feeds_are_made_up_for_by_the_walk(
     with redis.Redis.from_url(server.url) as client:
         for key in client.scan_iter("*feed*"):
             client.xtrim(key, maxlen=0, approximate=False)
-    async with indexing(ledger, file, Pace(walk_seconds=0.01, step_seconds=0.01)):
+    async with indexing(ledger, file, IndexPace(walk_seconds=0.01, step_seconds=0.01)):
         await caught_up(ledger, file)
         await wait_until_async(lambda: len(ids(file)) == 6, "the walk has found the sessions")
 
@@ -169,7 +169,7 @@ async def test_a_session_that_the_log_lost_leaves_the_index(ledger: Ledger, file
     await index(ledger, file)
     with redis.Redis.from_url(server.url) as client:
         client.delete(*client.scan_iter("*ses_2*"))
-    async with indexing(ledger, file, Pace(walk_seconds=0.01, step_seconds=0.01)):
+    async with indexing(ledger, file, IndexPace(walk_seconds=0.01, step_seconds=0.01)):
         await wait_until_async(lambda: ids(file, "project:bank") == [], "the lost session has left")
         assert len(ids(file)) == 4
 
