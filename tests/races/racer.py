@@ -1,7 +1,7 @@
 """One process of a race: it asks its share of all requests, then answers every request as fast as it can.
 
-It prints `asked` when all its requests are pending, begins to answer after a line on stdin, and prints `done` after
-the last outcome. The outcomes it received, as asker and as approver, are then in its file, one JSON array a line:
+It prints `asked` when all its requests are pending, answers the next portion after each line on stdin and prints
+`answered` after that, and prints `done` after the last outcome. The outcomes it received, as asker and as approver, are then in its file, one JSON array a line:
 `[role, session, request, outcome, reply, by, at in ms]`.
 """
 
@@ -53,11 +53,13 @@ class Racer:
         self._note("asker", result)
 
     async def answer_all(self) -> None:
-        """Answer in nearly the same order as all others, so that all want the same requests at the same time."""
+        """Answer portion by portion, each begun with all others, so that all want the same requests at the same time."""
         for first in range(0, len(self._requests), ANSWERED_AT_ONCE_COUNT):
+            await asyncio.to_thread(sys.stdin.readline)
             some = self._requests[first : first + ANSWERED_AT_ONCE_COUNT]
             self._chance.shuffle(some)
             await asyncio.gather(*(self._answer(session, request) for session, request in some))
+            say("answered")
 
     async def _answer(self, session: str, request: str) -> None:
         try:
@@ -86,7 +88,6 @@ async def race(url: str, number: int, racers: int, requests: list[tuple[str, str
         await racer.attach()
         waiting = await racer.ask(requests[number::racers])
         say("asked")
-        await asyncio.to_thread(sys.stdin.readline)
         await racer.answer_all()
         await asyncio.gather(*waiting)
         return racer.told

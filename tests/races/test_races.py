@@ -17,6 +17,7 @@ from ledger.core.grants import Recorded
 from ledger.log.entries import read_entry
 from ledger.stores.port import START, Entry, Position, StreamKey
 from ledger.stores.urls import open_store
+from tests.races.racer import ANSWERED_AT_ONCE_COUNT
 from tests.support.auditor import Auditor
 from tests.support.backends import log_of
 from tests.support.processes import next_line, python
@@ -51,10 +52,12 @@ def run_race(url: str, folder: Path) -> list[Told]:
             for number, file in enumerate(files)
         ]
         assert [next_line(racer) for racer in racers] == ["asked"] * RACERS_COUNT
-        for racer in racers:
-            assert racer.stdin
-            racer.stdin.write("go\n")
-            racer.stdin.flush()
+        for _ in range(0, REQUESTS_COUNT, ANSWERED_AT_ONCE_COUNT):
+            for racer in racers:
+                assert racer.stdin
+                racer.stdin.write("go\n")
+                racer.stdin.flush()
+            assert [next_line(racer) for racer in racers] == ["answered"] * RACERS_COUNT
         assert [next_line(racer) for racer in racers] == ["done"] * RACERS_COUNT
     return [as_told(json.loads(line)) for file in files for line in file.read_text().splitlines()]
 
