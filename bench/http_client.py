@@ -24,11 +24,18 @@ class Connection:
 
     async def send(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Send a request, bytes unchanged; return the status and the body, parsed as JSON."""
+        status, content = await self._answer(method, path, body)
+        return status, json.loads(content) if content else None
+
+    async def get(self, path: str) -> tuple[int, bytes]:
+        """Read a page of any type; return the status and the body."""
+        return await self._answer("GET", path, None)
+
+    async def _answer(self, method: str, path: str, body: Any) -> tuple[int, bytes]:
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         self._write(method, path, data)
         status, headers = await self._head()
-        content = await self._reader.readexactly(int(headers.get(b"content-length", b"0")))
-        return status, json.loads(content) if content else None
+        return status, await self._reader.readexactly(int(headers.get(b"content-length", b"0")))
 
     async def listen(self, path: str) -> asyncio.StreamReader:
         """Open a stream and return its lines, in chunks."""

@@ -1,0 +1,1 @@
+"""How the ledger's costs grow with its history: `python -m bench.growth`."""

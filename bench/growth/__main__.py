@@ -1,0 +1,166 @@
+"""`python -m bench.growth`: the same questions at several sizes of one ledger, and how each row grows.
+
+The ledger is filled through the Python API, and filled on from size to size. With `--folder` it is kept, so that a
+later run with larger sizes goes on from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import click
+
+from bench.growth.costs import Costs
+from bench.growth.crowds import Crowds
+from bench.growth.filling import fill, filled_count, tell, until_projected
+from bench.growth.passes import Passes
+from bench.growth.questions import PARTS, TABLES, Part
+from bench.growth.rows import Figures, GrowthRun, print_rows, write_rows
+from bench.growth.server_memory import server_memory, used_bytes
+from bench.growth.serving import Serving
+from bench.growth.working import Working
+from bench.place import Place, child, place_at
+from ledger.stores.embedded import embedded_server
+from projections.queries import totals
+
+SIZES: Final = (1_000, 10_000)
+SIZES_QUICK: Final = (20, 40)
+PENDING_COUNT: Final = 100
+"""Sessions that wait for a person, the same at every size, so that a page of them is full at each."""
+
+START_SECONDS: Final = 60.0
+
+
+class GrowthBench:
+    """One run: its settings, and the figures so far."""
+
+    def __init__(self, folder: Path, sizes: Sequence[int], repetitions: int, jobs: int, *, quick: bool) -> None:
+        self._folder = folder
+        self._sizes = sorted(set(sizes))
+        self._pending = min(PENDING_COUNT, self._sizes[0] // 5)
+        self._repetitions = repetitions
+        self._jobs = jobs
+        self._quick = quick
+        self._empty_bytes = 0
+        self.figures = Figures()
+        self.server = ""
+
+    async def measure(self, part: Part) -> None:
+        if part == "history":
+            for size in self._sizes:
+                await self._at_size(size)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            async with embedded_server(Path(folder)) as server, place_at(server.url, quick=self._quick) as place:
+                await self._begin(place)
+                if part == "crowds":
+                    await Crowds(place, self.figures, self._repetitions).measure()
+                else:
+                    await Costs(place, self.figures).measure()
+
+    async def _begin(self, place: Place) -> None:
+        info = await place.info("server")
+        self.server = f"{info.get('server_name', 'redis')} {info.get('valkey_version', info['redis_version'])}"
+        await place.set_fsync("everysec")
+
+    async def _at_size(self, size: int) -> None:
+        server = embedded_server(self._folder, start_timeout_s=START_SECONDS)
+        async with server, place_at(server.url, quick=self._quick) as place:
+            await self._begin(place)
+            filled = await filled_count(place.ledger.store)
+            if filled > size:
+                raise click.UsageError(f"the folder has {filled:,} sessions already; give larger sizes")
+            if not filled:
+                self._empty_bytes = await used_bytes(place)
+            await fill(place, size, self._pending, self._jobs)
+            async with child("workers.cli", "worker", "projector", "--url", place.url):
+                await until_projected(place.ledger.store)
+                await self._memory(place, size)
+                tell(f"{size:,} sessions: work")
+                await Working(place, self.figures, size, self._repetitions).measure()
+                tell(f"{size:,} sessions: commands, calls, routes")
+                await Serving(place, self.figures, size, self._pending, self._repetitions).measure()
+            tell(f"{size:,} sessions: verify, rebuild")
+            await Passes(place, self.figures, size, max(1, self._repetitions // 2)).measure()
+        tell(f"{size:,} sessions: restart")
+        began = time.perf_counter()
+        async with embedded_server(self._folder, start_timeout_s=START_SECONDS):
+            self.figures.add("restart", size, time.perf_counter() - began)
+
+    async def _memory(self, place: Place, size: int) -> None:
+        events = (await totals(place.ledger.store)).events
+        found = await server_memory(place, self._empty_bytes)
+        for name, value in (
+            ("memory", found.total),
+            ("memory streams", found.streams),
+            ("memory views", found.views),
+            ("memory feeds", found.feeds),
+            ("memory rest", found.rest),
+        ):
+            self.figures.add(name, size, value / events)
+
+
+def _sizes(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        sizes = tuple(int(one) for one in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"`{text}` is not numbers with commas between, like 1000,10000") from None
+    if min(sizes) < SIZES_QUICK[0]:
+        raise click.BadParameter(f"the smallest size is {SIZES_QUICK[0]} sessions")
+    return sizes
+
+
+@click.command()
+@click.option("--sizes", callback=_sizes, metavar="N,N", help="Numbers of sessions (default: 1000,10000).")
+@click.option("--only", multiple=True, type=click.Choice(PARTS), help="Only this part.")
+@click.option("--repetitions", type=click.IntRange(1, 100), help="Of each measurement (default: 5).")
+@click.option("--jobs", type=click.IntRange(1, 64), help="Processes that fill (default: one a core).")
+@click.option("--folder", type=click.Path(path_type=Path), help="Keep the server's data here, and go on from it.")
+@click.option("--quick", is_flag=True, help="Tiny sizes: shows that each row can be measured, and no more.")
+@click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures to this file, too.")
+def main(
+    *,
+    sizes: tuple[int, ...] | None,
+    only: tuple[Part, ...],
+    repetitions: int | None,
+    jobs: int | None,
+    folder: Path | None,
+    quick: bool,
+    file: Path | None,
+) -> None:
+    """Ask the same of ledgers with more and more sessions of ten events each, and print how each answer grows."""
+    parts = only or PARTS
+    repetitions = repetitions or (1 if quick else 5)
+    with ExitStack() as stack:
+        kept = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        bench = GrowthBench(
+            kept, sizes or (SIZES_QUICK if quick else SIZES), repetitions, jobs or os.cpu_count() or 1, quick=quick
+        )
+        for part in parts:
+            asyncio.run(bench.measure(part))
+    rows = bench.figures.rows(item for part in parts for item in TABLES[part].items())
+    print_rows(rows)
+    if file is not None:
+        run = GrowthRun(
+            quick=quick,
+            repetitions=repetitions,
+            server=bench.server,
+            python=platform.python_version(),
+            processors=os.cpu_count() or 1,
+            rows=rows,
+        )
+        write_rows(run, file)
+
+
+if __name__ == "__main__":
+    main()

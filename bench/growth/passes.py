@@ -1,0 +1,79 @@
+"""Passes over everything in this process: verification and rebuilding, beside a bare read."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+
+from bench.growth.rows import Figures
+from bench.place import Place
+from ledger.core.limits import PAGE_COUNT
+from ledger.stores.port import StreamKey
+from workers.upkeep.works import (
+    CHECKED_AT_ONCE_COUNT,
+    CheckStreams,
+    PartitionToRebuild,
+    RebuildViews,
+    portions_to_check,
+)
+
+Work = Callable[[Sequence[StreamKey]], Awaitable[int]]
+"""A pass over these streams, which returns the number of their events."""
+
+
+class Passes:
+    """`verify --all` and `rebuild` as one of their processes does them; the rates include the scan of keys."""
+
+    def __init__(self, place: Place, figures: Figures, size: int, repetitions: int) -> None:
+        self._place = place
+        self._figures = figures
+        self._size = size
+        self._repetitions = repetitions
+
+    async def measure(self) -> None:
+        for _ in range(self._repetitions):
+            bare, checked = await self._rate_of(self._read), await self._rate_of(self._verify)
+            self._figures.add("xrange", self._size, bare)
+            self._figures.add("verify", self._size, checked)
+            self._figures.add("verify of xrange", self._size, checked / bare)
+            self._figures.add("rebuild", self._size, await self._rate_of(self._rebuild))
+
+    async def _rate_of(self, work: Work) -> float:
+        began = time.perf_counter()
+        keys = sorted([key async for key in self._place.ledger.store.streams()])
+        events = await work(keys)
+        return events / (time.perf_counter() - began)
+
+    async def _read(self, keys: Sequence[StreamKey]) -> int:
+        names = [self._place.keys.stream(key) for key in keys]
+        events = 0
+        for first in range(0, len(names), CHECKED_AT_ONCE_COUNT):
+            some = names[first : first + CHECKED_AT_ONCE_COUNT]
+            pages = await asyncio.gather(
+                *(self._place.floor.send("XRANGE", name, "-", "+", "COUNT", PAGE_COUNT) for name in some)
+            )
+            events += sum(map(len, pages))
+        return events
+
+    async def _verify(self, keys: Sequence[StreamKey]) -> int:
+        events = 0
+        for portion in portions_to_check(keys, {}):
+            checked = await CheckStreams("chain").done_by(self._place.ledger, portion)
+            assert all(one.ok for one in checked), [one for one in checked if not one.ok]
+            events += sum(one.versions for one in checked)
+        return events
+
+    async def _rebuild(self, keys: Sequence[StreamKey]) -> int:
+        names, _ = await self._place.ledger.store.views.survey()
+        by_partition: dict[int, list[StreamKey]] = defaultdict(list)
+        for key in keys:
+            by_partition[self._place.ledger.store.partition_of(key)].append(key)
+        events = 0
+        for partition, some in sorted(by_partition.items()):
+            portion = PartitionToRebuild(partition, some, names.get(partition, []))
+            rebuilt = await RebuildViews().done_by(self._place.ledger, portion)
+            assert not rebuilt.problems, rebuilt.problems
+            events += rebuilt.events
+        return events

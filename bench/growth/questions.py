@@ -1,0 +1,85 @@
+"""The rows of the table, with their targets: a run of a part measures each of its rows."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+from bench.growth.rows import Aim, Asked
+
+Part = Literal["history", "crowds", "costs"]
+PARTS: Final[tuple[Part, ...]] = get_args(Part)
+
+_FOR_PEOPLE: Final = Aim("growth", "at most", 1.5)
+_COMMAND: Final = (_FOR_PEOPLE, Aim("last", "at most", 500))
+_ANSWER: Final = (_FOR_PEOPLE, Aim("last", "at most", 100))
+_WORK: Final = (Aim("growth", "at most", 1.1),)
+_CROWD: Final = (Aim("growth", "at most", 1.2),)
+
+COMMANDS: Final = {
+    "command reply settled": "`reply ID once` of a settled request",
+    "command reply unknown": "`reply ID once` of an unknown request",
+    "command sessions": "`sessions`",
+    "command pending": "`pending`",
+    "command streams": "`streams`",
+    "command doctor": "`doctor`",
+}
+
+ROUTES: Final = {
+    "route sessions": "/v1/sessions?limit=50",
+    "route grants": "/v1/grants?limit=50",
+    "route pending": "/v1/pending?limit=50",
+    "route metrics": "/metrics",
+}
+
+HISTORY: Final[dict[str, Asked]] = {
+    "command start": Asked("`--version`: only the start of a command", "sessions", "ms"),
+    **{name: Asked(what, "sessions", "ms", _COMMAND) for name, what in COMMANDS.items()},
+    "call reply settled": Asked("`Ledger.reply` of a settled request", "sessions", "ms", _ANSWER),
+    "call reply unknown": Asked("`Ledger.reply` of an unknown request", "sessions", "ms", _ANSWER),
+    **{name: Asked(f"`GET {path}`", "sessions", "ms", _ANSWER) for name, path in ROUTES.items()},
+    "first events": Asked("`GET /v1/events`, first of a new gateway: snapshot", "sessions", "ms", _ANSWER),
+    "project grant": Asked("a grant for a project", "sessions", "ms", _ANSWER),
+    "floor": Asked("floor: a bare XADD", "sessions", "us"),
+    "ask": Asked("ask that a rule allows", "sessions", "x floor", _WORK),
+    "reply": Asked("reply to a pending request", "sessions", "x floor", _WORK),
+    "expiry": Asked("a lone deadline: lateness", "sessions", "ms", _WORK),
+    "xrange": Asked("floor: bare XRANGE, pipelined", "sessions", "events/s"),
+    "verify": Asked("`verify --all`, one process", "sessions", "events/s"),
+    "verify of xrange": Asked("`verify --all` against bare XRANGE", "sessions", "x", (Aim("last", "at least", 1 / 3),)),
+    "rebuild": Asked("`rebuild`, one process", "sessions", "events/s", (Aim("last", "at least", 40_000),)),
+    "memory": Asked(
+        "server's memory an event", "sessions", "bytes", (Aim("last", "at most", 650), Aim("growth", "at most", 1.1))
+    ),
+    "memory streams": Asked("… in streams", "sessions", "bytes"),
+    "memory views": Asked("… in views", "sessions", "bytes"),
+    "memory feeds": Asked("… in feeds (bounded: 1,000 lines a partition)", "sessions", "bytes"),
+    "memory rest": Asked("… in everything else", "sessions", "bytes"),
+    "restart": Asked("restart of the server until it answers", "sessions", "s", (Aim("last", "at most", 5),)),
+}
+
+CROWDS: Final[dict[str, Asked]] = {
+    "ask by grants": Asked("ask that a project's grant allows", "grants", "us", _CROWD),
+    "ask by pending": Asked("ask that a rule allows", "pending", "us", _CROWD),
+    "reply by pending": Asked("reply to a pending request", "pending", "us", _CROWD),
+    "first ask": Asked("first ask of a new process in a long session", "events", "ms", (Aim("last", "at most", 400),)),
+    "fold": Asked("a settled request in a fold", "requests", "bytes", (Aim("last", "at most", 250),)),
+}
+
+KINDS: Final = {
+    "session": "a session that is opened, with two rules",
+    "allowed": "an ask that a rule allows",
+    "pending": "a request that is pending",
+    "answered": "… its answer by a person",
+    "run": "… its claim and its end",
+    "grant": "a grant of a session",
+    "closed": "the end of a session",
+    "project grant": "a grant of a project",
+}
+
+COSTS: Final[dict[str, Asked]] = {
+    f"{kind} {where}": Asked(f"{what}: {where}", "", "bytes")
+    for kind, what in KINDS.items()
+    for where in ("log", "views")
+}
+
+TABLES: Final[dict[Part, dict[str, Asked]]] = {"history": HISTORY, "crowds": CROWDS, "costs": COSTS}

@@ -1,0 +1,154 @@
+"""What people and scrapes ask: commands, calls and routes, each several times at one size."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from itertools import count
+from pathlib import Path
+from secrets import token_hex
+from typing import Final
+
+from bench.growth.lives import request_of
+from bench.growth.questions import ROUTES
+from bench.growth.rows import Figures
+from bench.http_client import Connection
+from bench.place import ROOT, Place, child
+from ledger import Ledger, UnknownRequestError
+from workers.cli.exits import Exit
+
+WARM_COUNT: Final = 2
+MAY_END_WITH: Final = (Exit.DONE, Exit.UNKNOWN, Exit.FINDINGS)
+"""Exit codes of the commands asked: `doctor` may find that a bench's server is set up for no team."""
+
+
+class Serving:
+    """The questions at one size; each settled request is asked about once, so that no fold of it is cached."""
+
+    def __init__(self, place: Place, figures: Figures, size: int, pending: int, repetitions: int) -> None:
+        self._place = place
+        self._figures = figures
+        self._size = size
+        self._repetitions = repetitions
+        # Spread over all sessions, those that wait left out.
+        step = max(1, (size - pending) // (4 * repetitions + WARM_COUNT + 1))
+        self._settled = (request_of(pending + number % (size - pending)) for number in count(0, step))
+
+    async def measure(self) -> None:
+        await self._commands()
+        await self._calls()
+        await self._routes()
+
+    # --- commands ---------------------------------------------------------------------------------------------------
+
+    async def _commands(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="pl-") as home:
+            await self._command(home, "--version")
+            for _ in range(self._repetitions):
+                for name, words in (
+                    ("start", ("--version",)),
+                    ("reply settled", ("reply", next(self._settled), "once")),
+                    ("reply unknown", ("reply", unknown(), "once")),
+                    ("sessions", ("sessions",)),
+                    ("pending", ("pending",)),
+                    ("streams", ("streams",)),
+                    ("doctor", ("doctor",)),
+                ):
+                    self._add(f"command {name}", await self._command(home, *words))
+
+    async def _command(self, home: str, *words: str) -> float:
+        """Return the milliseconds until a command has ended."""
+        url = () if words[0].startswith("-") else ("--url", self._place.url)
+        nothing = asyncio.subprocess.DEVNULL
+        began = time.perf_counter()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "workers.cli", *words, *url),
+            cwd=ROOT,
+            env={**os.environ, "PERMISSION_LEDGER_HOME": home},
+            stdin=nothing,
+            stdout=nothing,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, said = await process.communicate()
+        taken = (time.perf_counter() - began) * 1e3
+        if process.returncode not in MAY_END_WITH:
+            raise RuntimeError(f"`{' '.join(words)}` ended with {process.returncode}: {said.decode()}")
+        return taken
+
+    # --- calls ------------------------------------------------------------------------------------------------------
+
+    async def _calls(self) -> None:
+        async with Ledger.connect(self._place.url, actor="ann", entry_points=False) as ledger:
+
+            async def settled() -> None:
+                result = await ledger.reply(next(self._settled), "once")
+                assert result.outcome == "allowed", result
+
+            async def missing() -> None:
+                with suppress(UnknownRequestError):
+                    await ledger.reply(unknown(), "once")
+
+            async def granted() -> None:
+                await ledger.grant_in_project(f"granted-{token_hex(4)}", "bash", "make *")
+
+            await self._often("call reply settled", settled)
+            await self._often("call reply unknown", missing)
+            await self._often("project grant", granted)
+
+    async def _often(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
+        for turn in range(WARM_COUNT + self._repetitions):
+            began = time.perf_counter()
+            await work()
+            if turn >= WARM_COUNT:
+                self._add(name, (time.perf_counter() - began) * 1e3)
+
+    def _add(self, name: str, value: float) -> None:
+        self._figures.add(name, self._size, value)
+
+    # --- routes -----------------------------------------------------------------------------------------------------
+
+    async def _routes(self) -> None:
+        for turn in range(max(1, self._repetitions // 2)):
+            async with self._gateway() as (path, token, connection):
+                self._add("first events", await first_events(path, token))
+                if turn:
+                    continue
+                for name, route in ROUTES.items():
+
+                    async def get(route: str = route, connection: Connection = connection) -> None:
+                        status, body = await connection.get(route)
+                        assert status == 200, body
+
+                    await self._often(name, get)
+
+    @asynccontextmanager
+    async def _gateway(self) -> AsyncIterator[tuple[str, str, Connection]]:
+        """Run a gateway; yield its socket, an administrator's token, and a connection."""
+        async with AsyncExitStack() as stack:
+            path = str(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pl-"))) / "s")
+            token = await (await stack.enter_async_context(child("bench.gateway_child", self._place.url, path))).line()
+            connection = await Connection.open(path, token)
+            stack.callback(connection.close)
+            yield path, token, connection
+
+
+async def first_events(path: str, token: str) -> float:
+    """Return the milliseconds from opening a stream of events to the end of its snapshot."""
+    connection = await Connection.open(path, token)
+    try:
+        began = time.perf_counter()
+        lines = await connection.listen("/v1/events")
+        await lines.readuntil(b"event: snapshot.end")
+        return (time.perf_counter() - began) * 1e3
+    finally:
+        connection.close()
+
+
+def unknown() -> str:
+    """Return the id of a request that does not exist."""
+    return f"per_none{token_hex(11)}"
