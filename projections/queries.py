@@ -116,13 +116,6 @@ async def _summaries_in(store: Store, partition: int, sessions: Sequence[str]) -
     return rows
 
 
-async def projects_of(store: Store, sessions: Sequence[str]) -> dict[str, str | None]:
-    """Return the projects of the sessions that were projected already; a session's project never changes."""
-    keys = [StreamKey("session", session) for session in sessions]
-    rows = await asyncio.gather(*(store.view_field(SESSIONS, store.partition_of(key), key.id) for key in keys))
-    return {key.id: _decoded(row)["project"] for key, row in zip(keys, rows, strict=True) if row is not None}
-
-
 async def timeline(store: Store, session: str, after: int = 0, count: int = TIMELINE_PAGE_COUNT) -> ViewResult:
     """Return the lines of a session's timeline after a version, in order; at most `count`."""
     key = StreamKey("session", session)

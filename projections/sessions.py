@@ -17,12 +17,13 @@ from ledger.core.ids import check_id
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.completed import CURSOR_DIGITS
 from ledger.log.places import ALL, LATEST_VIEW, field_of, parts_of, scope_of
+from ledger.log.viewed import SESSIONS_VIEW
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.outcomes import settled_change
 from projections.projection import Change, LateRow, StreamState, counted, listed
 
-SESSIONS: Final = "sessions"
+SESSIONS: Final = SESSIONS_VIEW
 LATEST: Final = LATEST_VIEW
 OUTCOMES: Final = "outcomes"
 

@@ -12,6 +12,7 @@ from ledger.client.session import Session
 from ledger.core.errors import AlreadyAnsweredError, DamageError, SessionClosedError
 from ledger.log.plans import SYSTEM
 from ledger.log.surveys import StreamProblem, Survey, survey
+from ledger.log.viewed import projects_of
 from ledger.session.state import SessionState, in_order
 from ledger.stores.port import StreamKey
 
@@ -40,7 +41,9 @@ class WaitingSessions:
 
     async def states(self) -> list[SessionState]:
         """Return the current states; a session that cannot be read is logged once and left out."""
-        found = await self.survey()
+        return self._read(await self.survey())
+
+    def _read(self, found: Survey[SessionState]) -> list[SessionState]:
         for problem in found.problems:
             if problem not in self._told:
                 self._told.add(problem)
@@ -75,6 +78,10 @@ class WaitingSessions:
 
     async def release_in_project(self, project: str) -> None:
         """Release the requests that a project's new grants allow, in its sessions with `cascade_always = "project"`."""
-        for state in await self.states():
-            if state.project == project and state.settings.cascade_always == "project":
+        due = [session for session, _ in await self._ledger.store.due(None, PENDING_SESSIONS_MAX)]
+        known = await projects_of(self._ledger.store, due)
+        # One that no projector has come to is read, whichever project it is of.
+        wanted = [session for session in due if known.get(session, project) == project]
+        for state in self._read(await self._states_of(wanted)):
+            if state.pending and state.project == project and state.settings.cascade_always == "project":
                 await Session(self._ledger, state.session_id).answers.release()

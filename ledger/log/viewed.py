@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Final
+
+import msgspec
 
 from ledger.stores.port import START, Position, Store, StreamKey
 
@@ -16,6 +18,9 @@ HEADS_VIEW: Final = "heads"
 
 REQUESTS_VIEW: Final = "requests"
 """The sessions of each request id."""
+
+SESSIONS_VIEW: Final = "sessions"
+"""The summary of each session, one row each."""
 
 GRANTS_VIEW: Final = "grants"
 """The stream of each grant, revoked ones included."""
@@ -53,6 +58,26 @@ async def checkpoints(store: Store, keys: Sequence[StreamKey]) -> list[Position]
         for key, value in zip(some, values, strict=True)
     }
     return [known[key] for key in keys]
+
+
+class _SessionRow(msgspec.Struct):
+    """What is read of a row of `sessions`."""
+
+    project: str | None
+
+
+async def projects_of(store: Store, sessions: Iterable[str]) -> dict[str, str | None]:
+    """Return the projects of the sessions that were projected already; a session's project never changes."""
+    by_partition: dict[int, list[str]] = {}
+    for session in sessions:
+        by_partition.setdefault(store.partition_of(StreamKey("session", session)), []).append(session)
+    found = await asyncio.gather(*(store.views.fields(SESSIONS_VIEW, one, some) for one, some in by_partition.items()))
+    return {
+        session: msgspec.json.decode(row, type=_SessionRow).project
+        for some, rows in zip(by_partition.values(), found, strict=True)
+        for session, row in zip(some, rows, strict=True)
+        if row is not None
+    }
 
 
 async def ahead_among(store: Store, keys: Sequence[StreamKey]) -> list[StreamKey]:

@@ -14,9 +14,9 @@ from typing import Final
 from ledger import Ledger, Session
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import Granted, LogRegressed, Replied
+from ledger.log.viewed import projects_of
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey
-from projections import queries
 from projections.engine import Seen
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class Repairs:
         self, sessions: Sequence[str], project: str, uses: list[tuple[str, Settled]]
     ) -> None:
         """Grant again in some sessions; add their requests that took uses to `uses`, for when all grants are there."""
-        known = await queries.projects_of(self._ledger.store, sessions)
+        known = await projects_of(self._ledger.store, sessions)
         for session in (one for one in sessions if known.get(one) == project):
             try:
                 state = await Session(self._ledger, session).state()
@@ -110,7 +110,7 @@ class Repairs:
     async def _waiting_in(self, project: str) -> list[str]:
         """Return the sessions with pending requests that are of this project, or in no view so far."""
         waiting = [session for session, _ in await self._ledger.store.due(None, WAITING_SESSIONS_MAX)]
-        known = await queries.projects_of(self._ledger.store, waiting)
+        known = await projects_of(self._ledger.store, waiting)
         return [session for session in waiting if known.get(session, project) == project]
 
 
