@@ -235,8 +235,13 @@ class Admin(Protocol):
         """Return the feeds' lines that a group may not have dealt with, of each partition that has any, oldest first.
 
         They begin after the id in `since`, or with the first line that the group was not given or has not
-        acknowledged, whichever is later; at most `count` of each partition. Nothing is taken from the group.
+        acknowledged, whichever is later; at most `count` of each partition. Nothing is taken from the group. A group
+        that nobody has read with was given nothing.
         """
+        ...
+
+    async def feed_ends(self) -> dict[int, str]:
+        """Return the id of the last line of each partition's feed that has any, to be a place in `owed`."""
         ...
 
     async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:

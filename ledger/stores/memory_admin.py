@@ -230,6 +230,10 @@ class MemoryAdmin:
         found = [self._owed_in(one, group, since.get(one, ""), count) for one in range(self._store.partition_count)]
         return [one for one in found if one is not None]
 
+    async def feed_ends(self) -> dict[int, str]:
+        feeds = {one: self._server.feeds[one] for one in range(self._store.partition_count)}
+        return {one: str(number_of(feed[-1])) for one, feed in feeds.items() if feed}
+
     def _owed_in(self, partition: int, group: str, since: str, count: int) -> OwedLines | None:
         feed = self._server.feeds[partition]
         if not feed:

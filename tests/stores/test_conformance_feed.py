@@ -117,3 +117,17 @@ async def test_a_group_that_fell_behind_the_feed_goes_on_with_what_is_there(stor
         head = await written(store, b"x", after=head)
     items = await store.read_feed(own, "views", "one", 3)
     assert [item.version for item in items] == [7, 8, 9]
+
+
+async def test_the_ends_of_feeds_are_places_after_which_only_new_lines_are_owed(store: Store) -> None:
+    assert await store.admin.feed_ends() == {}
+    head = await written(store, b"a", b"b")
+    ends = await store.admin.feed_ends()
+    assert list(ends) == [store.partition_of(SESSION)]
+    assert await store.admin.owed("nobody", ends, 10) == []
+    await written(store, b"c", after=head)
+    await written(store, b"x", key=PROJECT)
+    owed = await store.admin.owed("nobody", ends, 10)
+    assert sorted(item[1:] for lines in owed for item in lines.items) == sorted([(SESSION, 3), (PROJECT, 1)])
+    assert not any(lines.trimmed for lines in owed)
+    assert await store.admin.feed_ends() == {lines.partition: lines.after for lines in owed}

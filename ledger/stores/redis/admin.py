@@ -163,6 +163,13 @@ class RedisAdmin:
     async def owed(self, group: str, since: Mapping[int, str], count: int) -> list[OwedLines]:
         return await owed_lines(self._store, group, since, count)
 
+    async def feed_ends(self) -> dict[int, str]:
+        partitions = range(self._store.partition_count)
+        replies = await self._store.ask(
+            [("XREVRANGE", self._store.keys.feed(one), "+", "-", "COUNT", 1) for one in partitions]
+        )
+        return {one: reply[0][0].decode() for one, reply in zip(partitions, replies, strict=True) if reply}
+
     async def streams_page(self, cursor: str, count: int) -> tuple[list[StreamKey], str]:
         return await streams_page(self._store, cursor, count)
 

@@ -1,7 +1,7 @@
 """The subscription of one gateway to the ledger's events, shared by all its readers.
 
-Wake-ups bring most entries; the others are read. Wake-ups may be lost, so the streams' heads are compared with what was
-published, after every new subscription and at intervals. No state is stored.
+Wake-ups bring most entries; the others are read. Wake-ups may be lost, so the lines of the feeds are compared with what
+was published at intervals, and the heads of all streams after every new subscription. No state is stored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,16 @@ HEADS_AT_ONCE_COUNT: Final = 500
 SUBSCRIBED_AT_ONCE_COUNT: Final = 32
 AGAIN_SECONDS: Final = 1.0
 VERIFY_SECONDS: Final = 60.0
-"""Interval between comparisons of all heads when nothing seems to be missing."""
+"""Interval between comparisons with the feeds when nothing seems to be missing."""
+
+VERIFY_ALL_SECONDS: Final = 3600.0
+"""Interval between comparisons of all heads then: a server may have lost events without closing a connection."""
+
+LINES_AT_ONCE_COUNT: Final = 100
+"""Lines of each partition's feed that are compared at once."""
+
+NO_GROUP: Final = "events"
+"""The name of a group that nobody reads the feeds with."""
 
 
 class Hub:
@@ -51,6 +60,8 @@ class Hub:
         """The last published entry of each stream."""
         self.ring = Ring(FEED_BYTES)
         self._run = secrets.token_hex(8)
+        self._fed: dict[int, str] = {}
+        """The line of each feed up to which everything is published, or wanted."""
         self._wanted: dict[StreamKey, Position] = {}
         """Streams to be read, at least up to that position."""
         self._readers: dict[StreamKey, asyncio.Task[None]] = {}
@@ -167,22 +178,42 @@ class Hub:
             self._again.set()
 
     async def _compare_again(self) -> None:
-        """Compare all heads, at intervals and whenever something may be missing."""
+        """Compare the feeds at intervals, and all heads seldom, and whenever something may be missing."""
+        loop = asyncio.get_running_loop()
+        whole_at = loop.time() + VERIFY_ALL_SECONDS
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(VERIFY_SECONDS):
                     await self._again.wait()
+            is_whole = self._again.is_set() or loop.time() >= whole_at
             self._again.clear()
             try:
-                await self._compare()
+                if is_whole or not await self._compare_feeds():
+                    await self._compare()
+                    whole_at = loop.time() + VERIFY_ALL_SECONDS
                 await self._settle_reads()
             except StoreError as error:
                 log.warning("event streams are delayed: %s", error)
                 self._again.set()
                 await asyncio.sleep(AGAIN_SECONDS)
 
+    async def _compare_feeds(self) -> bool:
+        """Read every stream of which a feed tells more than was published; return False where feeds dropped lines."""
+        while True:
+            found = await self.store.admin.owed(NO_GROUP, self._fed, LINES_AT_ONCE_COUNT)
+            if any(lines.trimmed for lines in found):
+                return False
+            for item in (one for lines in found for one in lines.items):
+                told = self.heads.get(item.key, START)
+                if item.key.kind != "access" and item.version > told.version:
+                    self._want(item.key, told)
+            self._fed.update((lines.partition, lines.after) for lines in found)
+            if all(lines.complete for lines in found):
+                return True
+
     async def _compare(self) -> None:
         """Read every stream whose head is not the last published entry."""
+        fed = await self.store.admin.feed_ends()
         heads = await self._heads()
         for key, head in heads.items():
             if self.heads.get(key, START) != head:
@@ -191,6 +222,7 @@ class Hub:
             # A stream that began meanwhile is not missing.
             if (await self.store.admin.heads([key]))[0] == START:
                 self._lost(key, START)
+        self._fed = fed
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
