@@ -35,7 +35,8 @@ LedgerError                      root; `code` is stable, `data` is what a progra
 ├── UnauthorizedError            nobody we know: no token, a wrong one, one that has ended      UNAUTHORIZED
 ├── StoreError                   the ledger cannot be reached, or answers wrongly              UNREACHABLE
 │   ├── InDoubtError             a write was sent and no answer came; never an allow           IN_DOUBT
-│   └── SetupError               wrong partition count, evicting policy, old server …          SETUP
+│   ├── SetupError               wrong partition count, evicting policy, old server …          SETUP
+│   └── ArchiveError             the archive of sessions cannot be reached or used             ARCHIVE
 └── DamageError                  a stream that is not what the ledger wrote                    DAMAGED
     └── NewerSchemaError         written by a newer version: upgrade this worker               NEWER_SCHEMA
 """
@@ -320,6 +321,12 @@ class SetupError(StoreError):
     """The server or the deployment is unfit to hold a ledger."""
 
     code = "SETUP"
+
+
+class ArchiveError(StoreError):
+    """The archive of sealed sessions cannot be reached, or cannot be used."""
+
+    code = "ARCHIVE"
 
 
 class DamageError(LedgerError):

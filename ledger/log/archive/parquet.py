@@ -1,0 +1,94 @@
+"""Parquet files of entries, written and read by DuckDB: compressed with zstd, sorted by stream and version."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ledger.core.errors import DamageError
+from ledger.log.archive.columns import COLUMN_TYPES, ArchiveRow, entry_of
+from ledger.stores.port import Entry
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+ROW_GROUP_COUNT: Final = 2048
+"""Rows of a row group, the fewest that DuckDB writes: about 200 kB compressed, so that reading a session is cheap."""
+
+INSERTED_AT_ONCE_COUNT: Final = 10_000
+FETCHED_AT_ONCE_COUNT: Final = 10_000
+
+_SETTINGS: Final[dict[str, Any]] = {
+    "threads": 1,
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "preserve_insertion_order": "true",
+}
+"""Nothing is downloaded, and a process that reads a session takes no more than one core for it."""
+
+_COLUMNS: Final = ", ".join(f'"{name}" {kind}' for name, kind in COLUMN_TYPES.items())
+_UNNESTED: Final = ", ".join(f"unnest($c{index}::{kind}[])" for index, kind in enumerate(COLUMN_TYPES.values()))
+
+
+def write_parquet(path: Path, rows: Sequence[ArchiveRow]) -> None:
+    """Write a file of these rows, which are sorted by stream and version. Raises OSError, duckdb.Error."""
+    with _database().cursor() as database:
+        database.execute(f"CREATE TEMP TABLE entries ({_COLUMNS})")
+        try:
+            for start in range(0, len(rows), INSERTED_AT_ONCE_COUNT):
+                columns = zip(*rows[start : start + INSERTED_AT_ONCE_COUNT], strict=True)
+                values = {f"c{index}": list(column) for index, column in enumerate(columns)}
+                database.execute(f"INSERT INTO entries SELECT {_UNNESTED}", values)
+            target = str(path).replace("'", "''")
+            database.execute(
+                "COPY (FROM entries ORDER BY stream, version) "
+                f"TO '{target}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_COUNT})"
+            )
+        finally:
+            database.execute("DROP TABLE entries")
+
+
+def read_stream(path: Path, name: str) -> list[Entry]:
+    """Return the entries of one stream of a file, in order. Raises DamageError for a file that cannot be read."""
+    query = "SELECT ms, version, d, x FROM read_parquet($path) WHERE stream = $stream ORDER BY version"
+    return [entry_of(*row) for row in _fetched(query, {"path": str(path), "stream": name})]
+
+
+def read_all_streams(path: Path) -> Iterator[tuple[str, list[Entry]]]:
+    """Iterate over all streams of a file, as they stand in it. Raises DamageError for a file that cannot be read."""
+    rows = _fetched("SELECT stream, ms, version, d, x FROM read_parquet($path)", {"path": str(path)})
+    for name, some in groupby(rows, key=lambda row: row[0]):
+        yield name, [entry_of(*row[1:]) for row in some]
+
+
+def _fetched(query: str, values: dict[str, Any]) -> Iterator[Any]:
+    import duckdb  # noqa: PLC0415 - an extra
+
+    try:
+        with _database().cursor() as database:
+            database.execute(query, values)
+            while page := database.fetchmany(FETCHED_AT_ONCE_COUNT):
+                yield from page
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0].replace(values["path"], "it")[:200]
+        raise DamageError(f"is not a file of the archive that can be read: {reason}") from error
+
+
+@lru_cache(1)
+def _database() -> DuckDBPyConnection:
+    """Return the process's database, which is in memory; each use has a cursor of its own."""
+    import duckdb  # noqa: PLC0415 - an extra
+
+    database = duckdb.connect(":memory:", config=_SETTINGS)
+    # At the end of the process its modules are gone before the cache is.
+    atexit.register(_close_database)
+    return database
+
+
+def _close_database() -> None:
+    _database().close()
+    _database.cache_clear()

@@ -1,0 +1,324 @@
+"""Files of sessions: what is read is what was written, byte for byte, and anything else is refused by name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+
+import duckdb
+import pytest
+from obstore.store import LocalStore
+
+from ledger.core.errors import ArchiveError, DamageError, InputError
+from ledger.log.archive.buckets import KEPT_COUNT_MIN, FolderBucket, ObjectBucket, check_url, open_bucket
+from ledger.log.archive.columns import COLUMN_TYPES
+from ledger.log.archive.files import ArchiveFiles
+from ledger.log.archive.manifests import Manifest
+from ledger.log.archive.parquet import ROW_GROUP_COUNT
+from ledger.log.verify import Head
+from ledger.stores.port import Entry, StreamKey
+from tests.support.archives import NOW_MS, MemoryBucket, bucket_of, head_in, lived
+
+ONE = lived("ses_1")
+TWO = lived("ses_ž", requests=5)
+BOTH = dict((TWO, ONE))
+FILE = f"2026/11/24/1-{'0' * 24}.parquet"
+
+
+@pytest.fixture(params=["folder", "object store"])
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> ArchiveFiles:
+    return ArchiveFiles(bucket_of(request.param, tmp_path))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "archive"
+
+
+def in_folder(folder: Path) -> ArchiveFiles:
+    return ArchiveFiles(FolderBucket(folder))
+
+
+async def test_a_session_is_read_as_it_was_written_byte_for_byte(files: ArchiveFiles) -> None:
+    manifest = await files.write(BOTH, NOW_MS)
+    for key, entries in BOTH.items():
+        assert await files.entries(key, manifest.file, head_in(entries)) == list(entries)
+
+
+async def test_the_manifest_names_each_stream_with_its_hashes_and_is_what_is_read(files: ArchiveFiles) -> None:
+    manifest = await files.write(BOTH, NOW_MS)
+    assert await files.manifest(manifest.file) == manifest
+    assert [one async for one in files.files()] == [manifest.file]
+    assert [one.key for one in manifest.streams] == [ONE[0], TWO[0]]
+    assert [one.head for one in manifest.streams] == [head_in(ONE[1]), head_in(TWO[1])]
+    assert [one.row for one in manifest.streams] == [0, len(ONE[1])]
+    assert (manifest.rows, manifest.written_ms) == (len(ONE[1]) + len(TWO[1]), NOW_MS)
+
+
+async def test_a_whole_file_verifies(files: ArchiveFiles) -> None:
+    manifest = await files.write(BOTH, NOW_MS)
+    assert await files.check(manifest.file) == []
+
+
+async def test_a_file_is_named_by_its_day_and_its_content_and_is_never_changed(folder: Path) -> None:
+    files = in_folder(folder)
+    manifest = await files.write(dict([ONE]), NOW_MS)
+    data = (folder / manifest.file).read_bytes()
+    assert manifest.file == f"2026/11/24/{NOW_MS}-{sha256(data).hexdigest()[:24]}.parquet"
+    assert await files.write(dict([ONE]), NOW_MS) == manifest
+    assert (folder / manifest.file).read_bytes() == data
+
+
+async def test_a_name_that_has_other_bytes_is_not_written_again(tmp_path: Path) -> None:
+    for kind in ("folder", "object store"):
+        bucket = bucket_of(kind, tmp_path)
+        await bucket.put_new(FILE, b"one")
+        await bucket.put_new(FILE, b"one")
+        with pytest.raises(ArchiveError, match="never changed"):
+            await bucket.put_new(FILE, b"two")
+        assert await bucket.get(FILE) == b"one"
+
+
+async def test_files_are_readable_by_their_owner_only(folder: Path) -> None:
+    manifest = await in_folder(folder).write(dict([ONE]), NOW_MS)
+    assert [(path.stat().st_mode & 0o077) for path in (folder / manifest.file).parent.iterdir()] == [0, 0]
+
+
+async def test_columns_are_documented_sorted_and_in_small_row_groups(folder: Path) -> None:
+    sessions = dict(lived(f"ses_{number:04d}", requests=100) for number in range(25))
+    manifest = await in_folder(folder).write(sessions, NOW_MS)
+    path = str(folder / manifest.file)
+    with duckdb.connect() as database:
+        columns = database.execute("DESCRIBE FROM read_parquet(?)", [path]).fetchall()
+        assert {name: kind for name, kind, *_ in columns} == COLUMN_TYPES
+        rows = database.execute("SELECT stream, version FROM read_parquet(?)", [path]).fetchall()
+        groups = database.execute(
+            "SELECT DISTINCT row_group_num_rows, compression FROM parquet_metadata(?)", [path]
+        ).fetchall()
+    assert all(one < other for one, other in pairwise(rows))
+    assert {compression for _, compression in groups} == {"ZSTD"}
+    assert max(count for count, _ in groups) == ROW_GROUP_COUNT < len(rows)
+
+
+async def test_analysts_select_by_person_permission_and_outcome(folder: Path) -> None:
+    await in_folder(folder).write(BOTH, NOW_MS)
+    query = f"""
+        SELECT person, permission, outcome, count(*), min(d->>'$.event.type')
+        FROM '{folder}/**/*.parquet' WHERE outcome IS NOT NULL GROUP BY ALL
+    """
+    with duckdb.connect() as database:
+        assert database.execute(query).fetchall() == [("ann", "bash", "allowed", 7, "replied")]
+
+
+async def test_a_lost_file_is_named_and_the_others_are_read(folder: Path) -> None:
+    files = in_folder(folder)
+    lost, kept = await files.write(dict([ONE]), NOW_MS), await files.write(dict([TWO]), NOW_MS + 1)
+    (folder / lost.file).unlink()
+    with pytest.raises(DamageError, match="is not there") as caught:
+        await files.entries(ONE[0], lost.file, head_in(ONE[1]))
+    assert (caught.value.data["file"], caught.value.session) == (lost.file, "ses_1")
+    assert await files.entries(TWO[0], kept.file, head_in(TWO[1])) == list(TWO[1])
+    assert [one.file for one in await files.check(lost.file)] == [lost.file]
+    assert await files.check(kept.file) == []
+
+
+@pytest.mark.parametrize("at", [0.02, 0.3, 0.6, 0.98])
+async def test_a_file_with_other_bytes_is_refused(folder: Path, at: float) -> None:
+    files = in_folder(folder)
+    manifest = await files.write(BOTH, NOW_MS)
+    path = folder / manifest.file
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * at)] ^= 0x55
+    path.write_bytes(data)
+    found = await files.check(manifest.file)
+    assert found
+    assert {one.file for one in found} == {manifest.file}
+    for key, entries in BOTH.items():
+        (read,) = await asyncio.gather(files.entries(key, manifest.file, head_in(entries)), return_exceptions=True)
+        assert read == list(entries) or (isinstance(read, DamageError) and manifest.file in read.text)
+
+
+async def test_a_file_of_other_sessions_under_the_same_name_is_refused(folder: Path) -> None:
+    files = in_folder(folder)
+    mine, other = await files.write(dict([ONE]), NOW_MS), await files.write(dict([TWO]), NOW_MS + 1)
+    (folder / mine.file).write_bytes((folder / other.file).read_bytes())
+    with pytest.raises(DamageError, match="not in the archive's file"):
+        await files.entries(ONE[0], mine.file, head_in(ONE[1]))
+
+
+@pytest.mark.parametrize("change", ["payload", "content", "time", "a hole"])
+async def test_a_stream_that_is_not_whole_is_not_archived(folder: Path, change: str) -> None:
+    key, entries = ONE
+    changed, one = list(entries), entries[1]
+    match change:
+        case "payload":
+            changed[1] = one._replace(payload=one.payload.replace(b"bash", b"edit"))
+        case "content":
+            changed[1] = one._replace(content=(one.content or b"").replace(b"echo", b"curl"))
+        case "time":
+            changed[1] = one._replace(ms=one.ms - 1)
+        case _:
+            del changed[2]
+    assert changed != list(entries)
+    with pytest.raises(DamageError, match="not archived"):
+        await in_folder(folder).write({key: changed}, NOW_MS)
+    assert [name async for name in FolderBucket(folder).names()] == []
+
+
+async def test_a_file_without_the_last_entries_of_a_session_is_refused(folder: Path) -> None:
+    key, entries = ONE
+    files = in_folder(folder)
+    manifest = await files.write({key: entries[:-1]}, NOW_MS)
+    with pytest.raises(DamageError, match="was sealed at"):
+        await files.entries(key, manifest.file, head_in(entries))
+
+
+async def test_a_head_of_another_history_is_refused(folder: Path) -> None:
+    files = in_folder(folder)
+    manifest = await files.write(dict([ONE]), NOW_MS)
+    with pytest.raises(DamageError, match="rewritten"):
+        await files.entries(ONE[0], manifest.file, Head(ONE[1][-1].position, "0" * 64))
+
+
+@pytest.mark.parametrize("step", ["put parquet", "put json", "get json", "get parquet"])
+async def test_a_refused_step_leaves_no_file_that_counts_as_written(tmp_path: Path, step: str) -> None:
+    bucket = MemoryBucket(tmp_path)
+    bucket.failing = {step}
+    with pytest.raises(ArchiveError, match=step):
+        await ArchiveFiles(bucket).write(BOTH, NOW_MS)
+    bucket.failing = set()
+    manifest = await ArchiveFiles(bucket).write(BOTH, NOW_MS + 1)
+    assert await ArchiveFiles(bucket).entries(*_of(ONE, manifest)) == list(ONE[1])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json"])
+async def test_a_place_that_gives_other_bytes_back_is_found_before_anything_is_sealed(
+    tmp_path: Path, kind: str
+) -> None:
+    other = MemoryBucket(tmp_path)
+    written = await ArchiveFiles(other).write(dict([ONE]), NOW_MS)
+    bucket = MemoryBucket(tmp_path)
+    bucket.replaced = {name.rpartition(".")[2]: data for name, data in other.files.items() if name.endswith(kind)}
+    with pytest.raises(DamageError):
+        await ArchiveFiles(bucket).write(BOTH, NOW_MS)
+    assert written.file in other.files
+
+
+async def test_the_manifest_of_another_file_or_with_other_members_is_refused(folder: Path) -> None:
+    files = in_folder(folder)
+    manifest = await files.write(dict([ONE]), NOW_MS)
+    path = folder / manifest.file.replace(".parquet", ".json")
+    for change in ({"file": "2026/11/24/1-" + "0" * 24 + ".parquet"}, {"format": 2}, {"rows": "many"}, {"more": 1}):
+        path.write_bytes(json.dumps({**json.loads(manifest.encoded()), **change}).encode())
+        with pytest.raises(DamageError, match="manifest"):
+            await files.manifest(manifest.file)
+
+
+async def test_entries_that_are_swapped_between_two_streams_are_found_by_the_check(tmp_path: Path) -> None:
+    bucket = MemoryBucket(tmp_path)
+    files = ArchiveFiles(bucket)
+    one, two = await files.write(dict([ONE]), NOW_MS), await files.write(dict([TWO]), NOW_MS + 1)
+    bucket.files[one.file] = bucket.files[two.file]
+    texts = [problem.text for problem in await files.check(one.file)]
+    assert any("another hash" in text for text in texts)
+    assert any("`session:ses_ž`" in text and "not in its manifest" in text for text in texts)
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "2026/11/24/../x.parquet", "", "x" * 200])
+async def test_a_name_that_leads_out_of_the_archive_is_refused(files: ArchiveFiles, name: str) -> None:
+    with pytest.raises(DamageError, match="not the name of a file of the archive"):
+        await files.entries(ONE[0], name, head_in(ONE[1]))
+
+
+async def test_a_stream_with_bytes_that_are_no_text_is_not_archived(files: ArchiveFiles) -> None:
+    key = StreamKey("session", "ses_1")
+    with pytest.raises(DamageError, match="not archived"):
+        await files.write({key: [Entry(1, 1, b"\xff")]}, NOW_MS)
+    with pytest.raises(DamageError, match="no entries"):
+        await files.write({key: []}, NOW_MS)
+
+
+async def test_a_folder_that_takes_no_files_is_told_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "archive").write_text("a file")
+    with pytest.raises(ArchiveError, match="could not be written"):
+        await in_folder(tmp_path / "archive").write(dict([ONE]), NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("/srv/archive", "file:///srv/archive"),
+        ("/srv/a b/../archive/", "file:///srv/archive"),
+        ("file:///srv/a%20b", "file:///srv/a%20b"),
+        ("s3://bucket/ledger/", "s3://bucket/ledger"),
+        ("gs://bucket", "gs://bucket"),
+        ("az://container/x", "az://container/x"),
+    ],
+)
+def test_the_url_of_an_archive_is_kept_in_full(text: str, url: str) -> None:
+    assert check_url(text) == url
+
+
+@pytest.mark.parametrize(
+    "text", ["", "http://host/x", "file://host/x", "s3://", "memory://", "s3://a\nb", "x" * 1001, "redis://host"]
+)
+def test_another_url_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        check_url(text)
+
+
+@pytest.mark.parametrize("text", ["s3://AKIA:secret@bucket/x", "s3://bucket?secret_access_key=secret", "az://a#secret"])
+def test_a_url_with_credentials_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(InputError) as caught:
+        check_url(text)
+    assert "secret" not in caught.value.text.replace("AWS_SECRET_ACCESS_KEY", "")
+
+
+async def test_an_object_store_that_cannot_be_reached_is_told_without_its_credentials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAHIDDEN")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden-secret")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_ENDPOINT", "https://127.0.0.1:1")
+    with pytest.raises(ArchiveError) as caught:
+        await ArchiveFiles(open_bucket("s3://bucket/x")).write(dict([ONE]), NOW_MS)
+    chain: BaseException | None = caught.value
+    assert "s3://bucket/x" in caught.value.text
+    assert chain is not None
+    assert "hidden" not in caught.value.text.lower()
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_no_file_under_a_name(folder: Path) -> None:
+    code = (
+        "import os, asyncio\n"
+        "from pathlib import Path\n"
+        "from ledger.log.archive import buckets\n"
+        f"bucket = buckets.FolderBucket(Path({str(folder)!r}))\n"
+        "os.fsync = lambda fd: os.kill(os.getpid(), 9)\n"
+        f"asyncio.run(bucket.put_new('2026/11/24/1-{'0' * 24}.parquet', b'half'))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == -9
+    assert [path.suffix for path in folder.rglob("*") if path.is_file()] == [".part"]
+
+
+def _of(session: tuple[StreamKey, tuple[Entry, ...]], manifest: Manifest) -> tuple[StreamKey, str, Head]:
+    return session[0], manifest.file, head_in(session[1])
+
+
+async def test_files_of_an_object_store_are_kept_on_this_machine_within_bounds(tmp_path: Path) -> None:
+    bucket = ObjectBucket(LocalStore(tmp_path / "objects", mkdir=True), "s3://bucket", kept_bytes=1)
+    names = [f"2026/11/24/{number}-{'0' * 24}.parquet" for number in range(1, KEPT_COUNT_MIN + 3)]
+    for name in names:
+        await bucket.put_new(name, name.encode())
+    paths = await asyncio.gather(*(bucket.path_of(name) for name in [*names, *names[-3:]]))
+    there = {path.name for path in bucket._folder.iterdir()}
+    assert [path.name in there for path in paths[: len(names)]] == [False, False, *[True] * KEPT_COUNT_MIN]
+    assert await bucket.get(names[0]) == names[0].encode()
+    assert [one async for one in bucket.names()] == sorted(names)

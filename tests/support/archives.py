@@ -1,0 +1,79 @@
+"""Sessions and places for tests of the archive."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from ledger.core.errors import ArchiveError
+from ledger.log.archive.buckets import Bucket, FolderBucket, MissingFileError, ObjectBucket
+from ledger.log.verify import head_of
+from ledger.stores.port import Entry, StreamKey
+from tests.support.commands import asks, closes, opens, replies
+from tests.support.scenario import Scenario, later
+
+NOW_MS = 1_795_478_400_000
+
+
+def lived(name: str, *, requests: int = 2) -> tuple[StreamKey, tuple[Entry, ...]]:
+    """Return a closed session: some requests were asked and answered, in many alphabets."""
+    scenario = Scenario(name).given(opens({"bash": "ask"}))
+    for number in range(1, requests + 1):
+        request_id = f"per_{number}"
+        scenario.given(later("1s"), asks(request_id, f"echo 'žluťoučký \u0000 \U0001f40e {number}' \\n"))
+        scenario.given(later("1s"), replies(request_id, "once"))
+    scenario.given(later("1s"), closes())
+    return scenario.key, tuple(scenario.entries)
+
+
+def head_in(entries: tuple[Entry, ...]) -> Any:
+    return head_of(entries[-1])
+
+
+class MemoryBucket:
+    """A place in memory that a test breaks: `failing` are the steps that raise, `replaced` the bytes that are read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.files: dict[str, bytes] = {}
+        self.failing: set[str] = set()
+        self.replaced: dict[str, bytes] = {}
+        self._folder = folder
+
+    @property
+    def url(self) -> str:
+        return "s3://bucket"
+
+    async def put_new(self, name: str, data: bytes) -> None:
+        self._step(f"put {name.rpartition('.')[2]}")
+        assert self.files.get(name, data) == data
+        self.files[name] = data
+
+    async def get(self, name: str) -> bytes:
+        self._step(f"get {name.rpartition('.')[2]}")
+        found = self.replaced.get(name.rpartition(".")[2], self.files.get(name))
+        if found is None:
+            raise MissingFileError(f"no file {name}")
+        return found
+
+    async def path_of(self, name: str) -> Path:
+        path = self._folder / name.replace("/", "-")
+        path.write_bytes(await self.get(name))
+        return path
+
+    async def names(self) -> AsyncIterator[str]:
+        for name in sorted(self.files):
+            yield name
+
+    def _step(self, step: str) -> None:
+        if step in self.failing:
+            raise ArchiveError(f"refused: {step}")
+
+
+def bucket_of(kind: str, folder: Path) -> Bucket:
+    """Return an empty place: a folder, or an object store that lies in a folder."""
+    if kind == "folder":
+        return FolderBucket(folder / "archive")
+    from obstore.store import LocalStore  # noqa: PLC0415 - beside the tests of folders
+
+    return ObjectBucket(LocalStore(folder / "objects", mkdir=True), "s3://bucket/archive")
