@@ -207,15 +207,16 @@ def said_by_opencode(events: list[dict[str, Any]], messages: list[dict[str, Any]
 
 
 def without_repeats(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Leave out an update that says of a message what its last one said; a loaded server sends some of them twice."""
-    last: dict[str, dict[str, Any]] = {}
+    """Tell each message once, where its first update is, as its last one said it.
+
+    A loaded server sends an update twice, or writes an earlier one when the message is already complete.
+    """
+    last = {one["properties"]["info"]["id"]: one for one in events if one["type"] == "message.updated"}
     for one in events:
-        if one["type"] == "message.updated":
-            message = one["properties"]["info"]["id"]
-            if last.get(message) == one:
-                continue
-            last[message] = one
-        yield one
+        if one["type"] != "message.updated":
+            yield one
+        elif (known := last.pop(one["properties"]["info"]["id"], None)) is not None:
+            yield known
 
 
 def assert_alike(found: Said, expected: Said) -> None:
