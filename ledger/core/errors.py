@@ -27,6 +27,7 @@ LedgerError                      root; `code` is stable, `data` is what a progra
 │   └── DemandNotMetError        a rule demands another answer: by another person               DEMAND_NOT_MET
 │       └── PasskeyRequiredError a rule demands an answer that a passkey signed                 PASSKEY_REQUIRED
 ├── RedactedError                what it needs was taken out of the log                        REDACTED
+├── SealedError                  the entries of the stream are in an archive                   SEALED
 ├── UnknownGrantError            no such grant                                                 UNKNOWN_GRANT
 ├── SessionClosedError           the session takes no more commands                            SESSION_CLOSED
 ├── UnknownSessionError          no such session                                               UNKNOWN_SESSION
@@ -267,6 +268,17 @@ class RedactedError(LedgerError):
     """The content of a request, or the rules of a session, were taken out of the log."""
 
     code = "REDACTED"
+
+
+class SealedError(LedgerError):
+    """The entries of a stream are in an archive: `key` is the stream, `seal` the place (`ledger.stores.sealed`)."""
+
+    code = "SEALED"
+
+    def __init__(self, text: str, *, key: Any = None, seal: Any = None, **data: Any) -> None:
+        super().__init__(text, **data)
+        self.key = key
+        self.seal = seal
 
 
 class UnknownGrantError(LedgerError):

@@ -12,6 +12,7 @@ import msgspec
 
 from ledger.stores.keys import VIEWS_FORMAT
 from ledger.stores.port import Append, AppendResult, Due, Entry, FeedItem, Position, StreamInfo, StreamKey
+from ledger.stores.sealed import Seal
 
 PROJECTORS: Final = f"projector-{VIEWS_FORMAT}"
 """The consumer group of the projectors on every feed."""
@@ -181,7 +182,29 @@ class Admin(Protocol):
         ...
 
     async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
-        """Return the last entry of each stream; 0-0 for an empty one, and where a key holds no stream."""
+        """Return the last entry of each stream, sealed ones included; 0-0 for an empty one, and where a key holds none."""
+        ...
+
+    async def seal(self, key: StreamKey, seal: Seal) -> bool:
+        """Put a stub in the place of a session's stream and remove its due hint, in one step.
+
+        Return True also when this stub is there already. Return False when the stream does not end with `seal.head`.
+        The caller must have checked before that the archive holds the entries. Raises InDoubtError; SetupError without
+        the rights for it.
+        """
+        ...
+
+    async def seals(self, keys: Sequence[StreamKey]) -> list[Seal | None]:
+        """Return the seal of each stream, None for one that is not sealed. Raises DamageError for a broken stub."""
+        ...
+
+    async def unseal(self, key: StreamKey, seal: Seal, entries: Sequence[Entry], due: Due | None) -> bool:
+        """Put all entries, under their own ids, in the place of the stub `seal`; they are written beside it before.
+
+        Return True also when the stream is there already, with `seal.head` among its entries. Return False when
+        something else is there. Raises DamageError for entries that do not end as `seal` says; InDoubtError; SetupError
+        without the rights for it.
+        """
         ...
 
     async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:

@@ -68,6 +68,10 @@ class Keys:
     def stream_glob(self) -> str:
         return f"{{{self.prefix}:*}}:[spa]:*"
 
+    def sealable_glob(self) -> str:
+        """Return the pattern of the streams that may be sealed: those of sessions."""
+        return f"{{{self.prefix}:*}}:s:*"
+
     def due(self, partition: int) -> str:
         return f"{self.tag(partition)}:due"
 
@@ -84,6 +88,10 @@ class Keys:
     def redaction(self, partition: int, name: str) -> str:
         """Return the key of a stream's copy without redacted content, or of the lease to make one; no stream's name."""
         return f"{self.tag(partition)}:redact:{name}"
+
+    def sealing(self, partition: int, name: str) -> str:
+        """Return the key of a stub, or of the entries of a sealed stream, before they take each other's place."""
+        return f"{self.tag(partition)}:sealing:{name}"
 
     def partition_of_channel(self, channel: bytes) -> int:
         """Return the partition of a wake-up channel."""

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
+from ledger.core.errors import InDoubtError, LedgerError, SealedError
 from ledger.core.events import Presence
 from ledger.core.freezes import EVERYTHING, reach_of
 from ledger.core.limits import (
@@ -25,6 +26,7 @@ from ledger.stores.clock import Clock, sleep_until
 from ledger.stores.durability import Durability
 from ledger.stores.keys import Keys
 from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
+from ledger.stores.memory_seals import entries_in
 from ledger.stores.port import (
     START,
     Answered,
@@ -50,6 +52,7 @@ from ledger.stores.port import (
     WakeUp,
 )
 from ledger.stores.redis.deployment import SECRET_BYTES
+from ledger.stores.sealed import Seal, sealed_error
 
 FIRST_IDENTITY: Final = "memory-1"
 
@@ -78,6 +81,7 @@ class MemoryServer:
         self.clock: Clock = clock or WallClock()
         self.keys = Keys(partition_count)
         self.streams: dict[StreamKey, list[Entry]] = {}
+        self.seals: dict[StreamKey, Seal] = {}
         self.secret = secrets.token_bytes(SECRET_BYTES)
         self.link_key: bytes | None = None
         self.due: dict[str, float] = {}
@@ -138,9 +142,20 @@ class MemoryStore:
         return self._server.keys.partition_of(key)
 
     def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
-        result = self._append(append)
-        beside = () if also_read is None else self._after(*also_read, PAGE_COUNT)
-        asyncio.get_running_loop().call_soon(answered, result, beside)
+        loop = asyncio.get_running_loop()
+        try:
+            result = self._append(append)
+            beside = () if also_read is None else self._beside(*also_read)
+        except LedgerError as error:
+            loop.call_soon(answered, error, ())
+        else:
+            loop.call_soon(answered, result, beside)
+
+    def _beside(self, key: StreamKey, after: Position) -> tuple[Entry, ...]:
+        try:
+            return self._after(key, after, PAGE_COUNT)
+        except SealedError as error:
+            raise InDoubtError(f"{error.text}: ask again with the same request id") from error
 
     def append(self, append: Append) -> AppendResult:
         """Compare and append at once."""
@@ -148,7 +163,7 @@ class MemoryStore:
 
     def _append(self, append: Append) -> AppendResult:
         now_ms = self.clock.now_ms()
-        entries = self._server.streams.get(append.key, [])
+        entries = entries_in(self._server, append.key)
         head = entries[-1].position if entries else START
         if head != append.after:
             return self._refuse(append, entries, head, now_ms)
@@ -189,16 +204,20 @@ class MemoryStore:
         elif append.due is not None:
             self._server.due.pop(append.key.id, None)
 
-    def tell(self, key: StreamKey, new: list[Entry]) -> None:
+    def tell(self, key: StreamKey, new: list[Entry], *, inline: bool = True) -> None:
         """Add new entries to the feed, and notify the listeners."""
+        self.feed(key, new[-1].version)
+        wake_up = WakeUp(key, new[-1].position, tuple(new) if inline and _fits_inline(new) else ())
+        for listener in list(self._server.listeners[self.partition_of(key)]):
+            listener.woken(wake_up)
+
+    def feed(self, key: StreamKey, version: int) -> None:
+        """Add a line to the feed of a stream's partition."""
         partition = self.partition_of(key)
         self._server.feed_counts[partition] += 1
         feed = self._server.feeds[partition]
-        feed.append(FeedItem(f"{partition}/{self._server.feed_counts[partition]}", key, new[-1].version))
+        feed.append(FeedItem(f"{partition}/{self._server.feed_counts[partition]}", key, version))
         del feed[:-FEED_LENGTH_COUNT]
-        wake_up = WakeUp(key, new[-1].position, tuple(new) if _fits_inline(new) else ())
-        for listener in list(self._server.listeners[partition]):
-            listener.woken(wake_up)
 
     @property
     def durability(self) -> Durability:
@@ -209,7 +228,7 @@ class MemoryStore:
         return False
 
     async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
-        return next((entry for entry in self._server.streams.get(key, ()) if entry.position == at), None)
+        return next((entry for entry in entries_in(self._server, key) if entry.position == at), None)
 
     async def set_flags(self, flag: FreezeFlag, server: str | None = None) -> list[Position]:
         held, verified_by = self._server.freeze_flags, self._server.verified_by
@@ -236,12 +255,12 @@ class MemoryStore:
         return [self._after(key, after, PAGE_COUNT) for key, after in wanted]
 
     def _after(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
-        entries = self._server.streams.get(key, [])
+        entries = entries_in(self._server, key)
         first = bisect_right(entries, after, key=lambda entry: entry.position) if after != START else 0
         return tuple(entries[first : first + count])
 
     async def info(self, key: StreamKey) -> StreamInfo | None:
-        entries = self._server.streams.get(key)
+        entries = entries_in(self._server, key)
         if not entries:
             return None
         last = entries[-1].position
@@ -249,6 +268,10 @@ class MemoryStore:
 
     async def streams(self) -> AsyncIterator[StreamKey]:
         for key in list(self._server.streams):
+            yield key
+
+    async def sealed_streams(self) -> AsyncIterator[StreamKey]:
+        for key in list(self._server.seals):
             yield key
 
     async def now_ms(self) -> int:
@@ -271,10 +294,14 @@ class MemoryStore:
 
     async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
         seen = math.inf if seen_ms is None else seen_ms
-        entries = self._server.streams.get(StreamKey("session", session))
-        if self._server.due.get(session) != seen or (entries[-1].position if entries else START) != at:
+        key = StreamKey("session", session)
+        entries, seal = self._server.streams.get(key), self._server.seals.get(key)
+        head = seal.head if seal is not None else entries[-1].position if entries else START
+        if self._server.due.get(session) != seen or head != at:
             return
         if isinstance(to, Due):
+            if seal is not None:
+                raise sealed_error(key, seal)
             self._server.due[session] = math.inf if to.ms is None else float(to.ms)
         else:
             del self._server.due[session]

@@ -22,6 +22,7 @@ from ledger.stores.admin import (
     ShortStream,
     ViewSurvey,
 )
+from ledger.stores.memory_seals import MemorySealing, entries_in
 from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, FeedItem, Position, StreamKey
 from ledger.stores.redis.deployment import SECRET_BYTES
 
@@ -118,7 +119,7 @@ class MemoryRewrite:
         """Nothing is left."""
 
 
-class MemoryAdmin:
+class MemoryAdmin(MemorySealing):
     """An implementation of `ledger.stores.admin.Admin` in memory."""
 
     async def secret(self) -> bytes:
@@ -164,17 +165,25 @@ class MemoryAdmin:
         return tuple(RawEntry(str(entry.position), _fields(entry)) for entry in entries)
 
     async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
-        found = [(await self._store.info(key), await self._store.read(key, START, count)) for key in keys]
-        return [
-            None if info is None or len(entries) >= count else ShortStream(info, entries) for info, entries in found
-        ]
+        return [await self._short(key, count) for key in keys]
+
+    async def _short(self, key: StreamKey, count: int) -> ShortStream | None:
+        if key in self._server.seals:
+            return None
+        info, entries = await self._store.info(key), await self._store.read(key, START, count)
+        return None if info is None or len(entries) >= count else ShortStream(info, entries)
 
     async def heads(self, keys: Sequence[StreamKey]) -> list[Position]:
-        held = (self._server.streams.get(key) for key in keys)
-        return [entries[-1].position if entries else START for entries in held]
+        return [self._head(key) for key in keys]
+
+    def _head(self, key: StreamKey) -> Position:
+        if key in self._server.seals:
+            return self._server.seals[key].head
+        entries = self._server.streams.get(key)
+        return entries[-1].position if entries else START
 
     async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
-        held = self._server.streams.get(key, [])
+        held = entries_in(self._server, key)
         if (held[-1].position if held else START) != after:
             return bool(held) and held[-1][:3] == entries[-1][:3]
         self._server.streams.setdefault(key, []).extend(entries)

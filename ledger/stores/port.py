@@ -258,12 +258,16 @@ class ViewWrite(NamedTuple):
 Answered = Callable[[AppendResult | Exception, tuple[Entry, ...]], None]
 """The callback of an append: its result, and the entries of the stream that was read with it. Must not block.
 
-The result is an InDoubtError when no reply came, else a StoreError, DamageError or Foreign when the append failed.
+The result is an InDoubtError when no reply came, else a StoreError, SealedError, DamageError or Foreign when the append
+failed.
 """
 
 
 class Store(Protocol):
-    """A store of event streams. Every call may raise StoreError."""
+    """A store of event streams. Every call may raise StoreError.
+
+    What needs the entries of a sealed stream, an append to it included, raises SealedError (`ledger.stores.sealed`).
+    """
 
     @property
     def clock(self) -> Clock: ...
@@ -331,7 +335,14 @@ class Store(Protocol):
     async def info(self, key: StreamKey) -> StreamInfo | None: ...
 
     def streams(self) -> AsyncIterator[StreamKey]:
-        """Iterate over all streams, unordered; one created meanwhile may be missed, and one may come twice."""
+        """Iterate over all streams, unordered; one created meanwhile may be missed, and one may come twice.
+
+        Sealed streams are not among them.
+        """
+        ...
+
+    def sealed_streams(self) -> AsyncIterator[StreamKey]:
+        """Iterate over all sealed streams, as `streams` does over the others."""
         ...
 
     async def now_ms(self) -> int: ...
@@ -350,7 +361,10 @@ class Store(Protocol):
     async def next_due_ms(self) -> int | None: ...
 
     async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
-        """Set the hint if it still is `seen_ms` and `at` is still the last entry of the session's stream."""
+        """Set the hint if it still is `seen_ms` and `at` is still the last entry of the session's stream.
+
+        Of a sealed stream the hint can only be removed.
+        """
         ...
 
     async def listen(self, listener: Listener) -> None: ...
@@ -415,7 +429,7 @@ class Store(Protocol):
 async def append_to(
     store: Store, append: Append, also_read: tuple[StreamKey, Position] | None = None
 ) -> tuple[AppendResult, tuple[Entry, ...]]:
-    """Post an append and return what it is answered. Raises InDoubtError, StoreError, DamageError or Foreign."""
+    """Post an append and return what it is answered. Raises InDoubtError, StoreError, SealedError, DamageError, Foreign."""
     future: asyncio.Future[tuple[AppendResult, tuple[Entry, ...]]] = asyncio.get_running_loop().create_future()
 
     def answered(result: AppendResult | Exception, beside: tuple[Entry, ...]) -> None:

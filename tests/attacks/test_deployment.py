@@ -70,6 +70,9 @@ REFUSED: Final = (
     f"XDEL {STREAM} 1-1",
     f"XSETID {STREAM} 9-9",
     f"RENAME {STREAM} {{pl:1}}:s:ses_2",
+    f"RENAMENX {STREAM} {{pl:1}}:s:ses_2",
+    f"RENAMENX {STREAM} {{pl:1}}:sealing:x",
+    f"RENAME {{pl:1}}:sealing:x {STREAM}",
     f"COPY {STREAM} {{pl:1}}:s:ses_2",
     f"RESTORE {STREAM} 0 x REPLACE",
     # No access to other data on the same server.

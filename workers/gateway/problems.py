@@ -41,6 +41,7 @@ STATUS: Final[dict[str, int]] = {
     "CANCELLED": 409,
     "FROZEN": 423,
     "REDACTED": 410,
+    "SEALED": 409,
     "DIGEST_MISMATCH": 409,
     "EDIT_DENIED": 422,
     "WIDER": 403,

@@ -18,9 +18,11 @@ from ledger.stores.redis.refusals import refusal_of
 from ledger.stores.redis.replies import entries_of, info_of, refused_with
 from ledger.stores.redis.rewrites import RedisRewrite
 from ledger.stores.redis.script import Script
+from ledger.stores.redis.sealing import seal_stream, unseal_stream
 from ledger.stores.redis.server_files import rewrite_all_files
 from ledger.stores.redis.servers import Commands
 from ledger.stores.redis.stream_pages import streams_page
+from ledger.stores.sealed import Seal
 
 _SETTINGS = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "save", "dir")
 
@@ -80,7 +82,7 @@ class RedisAdmin:
         return frozenset(name for name, reply in zip(names, replies, strict=True) if reply)
 
     async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
-        (lines,) = await self._store.ask((self._store.range_of(key, after, count),))
+        (lines,) = await self._store.ask_of_streams(((key, self._store.range_of(key, after, count)),))
         return tuple(_raw(line) for line in lines)
 
     async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
@@ -98,7 +100,18 @@ class RedisAdmin:
         replies = await self._store.ask_each(
             [("XREVRANGE", self._store.keys.stream(key), "+", "-", "COUNT", 1) for key in keys]
         )
-        return [_head(reply) for reply in replies]
+        others = [key for key, reply in zip(keys, replies, strict=True) if refused_with(reply, "WRONGTYPE")]
+        seals = dict(zip(others, await self._store.seals(others), strict=True))
+        return [_head(reply, seals.get(key)) for key, reply in zip(keys, replies, strict=True)]
+
+    async def seal(self, key: StreamKey, seal: Seal) -> bool:
+        return await seal_stream(self._store, key, seal)
+
+    async def seals(self, keys: Sequence[StreamKey]) -> list[Seal | None]:
+        return await self._store.seals(keys)
+
+    async def unseal(self, key: StreamKey, seal: Seal, entries: Sequence[Entry], due: Due | None) -> bool:
+        return await unseal_stream(self._store, key, seal, entries, due)
 
     async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
         partition, keys = self._store.partition_of(key), self._store.keys
@@ -106,10 +119,8 @@ class RedisAdmin:
         arguments: list[Argument] = [str(after), score, key.name, key.id, keys.channel(partition), FEED_LENGTH_COUNT]
         for entry in entries:
             arguments += [str(entry.position), entry.payload, entry.content or ""]
-        script = Script.named("restore.lua")
-        return bool(
-            await self._store.evaluate(script, (keys.stream(key), keys.due(partition), keys.feed(partition)), arguments)
-        )
+        names = (keys.stream(key), keys.due(partition), keys.feed(partition))
+        return bool(await self._store.evaluate_on(key, Script.named("restore.lua"), names, arguments))
 
     def rewrite(self, key: StreamKey, versions: Sequence[int]) -> RedisRewrite:
         return RedisRewrite(self._store, key, versions)
@@ -259,8 +270,10 @@ class RedisAdmin:
         return facts
 
 
-def _head(reply: Any) -> Position:
-    """Return the last entry of a stream; what stands under its key and is no stream has none."""
+def _head(reply: Any, seal: Seal | None) -> Position:
+    """Return the last entry of a stream or a sealed one; what else stands under its key has none."""
+    if seal is not None:
+        return seal.head
     if refused_with(reply, "WRONGTYPE"):
         return START
     if isinstance(reply, ResponseError):

@@ -16,11 +16,13 @@ from ledger.stores.durability import Durability
 from ledger.stores.port import Answered, Append, Appended, AppendResult, Entry, Position, StreamKey, answer_with
 from ledger.stores.redis.append_calls import AppendCalls, FirstAttempt, server_in
 from ledger.stores.redis.commands import ANSWER_SECONDS, Attempts, in_doubt
-from ledger.stores.redis.link import CommandLine
+from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.reads import StreamReads
-from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.refusals import refusal_of, right_refused
 from ledger.stores.redis.replies import beside_of, entries_of, refused_with
+from ledger.stores.redis.script import Script
 from ledger.stores.redis.servers import Commands, Revive, Servers
+from ledger.stores.redis.stubs import LOOKS_MAX
 
 SURE_MS = 60_000
 """The TTL of a key that is written only to be waited for (WAIT)."""
@@ -78,7 +80,13 @@ class Appends(StreamReads):
         """Compare and append; without a reply, retry with the same events, which compare-and-append makes harmless."""
         waits = self._durability.commands() if append.binding else ()
         link = self._sure_link if waits else self._link
-        replies = await self.patiently(lambda: self._run_append(append, waits, also_read, link), attempts)
+        for _ in range(LOOKS_MAX):
+            replies = await self.patiently(lambda: self._run_append(append, waits, also_read, link), attempts)
+            if not refused_with(replies[0], "WRONGTYPE") or attempts.lost:
+                break
+            # Nothing was written. Without a stub the stream may just have been brought back: the append is sent again.
+            if (sealed := await self.refused_by_stub(append.key, replies[0])) is not None:
+                raise sealed from replies[0]
         if isinstance(replies[0], ResponseError):
             # A refusal now does not settle an earlier attempt without a reply.
             raise in_doubt(str(replies[0])) if attempts.lost else refusal_of(replies[0]) from replies[0]
@@ -126,10 +134,32 @@ class Appends(StreamReads):
         replies = await self.patiently(lambda: self._sure_link.run(commands, in_order=True))
         for reply in replies[:2]:
             if isinstance(reply, ResponseError):
-                raise refusal_of(reply) from reply
+                raise await self.refused_by_stub(key, reply) or refusal_of(reply) from reply
         self._check_sure(replies[2:])
         found = entries_of(replies[0])
         return found[0] if found else None
+
+    async def run_confirmed(
+        self, script: Script, keys: Sequence[str], arguments: Sequence[Argument], *, partition: int, purpose: str
+    ) -> Any:
+        """Run a script that may be repeated, and confirm what it found or wrote (`Durability`).
+
+        `purpose` names what a user without the right is refused. Raises InDoubtError when the confirmation, or the reply to an attempt that was sent, does not come.
+        """
+        waits, attempts = self._durability.commands(), Attempts()
+        commands: list[CommandLine] = [script.call(keys, arguments)]
+        if waits:
+            # A repeated call writes nothing, and WAIT waits for the writes of its own connection.
+            commands += [("SET", self.keys.sure(partition), script.sha, "PX", SURE_MS), *waits]
+        link = self._sure_link if waits else self._link
+        replies = await self.patiently(lambda: self.run_loaded(commands, script, link), attempts)
+        for reply in replies[:2]:
+            if isinstance(reply, ResponseError):
+                refused = right_refused(reply, purpose) or refusal_of(reply)
+                raise in_doubt(str(reply)) if attempts.lost else refused from reply
+        if waits and replies[0]:
+            self._check_sure(replies[2:])
+        return replies[0]
 
     def _check_sure(self, replies: Sequence[Any]) -> None:
         shortfall = self._durability.shortfall(replies)

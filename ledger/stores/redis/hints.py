@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from ledger.core.errors import DamageError
 from ledger.core.events import Presence
 from ledger.stores.port import Due, Place, Position, StreamKey
-from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import Argument
 from ledger.stores.redis.replies import leases_of, score_of
 from ledger.stores.redis.script import Script
+from ledger.stores.redis.stubs import Stubs
 
 log = logging.getLogger(__name__)
 
 _CORRECT_DUE = Script.named("correct_due.lua")
 
 
-class Hints(RetriedCommands):
+class Hints(Stubs):
     """The sessions by earliest deadline, and the leases of clients and askers."""
 
     async def due(
@@ -44,12 +44,13 @@ class Hints(RetriedCommands):
         return None if earliest == math.inf else int(earliest)
 
     async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
-        keys = self.keys.of_append(StreamKey("session", session))
+        key = StreamKey("session", session)
+        keys = self.keys.of_append(key)
         new: Argument = ""
         if isinstance(to, Due):
             new = "inf" if to.ms is None else to.ms
         seen: Argument = "inf" if seen_ms is None else seen_ms
-        await self.evaluate(_CORRECT_DUE, (keys.due, keys.stream), (session, seen, new, str(at)))
+        await self.evaluate_on(key, _CORRECT_DUE, (keys.due, keys.stream), (session, seen, new, str(at)))
 
     async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
         key = self.keys.lease(place)

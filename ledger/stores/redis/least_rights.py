@@ -25,8 +25,13 @@ _ON_OTHER_KEYS: Final = (
     "(~{pl:*}:sure +set)",
     "(~{pl:*}:lease:* ~{pl:*}:askers:* ~{pl:*}:inbox ~{pl:*}:inboxes +pexpire)",
     "(~{pl:*}:view:* +unlink)",
+    "(~{pl:*}:sealing:* +pexpire +persist +unlink)",
+    "(%RW~{pl:*}:sealing:* %W~{pl:*}:s:* +renamenx)",
 )
-"""Commands that could overwrite or delete a stream, granted on keys that hold hints only."""
+"""Commands that could overwrite or delete a stream, granted on keys that hold hints, or entries not yet in their place.
+
+The last line brings back a sealed session: it takes such entries to a name that must be free, and no stream from its own.
+"""
 
 LEAST_RIGHTS: Final = " ".join(
     ("resetchannels", "~pl:config", "~{pl:*}:*", "&{pl:*}:bell", "-@all", *_COMMANDS, *_ON_OTHER_KEYS)
@@ -38,6 +43,9 @@ REDACTING_RIGHTS: Final = (
     "(~{pl:*}:redact:* +get +set +del +unlink +pexpire +persist)"
 )
 """Rules for the user of `permission-ledger redact`: they let it replace a stream, so no process that serves has them."""
+
+SEALING_RIGHTS: Final = f"{LEAST_RIGHTS} (%RW~{{pl:*}}:sealing:* %W~{{pl:*}}:s:* +rename)"
+"""Rules for the user that seals sessions: they let it put a stub in a stream's place, so no process that serves has them."""
 
 
 def acl_file(password_sha256: str) -> str:

@@ -10,6 +10,10 @@ from ledger.core.errors import DamageError, LedgerError, SetupError, StoreError
 
 _LOG_IN_HINT: Final = "correct USER:PASSWORD in --url or PERMISSION_LEDGER_URL; it stands between `//` and `@`"
 
+_ADMINISTRATORS: Final = (
+    "use an administrator's user in --url: docs/guides/operating.md lists the rights that redaction and sealing need"
+)
+
 _HINTS: Final = {
     "NOAUTH": _LOG_IN_HINT,
     "WRONGPASS": _LOG_IN_HINT,
@@ -60,3 +64,12 @@ def refusal_of(error: RedisError) -> LedgerError:
     if word in _PASSING:
         return StoreError(f"{_PASSING[word]} (it said: {text})")
     return StoreError(f"the server refused: {text}")
+
+
+def right_refused(error: RedisError, purpose: str) -> SetupError | None:
+    """Return the error for a right that a script's user lacks; None for another refusal."""
+    # Inside a script the refusal of a command has no code of its own.
+    text = str(error)
+    if refusal_code(error) == "NOPERM" or "ACL failure" in text or "can't run this command" in text:
+        return SetupError(f"the server does not let this user {purpose} (it said: {text})", hint=_ADMINISTRATORS)
+    return None

@@ -12,6 +12,9 @@ from ledger.stores.port import Due, Entry, FeedItem, Foreign, Position, StreamIn
 from ledger.stores.redis.link import Argument
 from ledger.stores.redis.refusals import refusal_code, refusal_of
 
+NO_SUCH_KEY: Final = "no such key"
+"""The words of XINFO's refusal where nothing has the key."""
+
 _OTHERS: Final = "something else writes to this key"
 
 
@@ -53,7 +56,7 @@ def entries_of(reply: Any) -> tuple[Entry, ...]:
 
 def info_of(reply: Any, size: int | None = None) -> StreamInfo | None:
     if isinstance(reply, ResponseError):
-        if "no such key" in str(reply):
+        if NO_SUCH_KEY in str(reply):
             return None
         raise refusal_of(reply) from reply
     facts = {reply[i].decode(): reply[i + 1] for i in range(0, len(reply), 2)}

@@ -11,14 +11,13 @@ from typing import Any, Final
 
 from redis.exceptions import ResponseError
 
-from ledger.core.errors import LedgerError, SetupError, StoreError
+from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import CONFLICT_TAIL_COUNT, GIVE_UP_SECONDS
 from ledger.stores.port import START, Append, AppendResult, Position, StreamKey
 from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.commands import Attempts, in_doubt
 from ledger.stores.redis.link import Argument
-from ledger.stores.redis.refusals import refusal_of
-from ledger.stores.redis.replies import refused_with
+from ledger.stores.redis.refusals import refusal_of, right_refused
 from ledger.stores.redis.script import Script
 
 SLICE_COUNT: Final = 250
@@ -42,7 +41,7 @@ class RedisRewrite:
     def __init__(self, store: Appends, key: StreamKey, versions: Sequence[int]) -> None:
         keys, partition = store.keys, store.partition_of(key)
         self._store = store
-        self._name = key.name
+        self._key = key
         self._versions = versions
         self._stream = keys.stream(key)
         self._holder = token_hex(8)
@@ -63,7 +62,7 @@ class RedisRewrite:
             if reply[0] != _COPY_ON:
                 return self._store.append_calls.answer(reply)
             self._copied = Position.parse(reply[2].decode())
-        raise StoreError(f"stream `{self._name}` could not be copied in {ATTEMPTS_MAX} attempts; try again")
+        raise StoreError(f"stream `{self._key.name}` could not be copied in {ATTEMPTS_MAX} attempts; try again")
 
     async def close(self) -> None:
         # The copy has a TTL, so that a failure here leaves nothing behind.
@@ -92,7 +91,7 @@ class RedisRewrite:
 
     async def _wait_for_the_other(self) -> None:
         if asyncio.get_running_loop().time() > self._give_up:
-            raise StoreError(f"stream `{self._name}` is being redacted by another process; try again")
+            raise StoreError(f"stream `{self._key.name}` is being redacted by another process; try again")
         await asyncio.sleep(LOOK_SECONDS)
 
     async def _finish(self, append: Append) -> Any:
@@ -105,7 +104,7 @@ class RedisRewrite:
                 append.after.version,
                 self._versions[-1],
                 CONFLICT_TAIL_COUNT,
-                self._name,
+                self._key.name,
                 self._channel,
                 payload,
                 content or "",
@@ -121,15 +120,6 @@ class RedisRewrite:
         if isinstance(reply, ResponseError):
             if attempts.lost:
                 raise in_doubt(str(reply)) from reply
-            raise _refused(reply) from reply
+            sealed = await self._store.refused_by_stub(self._key, reply)
+            raise sealed or right_refused(reply, "rewrite a stream") or refusal_of(reply) from reply
         return reply
-
-
-def _refused(reply: ResponseError) -> LedgerError:
-    # Inside a script the refusal of a command has no code of its own.
-    if refused_with(reply, "NOPERM") or "ACL failure" in str(reply) or "can't run this command" in str(reply):
-        return SetupError(
-            "the server does not let this user rewrite a stream",
-            hint="use an administrator's user in --url: docs/guides/operating.md lists the rights that redaction needs",
-        )
-    return refusal_of(reply)

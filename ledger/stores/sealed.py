@@ -1,0 +1,146 @@
+"""Sealed streams: the entries are in a file of the archive, and the server holds a stub under the stream's own key.
+
+The stub is of another type than a stream, so that no program, however old, begins a second history under that key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from ledger.core import chain
+from ledger.core.errors import DamageError, InputError, NewerSchemaError, SealedError
+from ledger.core.limits import ENTRY_MS_MAX, TIME_MS_MAX
+from ledger.stores.port import Entry, Position, StreamKey
+
+STUB_BYTES: Final = 250
+"""The longest encoded stub."""
+
+FILE_CHARS: Final = 100
+"""The longest name of a file of the archive."""
+
+VERSION_MAX: Final = 2**63 - 1
+
+_FORMAT: Final = 1
+_HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_FILE: Final = re.compile(r"[^\x00-\x1f\x7f/\\]+(/[^\x00-\x1f\x7f/\\]+)*")
+
+
+class Seal(msgspec.Struct, frozen=True):
+    """The place of a sealed stream: its last entry, the hash of that entry, its file, and the time of sealing.
+
+    `hash` is that of `ledger.log.verify.Head`. `file` is relative to the archive's root. `sealed_ms` is server time.
+    """
+
+    head: Position
+    hash: str
+    file: str
+    sealed_ms: int
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.head.ms <= ENTRY_MS_MAX and 1 <= self.head.version <= VERSION_MAX):
+            raise InputError(f"`{self.head}` is no entry that a stream can end with")
+        if not _HASH.fullmatch(self.hash):
+            raise InputError(f"the hash `{self.hash[:80]}` is not 64 lower-case hexadecimal digits")
+        if not 0 <= self.sealed_ms <= TIME_MS_MAX:
+            raise InputError(f"the time of sealing, {self.sealed_ms} ms, is out of range; use 0 to {TIME_MS_MAX}")
+        _check_file(self.file)
+
+
+def _check_file(name: str) -> None:
+    if len(name) > FILE_CHARS:
+        raise InputError(f"the file `{name[:40]}…` has {len(name)} characters; at most {FILE_CHARS} are possible")
+    if not _FILE.fullmatch(name) or any(part in (".", "..") for part in name.split("/")):
+        raise InputError(f"the file `{name}` is not a name below the archive's root; use names and `/` between them")
+
+
+class _Stub(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The members of a stub, in the order in which they are written."""
+
+    format: int
+    ms: int
+    version: int
+    hash: bytes
+    file: str
+    sealed_ms: int
+
+
+def encode_seal(seal: Seal) -> bytes:
+    """Return the stub. Raises InputError where it would have more than STUB_BYTES."""
+    stub = msgspec.msgpack.encode(_Stub(_FORMAT, *seal.head, bytes.fromhex(seal.hash), seal.file, seal.sealed_ms))
+    if len(stub) > STUB_BYTES:
+        raise InputError(
+            f"the stub of the file `{seal.file}` has {len(stub)} bytes; at most {STUB_BYTES} are possible: use a "
+            "shorter name, or one of ASCII characters"
+        )
+    return stub
+
+
+def decode_seal(key: StreamKey, stub: bytes) -> Seal:
+    """Return what a stub says. Raises DamageError for anything that is no stub, NewerSchemaError for a later format."""
+    if len(stub) > STUB_BYTES:
+        raise broken_stub(key, f"it has {len(stub)} bytes, more than {STUB_BYTES}")
+    try:
+        match msgspec.msgpack.decode(stub):
+            case [int(number), *_] if number > _FORMAT:
+                raise NewerSchemaError(
+                    f"stream `{key.name}` was sealed by a newer version (format {number}): upgrade this installation",
+                    stream=key.name,
+                )
+            case [1, *_] as written:
+                held = msgspec.convert(written, _Stub)
+                return Seal(Position(held.ms, held.version), held.hash.hex(), held.file, held.sealed_ms)
+            case _:
+                raise broken_stub(key, "it is of no known format")
+    except (msgspec.MsgspecError, UnicodeDecodeError, InputError) as error:
+        raise broken_stub(key, str(error)) from error
+
+
+def broken_stub(key: StreamKey, why: str) -> DamageError:
+    """Return the error for a key of a stream that holds neither a stream nor a whole stub."""
+    return DamageError(
+        f"the stub of the sealed stream `{key.name}` is broken ({why}); its entries are in the archive, so bring them "
+        "back from there",
+        stream=key.name,
+    )
+
+
+def sealed_error(key: StreamKey, seal: Seal) -> SealedError:
+    """Return the error of what needs the entries of a sealed stream."""
+    return SealedError(
+        f"{key.kind} `{key.id}` is sealed: its {seal.head.version} events are in the archive's file `{seal.file}`",
+        key=key,
+        seal=seal,
+        stream=key.name,
+        file=seal.file,
+        head=str(seal.head),
+        sealed_ms=seal.sealed_ms,
+    )
+
+
+def check_sealable(key: StreamKey) -> None:
+    """Raise InputError for a stream that other streams are judged by, which is never sealed."""
+    if key.kind != "session":
+        raise InputError(f"stream `{key.name}` cannot be sealed: only sessions are")
+
+
+def check_entries(key: StreamKey, seal: Seal, entries: Sequence[Entry]) -> None:
+    """Raise DamageError unless the entries can be those that were sealed: all of them, up to the seal's head."""
+    if not entries or entries[-1].position != seal.head:
+        found = f"end with {entries[-1].position}" if entries else "are none"
+        raise _other_entries(key, f"they {found}, and {seal.head} was the last one")
+    before = 0, 0
+    for entry in entries:
+        if entry.version != before[1] + 1 or entry.ms < before[0]:
+            raise _other_entries(key, f"{entry.position} follows {before[0]}-{before[1]}")
+        before = entry.ms, entry.version
+    last = entries[-1]
+    if chain.after_entry(last.ms, last.version, last.payload) != seal.hash:
+        raise _other_entries(key, f"{last.position} has another hash")
+
+
+def _other_entries(key: StreamKey, why: str) -> DamageError:
+    return DamageError(f"the entries for stream `{key.name}` are not those that were sealed: {why}", stream=key.name)

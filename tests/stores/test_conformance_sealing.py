@@ -1,0 +1,269 @@
+"""A sealed stream leaves a stub that says where it is, takes no event, and comes back byte for byte, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from ledger.core.errors import DamageError, InDoubtError, InputError, SealedError
+from ledger.stores.port import START, Append, Conflict, Due, Entry, Position, Store, StreamKey
+from ledger.stores.port import append_to as appended
+from ledger.stores.sealed import Seal
+from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, append_of, log_of, written
+from tests.support.sealing import FILE, seal_of, sealed, three
+from tests.support.tally import RecordingListener
+from tests.support.waiting import wait_until_async
+
+ALL = range(PARTITION_COUNT)
+OTHER = StreamKey("session", "ses_2")
+
+
+async def refusal_of(attempt: Awaitable[object]) -> SealedError:
+    with pytest.raises(SealedError) as caught:
+        await attempt
+    return caught.value
+
+
+# --- seal -------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_sealed_stream_is_no_stream_but_its_seal_is_known(store: Store) -> None:
+    seal, _ = await sealed(store)
+    await three(store, OTHER)
+    assert [key async for key in store.streams()] == [OTHER]
+    assert [key async for key in store.sealed_streams()] == [SESSION]
+    assert (await store.admin.streams_page("", 10_000))[0] in ([], [OTHER])
+    assert await store.admin.seals([OTHER, SESSION, PROJECT]) == [None, seal, None]
+    assert await store.admin.seals([]) == []
+
+
+async def test_a_stream_that_has_gone_on_is_not_sealed(store: Store) -> None:
+    log = await three(store)
+    await written(store, b"four", after=log[-1].position)
+    assert not await store.admin.seal(SESSION, seal_of(log))
+    assert len(await log_of(store)) == 4
+    assert await store.admin.seals([SESSION]) == [None]
+
+
+async def test_a_stream_that_is_not_there_is_not_sealed(store: Store) -> None:
+    assert not await store.admin.seal(SESSION, Seal(Position(7, 1), "0" * 64, FILE, 8))
+    assert [key async for key in store.sealed_streams()] == []
+
+
+async def test_a_repeated_seal_is_true_and_another_one_is_not(store: Store) -> None:
+    seal, log = await sealed(store)
+    assert await store.admin.seal(SESSION, seal)
+    assert not await store.admin.seal(SESSION, seal_of(log, "another.parquet"))
+    assert await store.admin.seals([SESSION]) == [seal]
+
+
+@pytest.mark.parametrize("key", [PROJECT, StreamKey("access", "tokens")], ids=["project", "access"])
+async def test_only_sessions_are_sealed(store: Store, key: StreamKey) -> None:
+    log = await three(store, key)
+    with pytest.raises(InputError, match="only sessions are"):
+        await store.admin.seal(key, seal_of(log))
+    assert len(await log_of(store, key)) == 3
+
+
+async def test_a_seal_removes_the_due_hint_of_its_session_alone(store: Store) -> None:
+    log = await three(store, due=Due(500))
+    await three(store, OTHER, Due(600))
+    assert await store.admin.seal(SESSION, seal_of(log))
+    assert await store.due(None, 10) == [(OTHER.id, 600)]
+
+
+async def test_a_seal_is_told_by_the_feed(store: Store) -> None:
+    log = await three(store)
+    lines = await store.read_feed(ALL, "views", "one", 10)
+    assert await store.admin.seal(SESSION, seal_of(log))
+    assert [(line.key, line.version) for line in lines] == [(SESSION, 3)]
+    told = await store.read_feed(ALL, "views", "one", 10)
+    assert [(line.key, line.version) for line in told] == [(SESSION, 3)]
+
+
+async def test_views_and_checkpoint_of_a_sealed_stream_stay(store: Store) -> None:
+    log = await three(store)
+    await store.project(SESSION, 0, 3, [])
+    assert await store.admin.seal(SESSION, seal_of(log))
+    assert await store.checkpoint(SESSION) == 3
+    assert await store.project(SESSION, 3, 3, [])
+
+
+# --- what a stub refuses ----------------------------------------------------------------------------------------------
+
+Attempt = Callable[[Store, Position], Awaitable[object]]
+
+ENTRY = Entry(10**12, 4, b"four")
+
+ATTEMPTS: dict[str, Attempt] = {
+    "create": lambda store, _: appended(store, append_of(b"again")),
+    "append": lambda store, head: appended(store, append_of(b"four", after=head)),
+    "append that allows": lambda store, head: appended(
+        store, Append(key=SESSION, after=head, payloads=((b"four", None),), allows=True)
+    ),
+    "binding append": lambda store, head: appended(
+        store, Append(key=SESSION, after=head, payloads=((b"four", None),), binding=True)
+    ),
+    "append with another stream": lambda store, head: appended(store, append_of(b"four", after=head), (OTHER, START)),
+    "open": lambda store, _: store.open(SESSION),
+    "read": lambda store, _: store.read(SESSION, START, 10),
+    "read the tail": lambda store, head: store.read(SESSION, head, 10),
+    "read many": lambda store, _: store.read_many([(OTHER, START), (SESSION, START)]),
+    "info": lambda store, _: store.info(SESSION),
+    "confirm": lambda store, head: store.confirm(SESSION, head),
+    "raw": lambda store, _: store.admin.raw(SESSION, START, 10),
+    "restore from the start": lambda store, _: store.admin.restore(SESSION, START, [Entry(5, 1, b"other")], None),
+    "restore the rest": lambda store, head: store.admin.restore(SESSION, head, [ENTRY], None),
+    "rewrite": lambda store, head: store.admin.rewrite(SESSION, [2]).finish(append_of((b"r", b""), after=head)),
+}
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS)
+async def test_what_needs_the_entries_of_a_sealed_stream_is_told_where_they_are(store: Store, attempt: Attempt) -> None:
+    seal, _ = await sealed(store)
+    await written(store, b"d", key=OTHER)
+    error = await refusal_of(attempt(store, seal.head))
+    assert (error.code, error.key, error.seal, error.session) == ("SEALED", SESSION, seal, SESSION.id)
+    assert f"is sealed: its 3 events are in the archive's file `{FILE}`" in error.text
+    assert await store.admin.seals([SESSION]) == [seal]
+    assert await store.due(None, 10) == []
+
+
+async def test_a_stream_read_beside_an_append_that_is_sealed_leaves_the_append_in_doubt(store: Store) -> None:
+    await sealed(store, OTHER)
+    with pytest.raises(InDoubtError):
+        await appended(store, append_of(b"one"), (OTHER, START))
+    assert [one.payload for one in await log_of(store)] == [b"one"]
+
+
+async def test_the_head_of_a_sealed_stream_is_that_of_its_seal(store: Store) -> None:
+    seal, _ = await sealed(store)
+    other = (await three(store, OTHER))[-1].position
+    assert await store.admin.heads([PROJECT, SESSION, OTHER]) == [START, seal.head, other]
+
+
+async def test_a_sealed_stream_is_no_short_stream(store: Store) -> None:
+    await sealed(store)
+    await three(store, OTHER)
+    first, second = await store.admin.short_streams([SESSION, OTHER], 10)
+    assert first is None
+    assert second is not None
+
+
+# --- unseal -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_stream_comes_back_byte_for_byte_and_goes_on(store: Store) -> None:
+    seal, log = await sealed(store)
+    assert await store.admin.unseal(SESSION, seal, log, None)
+    assert await log_of(store) == log
+    assert [key async for key in store.streams()] == [SESSION]
+    assert [key async for key in store.sealed_streams()] == []
+    assert await store.admin.seals([SESSION]) == [None]
+    info = await store.info(SESSION)
+    assert info is not None
+    assert (info.length, info.entries_added, info.last, info.max_deleted) == (3, 3, seal.head, START)
+    assert (await written(store, b"four", after=seal.head)).version == 4
+
+
+async def test_a_stream_that_came_back_has_its_due_hint_if_one_is_given(store: Store) -> None:
+    for key, due in ((SESSION, Due(700)), (OTHER, Due(None)), (StreamKey("session", "ses_3"), None)):
+        seal, log = await sealed(store, key)
+        assert await store.admin.unseal(key, seal, log, due)
+    assert await store.due(None, 10) == [(SESSION.id, 700), (OTHER.id, None)]
+
+
+async def test_a_repeated_unseal_is_true_also_after_the_stream_went_on(store: Store) -> None:
+    seal, log = await sealed(store)
+    for _ in range(2):
+        assert await store.admin.unseal(SESSION, seal, log, None)
+    await written(store, b"four", after=seal.head)
+    assert await store.admin.unseal(SESSION, seal, log, None)
+    assert len(await log_of(store)) == 4
+
+
+async def test_another_stub_or_none_is_not_replaced(store: Store) -> None:
+    seal, log = await sealed(store)
+    other = seal_of(log, "another.parquet")
+    assert not await store.admin.unseal(SESSION, other, log, None)
+    assert await store.admin.seals([SESSION]) == [seal]
+    assert not await store.admin.unseal(OTHER, seal, log, None)
+    assert await store.admin.seals([OTHER]) == [None]
+    assert [key async for key in store.streams()] == []
+
+
+async def test_another_history_is_not_the_stream_that_was_sealed(store: Store) -> None:
+    log = await three(store)
+    last = log[-1]
+    other = (*log[:-1], last._replace(payload=b"other"))
+    assert not await store.admin.unseal(SESSION, seal_of(other), other, None)
+    longer = (*log, Entry(last.ms, 4, b"four"))
+    assert not await store.admin.unseal(SESSION, seal_of(longer), longer, None)
+    assert await log_of(store) == log
+
+
+def wrong_entries(log: tuple[Entry, ...]) -> Iterator[tuple[Entry, ...]]:
+    yield ()
+    yield log[:-1]
+    yield log[1:]
+    yield (log[0], log[0], *log[1:])
+    yield (log[1], log[0], log[2])
+    yield (*log[:-1], log[-1]._replace(payload=b"other"))
+
+
+@pytest.mark.parametrize("which", range(6))
+async def test_entries_that_are_not_those_of_the_seal_are_refused_whole(store: Store, which: int) -> None:
+    seal, log = await sealed(store)
+    with pytest.raises(DamageError, match="are not those that were sealed"):
+        await store.admin.unseal(SESSION, seal, list(wrong_entries(log))[which], None)
+    assert await store.admin.seals([SESSION]) == [seal]
+
+
+async def test_a_stream_that_comes_back_is_told_by_feed_and_wake_up(backend: Backend) -> None:
+    store, other = await backend.open(), await backend.open()
+    seal, log = await sealed(store)
+    await store.read_feed(ALL, "views", "one", 10)
+    listener = RecordingListener()
+    await other.listen(listener)
+    await other.subscribe(other.partition_of(SESSION))
+    assert await store.admin.unseal(SESSION, seal, log, None)
+    await wait_until_async(lambda: listener.wake_ups, "a wake-up")
+    assert listener.wake_ups == [(seal.head, ())]
+    lines = await store.read_feed(ALL, "views", "one", 10)
+    assert [(line.key, line.version) for line in lines] == [(SESSION, 3)]
+
+
+async def test_of_many_processes_at_once_one_brings_it_back_and_all_are_told_so(backend: Backend) -> None:
+    stores = [await backend.open() for _ in range(3)]
+    seal, log = await sealed(stores[0])
+    done = await asyncio.gather(*(one.admin.unseal(SESSION, seal, log, None) for one in stores * 3))
+    assert done == [True] * 9
+    assert await log_of(stores[0]) == log
+
+
+async def test_of_a_seal_and_an_append_at_once_only_one_counts(backend: Backend) -> None:
+    archiver, agent = await backend.open(), await backend.open()
+    for number in range(8):
+        key = StreamKey("session", f"ses_{number}")
+        log = await three(agent, key)
+        append = append_of(b"four", key=key, after=log[-1].position)
+        done, answer = await asyncio.gather(
+            archiver.admin.seal(key, seal_of(log)), appended(agent, append), return_exceptions=True
+        )
+        assert done is not isinstance(answer, tuple), "either the stub or the event"
+        assert isinstance(answer, tuple | SealedError)
+        assert not (isinstance(answer, tuple) and isinstance(answer[0], Conflict))
+
+
+async def test_a_long_stream_is_sealed_and_comes_back_whole(store: Store) -> None:
+    head = START
+    for size in (400, 400, 1, 250):
+        head = await written(store, *[(b"d" * 50, b"x" * 9)] * size, after=head)
+    head = await written(store, *[b"e" * 600_000] * 3, b"f", after=head)
+    log = await log_of(store)
+    seal = seal_of(log)
+    assert await store.admin.seal(SESSION, seal)
+    assert await store.admin.unseal(SESSION, seal, log, None)
+    assert await log_of(store) == log

@@ -1,0 +1,29 @@
+"""Sealed streams for tests of stores."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ledger.core import chain
+from ledger.stores.port import Due, Entry, Store, StreamKey
+from ledger.stores.sealed import Seal
+from tests.support.backends import SESSION, log_of, written
+
+FILE: Final = "2026/11/shop-0001.parquet"
+
+
+def seal_of(entries: tuple[Entry, ...], file: str = FILE) -> Seal:
+    last = entries[-1]
+    return Seal(last.position, chain.after_entry(last.ms, last.version, last.payload), file, last.ms + 5)
+
+
+async def three(store: Store, key: StreamKey = SESSION, due: Due | None = None) -> tuple[Entry, ...]:
+    await written(store, b"one", (b"two", b"content of two"), b"three", key=key, due=due)
+    return await log_of(store, key)
+
+
+async def sealed(store: Store, key: StreamKey = SESSION) -> tuple[Seal, tuple[Entry, ...]]:
+    log = await three(store, key)
+    seal = seal_of(log)
+    assert await store.admin.seal(key, seal)
+    return seal, log
