@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,7 +17,7 @@ from ledger.core.limits import ENTRY_MS_MAX, TIME_MS_MAX
 from ledger.stores.port import Entry, Position, StreamKey
 
 STUB_BYTES: Final = 250
-"""The longest encoded stub."""
+"""The longest stub."""
 
 FILE_CHARS: Final = 100
 """The longest name of a file of the archive."""
@@ -57,42 +57,53 @@ def _check_file(name: str) -> None:
         raise InputError(f"the file `{name}` is not a name below the archive's root; use names and `/` between them")
 
 
-class _Stub(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The members of a stub, in the order in which they are written."""
+class Stub(NamedTuple):
+    """A seal as a server holds it: two small values, which together have at most STUB_BYTES."""
+
+    seal: bytes
+    file: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.seal) + len(self.file)
+
+
+class _Members(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The members of `Stub.seal`, in the order in which they are written; at most 63 bytes."""
 
     format: int
     ms: int
     version: int
     hash: bytes
-    file: str
     sealed_ms: int
 
 
-def encode_seal(seal: Seal) -> bytes:
+def encode_seal(seal: Seal) -> Stub:
     """Return the stub. Raises InputError where it would have more than STUB_BYTES."""
-    stub = msgspec.msgpack.encode(_Stub(_FORMAT, *seal.head, bytes.fromhex(seal.hash), seal.file, seal.sealed_ms))
-    if len(stub) > STUB_BYTES:
+    members = _Members(_FORMAT, *seal.head, bytes.fromhex(seal.hash), seal.sealed_ms)
+    stub = Stub(msgspec.msgpack.encode(members), seal.file.encode())
+    if stub.size_bytes > STUB_BYTES:
         raise InputError(
-            f"the stub of the file `{seal.file}` has {len(stub)} bytes; at most {STUB_BYTES} are possible: use a "
+            f"the stub of the file `{seal.file}` has {stub.size_bytes} bytes; at most {STUB_BYTES} are possible: use a "
             "shorter name, or one of ASCII characters"
         )
     return stub
 
 
-def decode_seal(key: StreamKey, stub: bytes) -> Seal:
+def decode_seal(key: StreamKey, stub: Stub) -> Seal:
     """Return what a stub says. Raises DamageError for anything that is no stub, NewerSchemaError for a later format."""
-    if len(stub) > STUB_BYTES:
-        raise broken_stub(key, f"it has {len(stub)} bytes, more than {STUB_BYTES}")
+    if stub.size_bytes > STUB_BYTES:
+        raise broken_stub(key, f"it has {stub.size_bytes} bytes, more than {STUB_BYTES}")
     try:
-        match msgspec.msgpack.decode(stub):
+        match msgspec.msgpack.decode(stub.seal):
             case [int(number), *_] if number > _FORMAT:
                 raise NewerSchemaError(
                     f"stream `{key.name}` was sealed by a newer version (format {number}): upgrade this installation",
                     stream=key.name,
                 )
             case [1, *_] as written:
-                held = msgspec.convert(written, _Stub)
-                return Seal(Position(held.ms, held.version), held.hash.hex(), held.file, held.sealed_ms)
+                held = msgspec.convert(written, _Members)
+                return Seal(Position(held.ms, held.version), held.hash.hex(), stub.file.decode(), held.sealed_ms)
             case _:
                 raise broken_stub(key, "it is of no known format")
     except (msgspec.MsgspecError, UnicodeDecodeError, InputError) as error:

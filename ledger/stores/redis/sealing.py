@@ -26,7 +26,7 @@ async def seal_stream(store: Appends, key: StreamKey, seal: Seal) -> bool:
     done = await store.run_confirmed(
         Script.named("seal.lua"),
         (keys.stream(key), keys.sealing(partition, key.name), keys.due(partition), keys.feed(partition)),
-        (str(seal.head), encode_seal(seal), key.name, key.id, FEED_LENGTH_COUNT),
+        (str(seal.head), *encode_seal(seal), key.name, key.id, FEED_LENGTH_COUNT),
         partition=partition,
         purpose="seal a stream",
     )
@@ -83,7 +83,7 @@ class _Unsealing:
             Script.named("unseal.lua"),
             (keys.stream(key), self._copy, keys.due(self._partition), keys.feed(self._partition)),
             (
-                encode_seal(self._seal),
+                *encode_seal(self._seal),
                 str(self._seal.head),
                 last.payload,
                 len(self._entries),

@@ -1,4 +1,4 @@
-"""Stubs of sealed streams on a Redis or Valkey server: a hash of one field under the stream's own key."""
+"""Stubs of sealed streams on a Redis or Valkey server: a hash of two fields under the stream's own key."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.refusals import refusal_of
 from ledger.stores.redis.replies import refused_with
 from ledger.stores.redis.script import Script
-from ledger.stores.sealed import Seal, broken_stub, decode_seal, sealed_error
+from ledger.stores.sealed import Seal, Stub, broken_stub, decode_seal, sealed_error
 
-STUB_FIELD: Final = b"seal"
-"""The only field of a stub; also in `seal.lua` and `unseal.lua`."""
+_FIELDS: Final = {b"seal", b"file"}
+"""The fields of a stub, also in `seal.lua`, `unseal.lua` and `correct_due.lua`.
+
+A small hash whose values have at most 64 bytes each takes the least memory.
+"""
 
 LOOKS_MAX: Final = 3
 """Reads of a key that is a stub to one command and a stream to the next, because it is brought back meanwhile."""
@@ -84,6 +87,7 @@ def _seal_in(key: StreamKey, reply: Any) -> Seal | None:
         raise refusal_of(reply) from reply
     if not reply:
         return None
-    if len(reply) != 2 or reply[0] != STUB_FIELD:
-        raise broken_stub(key, "it has other fields than `seal`")
-    return decode_seal(key, reply[1])
+    fields = dict(zip(reply[::2], reply[1::2], strict=True))
+    if fields.keys() != _FIELDS:
+        raise broken_stub(key, "it has other fields than `seal` and `file`")
+    return decode_seal(key, Stub(fields[b"seal"], fields[b"file"]))
