@@ -203,7 +203,10 @@ def said_by_opencode(events: list[dict[str, Any]], messages: list[dict[str, Any]
     told = [{name: value for name, value in one.items() if name != "id"} for one in events]
     in_order = [one for one, kind in zip(told, kinds, strict=True) if kind not in UNORDERED]
     others = [one for unordered in UNORDERED[1:] for one, kind in zip(told, kinds, strict=True) if kind == unordered]
-    return Likeness().of([*without_repeats(in_order), *messages, *others])
+    # When a session's tokens are counted varies, so only its last update is the same each time.
+    sessions = {one["properties"]["info"]["id"]: one for one in others if one["type"] == "session.updated"}
+    others = [one for one in others if one["type"] != "session.updated"]
+    return Likeness().of([*without_repeats(in_order), *messages, *sessions.values(), *others])
 
 
 def without_repeats(events: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
