@@ -50,6 +50,7 @@ from ledger.core.policy import DemandRule, PolicySource, Rule
 from ledger.core.replies import Answer
 from ledger.core.requests import check_folder, check_message, check_name, make_question
 from ledger.core.timeouts import Timeouts
+from ledger.log.archive.archived_store import with_archive
 from ledger.log.completed import LIST_COUNT, ListPage
 from ledger.log.history import Moment, state_at
 from ledger.log.inboxes import EVERYWHERE, Inbox, InboxReach, close_inbox, renew_inbox
@@ -124,7 +125,7 @@ class Ledger:
 
     async def __aenter__(self) -> Self:
         try:
-            self._store = await self._connection.open()
+            self._store = with_archive(await self._connection.open())
             self._streams = Streams(self._store, await masks_of(self._store) if self._has_masks else None)
             await self._streams.start()
         except BaseException:

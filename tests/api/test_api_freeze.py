@@ -167,7 +167,7 @@ async def test_freezing_again_repairs_what_the_first_try_did_not_reach(
         raise StoreError("the server cannot be reached")
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(other.store), "set_flags", unreachable)
+        patched.setattr(other.store, "set_flags", unreachable)
         assert isinstance(await raised(other.freezes.freeze(reason="a leak")), InDoubtError)
     assert await other.freezes.behind() != []
     freeze = await other.freezes.freeze(reason="again")

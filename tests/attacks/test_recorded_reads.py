@@ -125,7 +125,7 @@ async def test_a_read_that_cannot_be_written_is_in_nobodys_way(
     async def refuse(*_: object) -> None:
         raise StoreError("the server is away")
 
-    monkeypatch.setattr(type(ledger.store.admin), "note_reads", refuse)
+    monkeypatch.setattr(ledger.store.admin, "note_reads", refuse)
     reads = Reads(ledger.store, DAY_MS)
     reads.note(AuditedRead(kind="sign_in", name="ann"))
     await reads.close()

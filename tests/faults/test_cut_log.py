@@ -10,7 +10,7 @@ import redis
 
 from ledger import Ledger, Result, Session
 from ledger.stores.port import StreamKey
-from ledger.stores.redis.store import RedisStore
+from tests.support.backends import as_redis
 from tests.support.servers import RealServer
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ async def reject_all(server: RealServer, count: int) -> tuple[str, int]:
             await session.submit("bash", [f"git push {number}"], request_id=f"r{number}")
         begins = log_file(server).stat().st_size
         await session.reply("r0", "reject", message="use a branch")
-        assert isinstance(ledger.store, RedisStore)
-        return ledger.store.keys.stream(StreamKey("session", "ses_1")), begins
+        return as_redis(ledger.store).keys.stream(StreamKey("session", "ses_1")), begins
 
 
 async def outcomes(server: RealServer) -> list[str | None]:

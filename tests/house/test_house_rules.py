@@ -110,7 +110,6 @@ ENTRANCES: Final = {
     "ledger.guarding.langgraph": "for programs that use LangGraph",
     "ledger.client.policy_files": "for agent workers whose rules lie in files that people edit",
     "workers.bridges.claude.sdk": "for programs that use claude-agent-sdk",
-    "ledger.log.archive.files": "for programs that keep whole sessions in files",
     "workers.bridges.hooks.run": "the file that an installed hook names",
     "ledger.testing": "for the tests of those who use the ledger",
 }

@@ -83,7 +83,7 @@ async def test_what_was_projected_from_pages_read_before_the_redaction_is_writte
     """A projector that read a page, then was slow, still writes its content: the redaction comes after it."""
     plan = await filled(ledger)
     slow = Engine(ledger.store)
-    project = type(ledger.store).project
+    project = ledger.store.project
     redacted: list[int] = []
 
     async def slowly(*args: Any) -> bool:
@@ -91,7 +91,7 @@ async def test_what_was_projected_from_pages_read_before_the_redaction_is_writte
             redacted.extend(await ledger.redactions.redact(plan, reason="a password", actor="ann"))
         return await project(*args)
 
-    monkeypatch.setattr(type(ledger.store), "project", slowly)
+    monkeypatch.setattr(ledger.store, "project", slowly)
     await slow.catch_up(SES_1)
     assert redacted
     assert await held_anywhere(ledger)
@@ -105,7 +105,7 @@ async def test_a_crash_before_the_views_are_whole_again_is_made_up_for(
     plan = await filled(ledger)
     await project_all(ledger)
     await ledger.redactions.redact(plan, reason="a password", actor="ann")
-    project, left = type(ledger.store).project, [3]
+    project, left = ledger.store.project, [3]
 
     async def dies(*args: Any) -> bool:
         left[0] -= 1
@@ -114,7 +114,7 @@ async def test_a_crash_before_the_views_are_whole_again_is_made_up_for(
         return await project(*args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(ledger.store), "project", dies)
+        patch.setattr(ledger.store, "project", dies)
         with pytest.raises(ConnectionError):
             await Engine(ledger.store).catch_up(SES_1)
     await Engine(ledger.store).catch_up(SES_1)

@@ -40,6 +40,8 @@ COMMANDS = {
     "hold": ListedCommand("workers.cli.holds:hold", "Forbid redaction of a session or project.", CHECKING),
     "unhold": ListedCommand("workers.cli.holds:unhold", "Lift a legal hold.", CHECKING),
     "redact": ListedCommand("workers.cli.redact:redact", "Take content out of the log for good.", CHECKING),
+    "archive": ListedCommand("workers.cli.archive:archive", "Seal old sessions: move them to an archive.", CHECKING),
+    "restore": ListedCommand("workers.cli.archive:restore", "Bring a sealed session back to the server.", CHECKING),
     "rebuild": ListedCommand("workers.cli.rebuild:rebuild", "Rebuild all views from the streams.", CHECKING),
     "streams": ListedCommand(
         "workers.cli.streams:streams", "Show what the server holds and how far workers are.", CHECKING
@@ -60,7 +62,7 @@ COMMANDS = {
     ),
     "up": ListedCommand("workers.cli.long_running:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
     "worker": ListedCommand(
-        "workers.cli.long_running:worker", "Run one worker: expiry, projector, notifier or indexer.", RUNNING
+        "workers.cli.long_running:worker", "Run one worker: expiry, projector, notifier, indexer or archiver.", RUNNING
     ),
 }
 

@@ -8,16 +8,17 @@ from typing import Any
 
 import click
 
-from ledger import Ledger
+from ledger import InputError, Ledger
 from workers.cli.base import command, run_async
 from workers.cli.deadlines import with_deadlines, with_run_limits
 from workers.cli.index_file import index_file_option
+from workers.cli.inputs import seconds
 from workers.cli.logging_options import Logs, log_options, run_logged
 from workers.cli.output import CommandOutput
 from workers.runtime.process import Work, serve
 
 
-@click.group(short_help="Run one worker: expiry, projector, notifier or indexer.")
+@click.group(short_help="Run one worker: expiry, projector, notifier, indexer or archiver.")
 def worker() -> None:
     """Run one worker until Ctrl-C or SIGTERM. Any number of each may run, on any machine; any may be killed."""
 
@@ -122,6 +123,44 @@ def indexer(
 
 
 worker.add_command(indexer)
+
+
+@command(
+    "archiver",
+    examples=(
+        "permission-ledger worker archiver",
+        "permission-ledger worker archiver --older-than 90d --every 6h --log-level info",
+    ),
+    with_json=False,
+)
+@click.option("--older-than", metavar="DURATION", help="Open sessions without an event for so long (default: 30d).")
+@click.option("--project", metavar="PROJECT", help="Only the sessions of this project.")
+@click.option("--every", metavar="DURATION", default="1h", show_default=True, help="The interval between two rounds.")
+@log_options
+@_parent_option
+def archiver(
+    *,
+    url: str | None,
+    older_than: str | None,
+    project: str | None,
+    every: str,
+    log_level: str,
+    log_format: str,
+    with_parent: int | None,
+) -> int | None:
+    """Seal sessions that are closed or idle, at intervals, as `archive` does; its --to has set the place."""
+    from workers.archiver.worker import ArchiverPace, work_of  # noqa: PLC0415 - the scheduler is slow to import
+    from workers.cli.archive import seal_rule  # noqa: PLC0415 - as above
+
+    interval = seconds(every, "--every")
+    if interval is None:
+        raise InputError("--every is a duration like `1h`")
+    pace = ArchiverPace(every_seconds=interval)
+    work = work_of(seal_rule(older_than, project), pace)
+    return _run_worker("archiver", work, url, Logs(log_level, log_format), with_parent)
+
+
+worker.add_command(archiver)
 
 
 @command(

@@ -21,6 +21,7 @@ from workers.projector.repairs import Repairs
 OUT_OF_REACH: Final = (
     "messages and notifications that were sent",
     "exports, backups and copies of the server's files that were made before",
+    "files of the archive from which a session was restored",
     "indexes of requests, until their indexer runs",
     "what agents, hooks and bridges keep on their own machines",
 )
@@ -48,6 +49,7 @@ async def carry_out(
     """
     for plan in plans:
         await ledger.redactions.require_not_held(plan)
+        await ledger.redactions.require_not_sealed(plan)
     engine, streams = Engine(ledger.store, before_step=Repairs(ledger)), []
     for plan in plans:
         versions = await ledger.redactions.redact(plan, reason=reason, actor=actor) if plan.versions else []

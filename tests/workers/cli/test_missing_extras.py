@@ -101,6 +101,13 @@ def test_a_command_with_json_names_the_extra_in_json(bare: Bare) -> None:
     assert f"an embedded server {told('embedded')}" in error["error"]
 
 
+def test_sealing_names_the_extra_that_it_needs(bare: Bare) -> None:
+    words = ("archive", "--to", str(bare.home / "archive"), "--url", "memory://bare")
+    code, out, err = bare.run("-m", "workers.cli", *words)
+    assert (code, out) == (12, "")
+    assert err.splitlines()[-1] == f"error: an archive {told('archive')}"
+
+
 @pytest.mark.parametrize(
     ("extra", "program"),
     [

@@ -1,0 +1,118 @@
+"""The archive of a deployment: the place that its own settings name, sealed sessions read from it and brought back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ledger.core.errors import ArchiveError, DamageError, InputError
+from ledger.log.archive.buckets import check_url, open_bucket
+from ledger.log.archive.files import ArchiveFiles
+from ledger.log.fold_room import MB, SizedCache
+from ledger.log.verify import Head
+from ledger.stores.port import Entry, Store, StreamKey
+from ledger.stores.sealed import Seal
+
+NOTES: Final = "archive"
+"""The name of the deployment's notes about its archive."""
+
+URL: Final = "url"
+
+KEPT_BYTES: Final = 64 * MB
+"""The room of sealed sessions that a process has read."""
+
+ENTRY_BYTES: Final = 250
+"""The room that an entry takes besides its bytes."""
+
+SEALS_AT_ONCE_COUNT: Final = 500
+
+
+class Archive:
+    """The archive of the deployment of a store, which raises SealedError for sealed streams."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._files: ArchiveFiles | None = None
+        self._kept: SizedCache[tuple[Seal, Sequence[Entry]]] = SizedCache(KEPT_BYTES)
+
+    async def url(self) -> str | None:
+        """Return the URL of the place, None where none was set. Raises StoreError."""
+        noted = (await self._store.admin.notes(NOTES)).get(URL)
+        return None if noted is None else noted.decode()
+
+    async def set_url(self, text: str) -> str:
+        """Set the place, and return its URL in full. A place that lacks the files of sealed sessions is refused.
+
+        Raises InputError, MissingExtraError, ArchiveError, StoreError.
+        """
+        url = check_url(text)
+        if url == await self.url():
+            return url
+        files = ArchiveFiles(open_bucket(url))
+        lacking = await self._lacking(files)
+        if lacking is not None:
+            raise InputError(
+                f"the archive {url} lacks the file `{lacking}`, which has sealed sessions; copy all files there first"
+            )
+        await self._store.admin.note(NOTES, URL, url.encode())
+        self._files = files
+        return url
+
+    async def files(self) -> ArchiveFiles:
+        """Return the files of the archive. Raises ArchiveError where no place was set, MissingExtraError, StoreError."""
+        if self._files is None:
+            url = await self.url()
+            if url is None:
+                raise ArchiveError(
+                    "no archive is set for this ledger; name its place with `permission-ledger archive --to URL`"
+                )
+            self._files = ArchiveFiles(open_bucket(url))
+        return self._files
+
+    async def entries(self, key: StreamKey, seal: Seal) -> Sequence[Entry]:
+        """Return all entries of a sealed stream, verified against its seal.
+
+        Raises DamageError, which names a file that is lost or was changed; ArchiveError, MissingExtraError, StoreError.
+        """
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] == seal:
+            return kept[1]
+        entries = await self._read(key, seal)
+        size_bytes = sum(len(one.payload) + len(one.content or b"") + ENTRY_BYTES for one in entries)
+        self._kept.put(key, (seal, entries), size_bytes)
+        return entries
+
+    async def _read(self, key: StreamKey, seal: Seal) -> Sequence[Entry]:
+        files, head = await self.files(), Head(seal.head, seal.hash)
+        try:
+            return await files.entries(key, seal.file, head)
+        except (DamageError, ArchiveError):
+            # Another process may have moved the archive since this one opened it.
+            if files.url == await self.url():
+                raise
+        self._files = None
+        return await (await self.files()).entries(key, seal.file, head)
+
+    async def restore(self, key: StreamKey, seal: Seal) -> bool:
+        """Bring a sealed stream back to the server; return False if it has another seal, or none, by now.
+
+        Raises DamageError, ArchiveError, MissingExtraError, StoreError.
+        """
+        # What is sealed waits for nothing, so that nothing of it is due.
+        return await self._store.admin.unseal(key, seal, await self.entries(key, seal), None)
+
+    async def _lacking(self, files: ArchiveFiles) -> str | None:
+        """Return a file of sealed sessions that a place lacks."""
+        there = {name async for name in files.files()}
+        some: list[StreamKey] = []
+        async for key in self._store.sealed_streams():
+            some.append(key)
+            if len(some) == SEALS_AT_ONCE_COUNT:
+                if (lacking := await self._lacking_of(some, there)) is not None:
+                    return lacking
+                some = []
+        return await self._lacking_of(some, there)
+
+    async def _lacking_of(self, keys: Sequence[StreamKey], there: set[str]) -> str | None:
+        seals = await self._store.admin.seals(keys)
+        return next((one.file for one in seals if one is not None and one.file not in there), None)

@@ -1,0 +1,211 @@
+"""A store whose sealed streams are read from the archive, and brought back before anything is written to them.
+
+It is the one place where a sealed stream is told from another: every reader and writer of the ledger uses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from ledger.core.errors import LedgerError, SealedError, StoreError
+from ledger.core.limits import PAGE_COUNT
+from ledger.log.archive.archive import Archive
+from ledger.stores.admin import Admin, RawEntry, ShortStream, StreamRewrite
+from ledger.stores.port import (
+    START,
+    Answered,
+    Append,
+    AppendResult,
+    Due,
+    Entry,
+    Opening,
+    Position,
+    Store,
+    StreamInfo,
+    StreamKey,
+)
+from ledger.stores.sealed import Seal
+
+T = TypeVar("T")
+
+ROUNDS_MAX: Final = 5
+"""Times that a stream may be sealed again right after it was brought back for a write."""
+
+
+def with_archive(store: Store) -> Store:
+    """Return a store that reads sealed streams of another one from its archive."""
+    return cast("Store", _ArchivedStore(store))
+
+
+def archive_of(store: Store) -> Archive:
+    """Return the archive of a store that `with_archive` returned."""
+    return cast("Any", store).archive  # type: ignore[no-any-return]
+
+
+class _ArchivedStore:
+    """Everything that is not about entries of a stream is the inner store's."""
+
+    def __init__(self, store: Store) -> None:
+        self._inner = store
+        self.archive = Archive(store)
+        self.admin = cast("Admin", _ArchivedAdmin(store.admin, self))
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
+        def told(result: AppendResult | Exception, beside: tuple[Entry, ...]) -> None:
+            if isinstance(result, SealedError):
+                task = asyncio.create_task(self._post_restored(result, append, answered, also_read))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            else:
+                answered(result, beside)
+
+        self._inner.post(append, told, also_read)
+
+    async def _post_restored(
+        self,
+        sealed: SealedError,
+        append: Append,
+        answered: Answered,
+        also_read: tuple[StreamKey, Position] | None,
+    ) -> None:
+        """Bring a stream back, and post its append again."""
+        try:
+            await self.archive.restore(sealed.key, sealed.seal)
+        except Exception as error:  # noqa: BLE001 - the callback is the only way to report it
+            answered(error, ())
+            return
+        self.post(append, answered, also_read)
+
+    async def restored(self, key: StreamKey, write: Callable[[], Awaitable[T]]) -> T:
+        """Return what a write returns, after its stream was brought back if it is sealed."""
+        for _ in range(ROUNDS_MAX):
+            try:
+                return await write()
+            except SealedError as error:
+                await self.archive.restore(error.key, error.seal)
+        raise StoreError(
+            f"stream `{key.name}` was sealed again {ROUNDS_MAX} times in a row; try again", stream=key.name
+        )
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def open(self, key: StreamKey) -> Opening:
+        try:
+            return await self._inner.open(key)
+        except SealedError as error:
+            entries = await self.archive.entries(key, error.seal)
+            return Opening(_info_of(error.seal), tuple(entries[:PAGE_COUNT]), await self._inner.now_ms())
+
+    async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
+        try:
+            return await self._inner.read(key, after, count)
+        except SealedError as error:
+            return await self.page(key, error.seal, after, count)
+
+    async def read_many(self, wanted: Sequence[tuple[StreamKey, Position]]) -> list[tuple[Entry, ...]]:
+        try:
+            return await self._inner.read_many(wanted)
+        except SealedError:
+            return list(await asyncio.gather(*(self.read(key, after, PAGE_COUNT) for key, after in wanted)))
+
+    async def info(self, key: StreamKey) -> StreamInfo | None:
+        try:
+            return await self._inner.info(key)
+        except SealedError as error:
+            return _info_of(error.seal)
+
+    async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
+        try:
+            return await self._inner.confirm(key, at)
+        except SealedError as error:
+            found = await self.page(key, error.seal, Position(at.ms, at.version - 1), 1)
+            return found[0] if found and found[0].position == at else None
+
+    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
+        try:
+            await self._inner.correct_due(session, seen_ms, to, at=at)
+        except SealedError:
+            return  # nothing of a sealed session is due
+
+    async def streams(self) -> AsyncIterator[StreamKey]:
+        """Iterate over all streams, the sealed ones after the others."""
+        async for key in self._inner.streams():
+            yield key
+        async for key in self._inner.sealed_streams():
+            yield key
+
+    async def page(self, key: StreamKey, seal: Seal, after: Position, count: int) -> tuple[Entry, ...]:
+        """Return at most `count` entries of a sealed stream that come after a position."""
+        entries = await self.archive.entries(key, seal)
+        begin = bisect_right(entries, after, key=_position)
+        return tuple(entries[begin : begin + count])
+
+
+class _ArchivedAdmin:
+    """The administration of an inner store, with the entries of sealed streams."""
+
+    def __init__(self, admin: Admin, store: _ArchivedStore) -> None:
+        self._inner = admin
+        self._store = store
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._inner, name)
+
+    async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
+        try:
+            return await self._inner.raw(key, after, count)
+        except SealedError as error:
+            return tuple(_raw(one) for one in await self._store.page(key, error.seal, after, count))
+
+    async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
+        found = await self._inner.short_streams(keys, count)
+        left = [key for key, one in zip(keys, found, strict=True) if one is None]
+        seals = dict(zip(left, await self._inner.seals(left) if left else (), strict=True))
+        return [
+            await self._short(key, seal, count) if one is None and (seal := seals[key]) is not None else one
+            for key, one in zip(keys, found, strict=True)
+        ]
+
+    async def _short(self, key: StreamKey, seal: Seal, count: int) -> ShortStream | None:
+        """Return a sealed stream if it is short and can be read; who reads it by itself is told what is wrong."""
+        if seal.head.version >= count:
+            return None
+        try:
+            entries = await self._store.archive.entries(key, seal)
+        except LedgerError:
+            return None
+        return ShortStream(_info_of(seal), tuple(entries))
+
+    async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
+        return await self._store.restored(key, lambda: self._inner.restore(key, after, entries, due))
+
+    def rewrite(self, key: StreamKey, versions: Sequence[int]) -> StreamRewrite:
+        return self._inner.rewrite(key, versions)
+
+
+def _info_of(seal: Seal) -> StreamInfo:
+    """Return the metadata of a stream as it was when it was sealed."""
+    version = seal.head.version
+    return StreamInfo(length=version, entries_added=version, last=seal.head, max_deleted=START)
+
+
+def _raw(entry: Entry) -> RawEntry:
+    content = () if entry.content is None else ((b"x", entry.content),)
+    return RawEntry(str(entry.position), ((b"d", entry.payload), *content))
+
+
+def _position(entry: Entry) -> Position:
+    return entry.position

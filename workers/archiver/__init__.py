@@ -1,0 +1,1 @@
+"""The archiver: seals sessions that are closed or idle, at intervals."""

@@ -1,0 +1,98 @@
+"""The archiver: an APScheduler interval job that seals the sessions that may be sealed.
+
+Any number may run, any may be killed: one at a time has the turn, and each step of sealing leaves every session in one
+place, or in both alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from ledger import Ledger
+from ledger.core.errors import LedgerError
+from ledger.log.archive.archived_store import archive_of
+from ledger.log.archive.sealing import Sealing, SealRule
+from workers.runtime.process import Work
+from workers.upkeep.archiving import bringing_up, old_or_closed
+
+log = logging.getLogger(__name__)
+
+TURN: Final = "archiver"
+TURN_MS: Final = 120_000
+"""The lease of a round, taken again after each session: a dead archiver's turn ends after so long."""
+
+
+class ArchiverPace(msgspec.Struct, frozen=True, kw_only=True):
+    """The interval between the beginnings of two rounds, in seconds; the first begins at once."""
+
+    every_seconds: float = 3600.0
+
+
+def work_of(rule: SealRule, pace: ArchiverPace) -> Work:
+    """Return the work of an archiver with a rule."""
+
+    async def work(ledger: Ledger, stop: asyncio.Event) -> None:
+        await Archiver(ledger, rule, pace).run(stop)
+
+    return work
+
+
+class Archiver:
+    """Makes rounds over the sessions that the views say may be sealed. Errors are logged, and the next round retries."""
+
+    def __init__(self, ledger: Ledger, rule: SealRule, pace: ArchiverPace) -> None:
+        self._ledger = ledger
+        self._rule = rule
+        self._pace = pace
+        self._holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._stop = asyncio.Event()
+        self._scheduler = AsyncIOScheduler(
+            timezone=UTC,
+            # The default drops a job that is a second late; a round that takes long delays the next one.
+            job_defaults={"misfire_grace_time": None, "coalesce": True, "max_instances": 1},
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+        seconds = self._pace.every_seconds
+        self._scheduler.add_job(self._round, "interval", seconds=seconds, next_run_time=datetime.now(UTC))
+        self._scheduler.start()
+        try:
+            await stop.wait()
+        finally:
+            self._scheduler.shutdown(wait=False)
+            # This only asks the loop to shut down; wait until it has.
+            await asyncio.sleep(0)
+
+    async def _round(self) -> None:
+        try:
+            if await self._has_turn():
+                await self._seal_all()
+        except LedgerError as error:
+            log.warning("archiver: the round ended early, the next one goes on: %s", error)
+
+    async def _seal_all(self) -> None:
+        ledger, sealed, events = self._ledger, 0, 0
+        sealing = Sealing(ledger.store, ledger.streams, archive_of(ledger.store), self._rule, bringing_up(ledger))
+        async for result in sealing.seal(old_or_closed(ledger, self._rule)):
+            if result.kept is None:
+                sealed, events = sealed + 1, events + result.events
+            elif result.is_damaged:
+                log.warning("archiver: session %s stays on the server: %s", result.key.id, result.kept)
+            if self._stop.is_set() or not await self._has_turn():
+                break
+        if sealed:
+            log.info("archiver: sealed %d sessions with %d events", sealed, events)
+        await ledger.store.admin.end_turn(TURN, self._holder)
+
+    async def _has_turn(self) -> bool:
+        return await self._ledger.store.admin.take_turn(TURN, self._holder, TURN_MS)
