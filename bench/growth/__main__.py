@@ -100,10 +100,9 @@ class GrowthBench:
         found = await server_memory(place, self._empty_bytes)
         for name, value in (
             ("memory", found.total),
-            ("memory streams", found.streams),
+            ("memory log", found.log),
             ("memory views", found.views),
             ("memory feeds", found.feeds),
-            ("memory rest", found.rest),
         ):
             self.figures.add(name, size, value / events)
 

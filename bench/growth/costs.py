@@ -45,7 +45,7 @@ class Costs:
                 await at_once(step, 0, self._count)
                 after = await self._measured()
                 for where, bytes_more in (
-                    ("log", after.streams - before.streams),
+                    ("log", after.log - before.log),
                     ("views", after.views - before.views),
                 ):
                     self._figures.add(f"{kind} {where}", self._count, bytes_more / self._count)

@@ -50,10 +50,9 @@ HISTORY: Final[dict[str, Asked]] = {
     "memory": Asked(
         "server's memory an event", "sessions", "bytes", (Aim("last", "at most", 650), Aim("growth", "at most", 1.1))
     ),
-    "memory streams": Asked("… in streams", "sessions", "bytes"),
+    "memory log": Asked("… in the log, and the little that is left", "sessions", "bytes"),
     "memory views": Asked("… in views", "sessions", "bytes"),
     "memory feeds": Asked("… in feeds (bounded: 1,000 lines a partition)", "sessions", "bytes"),
-    "memory rest": Asked("… in everything else", "sessions", "bytes"),
     "restart": Asked("restart of the server until it answers", "sessions", "s", (Aim("last", "at most", 5),)),
 }
 
