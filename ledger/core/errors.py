@@ -36,8 +36,8 @@ LedgerError                      root; `code` is stable, `data` is what a progra
 ├── UnauthorizedError            nobody we know: no token, a wrong one, one that has ended      UNAUTHORIZED
 ├── StoreError                   the ledger cannot be reached, or answers wrongly              UNREACHABLE
 │   ├── InDoubtError             a write was sent and no answer came; never an allow           IN_DOUBT
-│   ├── SetupError               wrong partition count, evicting policy, old server …          SETUP
-│   └── ArchiveError             the archive of sessions cannot be reached or used             ARCHIVE
+│   └── SetupError               wrong partition count, evicting policy, old server …          SETUP
+├── ArchiveError                 the archive of sessions cannot be reached or used             ARCHIVE
 └── DamageError                  a stream that is not what the ledger wrote                    DAMAGED
     └── NewerSchemaError         written by a newer version: upgrade this worker               NEWER_SCHEMA
 """
@@ -335,7 +335,7 @@ class SetupError(StoreError):
     code = "SETUP"
 
 
-class ArchiveError(StoreError):
+class ArchiveError(LedgerError):
     """The archive of sealed sessions cannot be reached, or cannot be used."""
 
     code = "ARCHIVE"

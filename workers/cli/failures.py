@@ -39,6 +39,7 @@ _EXITS: Final[dict[type[errors.LedgerError], Exit]] = {
     errors.SessionClosedError: Exit.CANCELLED,
     errors.SetupError: Exit.BAD_INPUT,
     errors.StoreError: Exit.UNREACHABLE,
+    errors.ArchiveError: Exit.UNREACHABLE,
     errors.NewerSchemaError: Exit.BAD_INPUT,
     errors.DamageError: Exit.FINDINGS,
     NoServerBinaryError: Exit.BAD_INPUT,

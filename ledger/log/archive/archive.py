@@ -11,7 +11,7 @@ from ledger.log.archive.files import ArchiveFiles
 from ledger.log.fold_room import MB, SizedCache
 from ledger.log.verify import Head
 from ledger.stores.port import Entry, Store, StreamKey
-from ledger.stores.sealed import Seal
+from ledger.stores.sealed import Seal, sealed_error
 
 NOTES: Final = "archive"
 """The name of the deployment's notes about its archive."""
@@ -72,7 +72,8 @@ class Archive:
     async def entries(self, key: StreamKey, seal: Seal) -> Sequence[Entry]:
         """Return all entries of a sealed stream, verified against its seal.
 
-        Raises DamageError, which names a file that is lost or was changed; ArchiveError, MissingExtraError, StoreError.
+        Raises DamageError, which names a file that is lost or was changed; SealedError where no place was set;
+        ArchiveError, MissingExtraError, StoreError.
         """
         kept = self._kept.get(key)
         if kept is not None and kept[0] == seal:
@@ -83,6 +84,8 @@ class Archive:
         return entries
 
     async def _read(self, key: StreamKey, seal: Seal) -> Sequence[Entry]:
+        if self._files is None and await self.url() is None:
+            raise sealed_error(key, seal)
         files, head = await self.files(), Head(seal.head, seal.hash)
         try:
             return await files.entries(key, seal.file, head)

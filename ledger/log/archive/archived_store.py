@@ -139,9 +139,11 @@ class _ArchivedStore:
             return  # nothing of a sealed session is due
 
     async def streams(self) -> AsyncIterator[StreamKey]:
-        """Iterate over all streams, the sealed ones after the others."""
+        """Iterate over all streams; after them over the sealed ones, which can be read where a place was set."""
         async for key in self._inner.streams():
             yield key
+        if await self.archive.url() is None:
+            return
         async for key in self._inner.sealed_streams():
             yield key
 

@@ -377,3 +377,13 @@ async def _input_error(call: object) -> InputError:
     assert isinstance(error, InputError)
     assert not isinstance(error, SealedError)
     return error
+
+
+async def test_a_sealed_session_of_a_ledger_without_a_place_is_refused_as_sealed_and_not_listed(ledger: Ledger) -> None:
+    entries = await lived(ledger)
+    head = head_of(entries[-1])
+    stub = Seal(head.position, head.hash, f"2026/11/24/1-{'0' * 24}.parquet", 1)
+    assert await ledger.store.admin.seal(ONE, stub)
+    for read in (log_of(ledger.store, ONE), ledger.state_at("ses_1"), (ledger.session("ses_1"))):
+        assert isinstance(await raised(read), SealedError)
+    assert ONE not in [key async for key in ledger.store.streams()]
