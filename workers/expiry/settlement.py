@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Final
 
 from ledger import Ledger
-from ledger.core.errors import LedgerError, StoreError
+from ledger.core.errors import ArchiveError, LedgerError, SealedError, StoreError
 from ledger.log.plans import SETTLE
 from ledger.session.state import SessionState
 from ledger.stores.port import NOTHING_DUE, Due
@@ -111,6 +111,14 @@ class Settler:
         stream = self._streams.session(session)
         try:
             await stream.submit(SETTLE)
+        except (SealedError, ArchiveError) as error:
+            (seal,) = await self._store.admin.seals([stream.key])
+            if seal is None:
+                self._pass_over(session, at_ms, error.text)
+            else:
+                # Nothing is due in a sealed session: the hint is from an older process, or from before a failover.
+                await self._store.correct_due(session, at_ms, NOTHING_DUE, at=seal.head)
+            return 0
         except StoreError:
             raise
         except LedgerError as error:

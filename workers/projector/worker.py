@@ -20,11 +20,11 @@ from typing import Final
 import msgspec
 
 from ledger import Ledger
-from ledger.core.errors import DamageError, LedgerError, StoreError
+from ledger.core.errors import ArchiveError, DamageError, LedgerError, SealedError, StoreError
 from ledger.log.tail import LostHistoryError
 from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import FeedItem, StreamKey
-from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, note_skipped, project_anew
+from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, checkpoint_of, note_skipped, project_anew
 from projections.walk import StreamWalk
 from workers.projector.repairs import Repairs
 from workers.runtime.consumer import Consumer, Pause, every_append
@@ -179,6 +179,8 @@ class CatchingUp:
                 await self._count(await self._engine.catch_up(key))
             except LostHistoryError:
                 await self._project_anew(key)
+            except (SealedError, ArchiveError) as error:
+                await self._pass_sealed(key, error)
             except StoreError:
                 raise
             except DamageError as error:
@@ -192,6 +194,15 @@ class CatchingUp:
         if self._told.pop(caught.key, None) is not None:
             await note_skipped(self._store, caught.key, skipped=False)
         log.debug("stream %s is at version %d", caught.key.name, caught.version)
+
+    async def _pass_sealed(self, key: StreamKey, error: LedgerError) -> None:
+        """Leave the views of a sealed stream that cannot be read as they are, if they are as of its head; else skip it."""
+        (seal,) = await self._store.admin.seals([key])
+        at = await checkpoint_of(self._store, key)
+        if seal is not None and at == seal.head:
+            await self._count(CaughtUp(key, at.version, 0))
+        else:
+            await self._skip(key, error.text)
 
     async def _skip(self, key: StreamKey, text: str) -> None:
         """Log once, not at every check. Readers of the views are told each time, since the views may have been dropped."""
