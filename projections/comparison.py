@@ -14,6 +14,7 @@ from ledger.log.places import parts_of
 from ledger.log.tail import nothing_folded, read_folds
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
+from projections.engine import OUT_OF_REACH
 from projections.timeline import timeline_session, timeline_view
 from projections.views import FIXED, HEADS, SNAPSHOTS, Changes, changes_of
 
@@ -92,7 +93,7 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
     for key, at in sorted(heads.items()):
         try:
             await rebuilt.fold(store, key, at)
-        except DamageError as error:
+        except (DamageError, *OUT_OF_REACH) as error:
             yield Compared(view=LOG, partition=partition, key=key.name, text=error.text)
         timeline = timeline_view(key.id)
         if key.kind == "session":

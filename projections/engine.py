@@ -11,7 +11,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from ledger.core.errors import DamageError, NewerSchemaError, StoreError
+from ledger.core.errors import (
+    ArchiveError,
+    DamageError,
+    LedgerError,
+    MissingExtraError,
+    NewerSchemaError,
+    SealedError,
+    StoreError,
+)
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.log.entries import check_info
@@ -29,6 +37,9 @@ STEP_BYTES: Final = 1024 * 1024
 """Bounds of a step in events and in bytes of changes, because the server runs a step in one piece."""
 
 PAGE_EVENTS: Final = 500
+
+OUT_OF_REACH: Final = (SealedError, ArchiveError, MissingExtraError)
+"""The errors of a sealed stream whose archive this process cannot read."""
 
 STREAMS_AT_ONCE_COUNT: Final = 16
 """Streams that are projected concurrently."""
@@ -287,19 +298,19 @@ async def project_anew(
     *,
     done: Callable[[CaughtUp], None] = lambda _: None,
     names: Sequence[str] | None = None,
-) -> list[DamageError]:
-    """Drop a partition's views and rebuild them from its streams; return the streams that are unreadable.
+) -> list[LedgerError]:
+    """Drop a partition's views and rebuild them from its streams; return why streams are unreadable, one error each.
 
     `names` are its views besides the fixed ones; None has them searched for among all keys.
     """
     await store.drop_views(partition, None if names is None else (*FIXED, *names))
-    problems: list[DamageError] = []
+    problems: list[LedgerError] = []
     turns = asyncio.Semaphore(BEGUN_AT_ONCE_COUNT)
 
     async def one(key: StreamKey, short: ShortStream | None) -> None:
         try:
             done(await (engine.catch_up(key) if short is None else engine.begin(key, short)))
-        except DamageError as error:
+        except (DamageError, *OUT_OF_REACH) as error:
             problems.append(error)
             await note_skipped(store, key, skipped=True)
         finally:

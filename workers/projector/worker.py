@@ -20,11 +20,19 @@ from typing import Final
 import msgspec
 
 from ledger import Ledger
-from ledger.core.errors import ArchiveError, DamageError, LedgerError, SealedError, StoreError
+from ledger.core.errors import DamageError, LedgerError, StoreError
 from ledger.log.tail import LostHistoryError
 from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import FeedItem, StreamKey
-from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine, checkpoint_of, note_skipped, project_anew
+from projections.engine import (
+    OUT_OF_REACH,
+    STREAMS_AT_ONCE_COUNT,
+    CaughtUp,
+    Engine,
+    checkpoint_of,
+    note_skipped,
+    project_anew,
+)
 from projections.walk import StreamWalk
 from workers.projector.repairs import Repairs
 from workers.runtime.consumer import Consumer, Pause, every_append
@@ -179,7 +187,7 @@ class CatchingUp:
                 await self._count(await self._engine.catch_up(key))
             except LostHistoryError:
                 await self._project_anew(key)
-            except (SealedError, ArchiveError) as error:
+            except OUT_OF_REACH as error:
                 await self._pass_sealed(key, error)
             except StoreError:
                 raise

@@ -92,6 +92,27 @@ def test_a_closed_session_is_sealed_read_by_every_command_and_restored(ledger: C
     assert "there is no session" in ledger("restore", "ses_9", code=9).err
 
 
+def test_a_rebuild_without_the_archive_names_what_it_could_not_read_and_a_later_one_makes_up_for_it(
+    ledger: CommandLine, tmp_path: Path
+) -> None:
+    fill(ledger, "ses_1", "ses_2")
+    ledger("ask", "ses_3", "bash", "ls", "--id", "r3", "--no-wait", code=7)
+    place, away = tmp_path / "archive", tmp_path / "away"
+    ledger("archive", "ses_1", "--to", str(place), code=0)
+    sessions = ledger("sessions", "--json", code=0).rows
+    place.rename(away)
+    for words in (("rebuild", "--verify"), ("rebuild",)):
+        told = ledger(*words, code=11)
+        assert "ses_1" in told.out + told.err
+        assert "ses_2" not in told.out + told.err
+    assert "behind" in ledger("rebuild", "--verify", code=0).err
+    assert [row["session"] for row in ledger("pending", "--json", code=0).rows] == ["ses_3"]
+    away.rename(place)
+    ledger("rebuild", code=0)
+    ledger("rebuild", "--verify", code=0)
+    assert ledger("sessions", "--json", code=0).rows == sessions
+
+
 def test_named_sessions_are_sealed_and_an_unknown_one_is_exit_code_9(ledger: CommandLine, tmp_path: Path) -> None:
     fill(ledger, "ses_1", "ses_2")
     ledger("archive", "ses_1", "ses_9", "--to", str(tmp_path), code=9)
