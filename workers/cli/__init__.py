@@ -62,7 +62,7 @@ COMMANDS = {
     ),
     "up": ListedCommand("workers.cli.long_running:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
     "worker": ListedCommand(
-        "workers.cli.long_running:worker", "Run one worker: expiry, projector, notifier, indexer or archiver.", RUNNING
+        "workers.cli.long_running:worker", "Run one worker: expiry, projector, notifier, indexer, archiver.", RUNNING
     ),
 }
 

@@ -18,7 +18,7 @@ from workers.cli.output import CommandOutput
 from workers.runtime.process import Work, serve
 
 
-@click.group(short_help="Run one worker: expiry, projector, notifier, indexer or archiver.")
+@click.group(short_help="Run one worker: expiry, projector, notifier, indexer, archiver.")
 def worker() -> None:
     """Run one worker until Ctrl-C or SIGTERM. Any number of each may run, on any machine; any may be killed."""
 
