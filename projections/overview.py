@@ -1,4 +1,4 @@
-"""What lies in each partition, from the views' counts and what the feeds tell beyond them; no stream is read."""
+"""Content of each partition, from the views' counts and what the feeds tell beyond them; no stream is read."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class RequestReopened(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionBegun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a session's requests have in common."""
+    """The facts that a session's requests share."""
 
     project: str | None
     agent: str | None

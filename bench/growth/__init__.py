@@ -1,1 +1,1 @@
-"""How the ledger's costs grow with its history: `python -m bench.growth`."""
+"""The growth of the ledger's costs with its history: `python -m bench.growth`."""

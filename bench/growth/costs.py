@@ -1,4 +1,4 @@
-"""What one more of each thing takes in the server's memory: in the log, and in the views."""
+"""The server's memory for one more of each thing: in the log, and in the views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people and scrapes ask: commands, calls and routes, each several times at one size."""
+"""Questions of people and scrapes: commands, calls and routes, each several times at one size."""
 
 from __future__ import annotations
 

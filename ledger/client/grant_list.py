@@ -49,7 +49,7 @@ Uses = Mapping[str, int]
 
 
 class _Ahead(NamedTuple):
-    """What a stream ahead of its views has: its grants in force, and the last uses that it tells of."""
+    """The content of a stream ahead of its views: its grants in force, and the last uses that it tells of."""
 
     rows: list[Approved]
     used: Uses

@@ -1,4 +1,4 @@
-"""What the views know of streams: the indexes of ids, and the positions that the views are as of.
+"""Streams as the views know them: the indexes of ids, and the positions that the views are as of.
 
 `projections` writes these views. No decision depends on them: they name streams, which are read then.
 """
@@ -61,7 +61,7 @@ async def checkpoints(store: Store, keys: Sequence[StreamKey]) -> list[Position]
 
 
 class _SessionRow(msgspec.Struct):
-    """What is read of a row of `sessions`."""
+    """The members that are read of a row of `sessions`."""
 
     project: str | None
 

@@ -1,4 +1,4 @@
-"""Whether the bytes of a stream show that it is whole: versions, times, hashes and commitments, without reading JSON.
+"""Test of a stream's bytes for wholeness: versions, times, hashes and commitments, without reading JSON.
 
 This is the quick half of verification: a stream that does not pass is read by `ledger.log.verify`, which names each
 problem. The pattern below is that of payloads as `ledger.core.codec` writes them. What the newest entry says is read as

@@ -1,4 +1,4 @@
-"""What a scrape, and an overview of the deployment, ask of the server."""
+"""Questions of a scrape, and of an overview of the deployment, to the server."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from workers.projector.repairs import Repairs
 OUT_OF_REACH: Final = (
     "messages and notifications that were sent",
     "exports, backups and copies of the server's files that were made before",
-    "files of the archive from which a session was restored",
+    "files of the archive that were written before",
     "indexes of requests, until their indexer runs",
     "what agents, hooks and bridges keep on their own machines",
 )

@@ -20,7 +20,7 @@ from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, Store, StreamInfo, StreamKey
 
 Depth = Literal["chain", "events", "folds"]
-"""How much of a stream is read.
+"""The depth to which a stream is read.
 
 `chain`: bytes, versions, times, hashes, and commitments to content; a stream that does not pass is read in full.
 `events`: every event and its content, too. `folds`: the state of the stream as well.
