@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ledger.access.freeze import FREEZE_ID
 from ledger.access.holds import HOLDS_ID, HoldState
@@ -48,7 +48,8 @@ class Streams:
         self._recent: SizedCache[Stream[Any]] = SizedCache(streams_room_bytes())
         self._measured: dict[StreamKey, int] = {}
         """The version at which the room of each recent stream was estimated."""
-        self._watched: WeakSet[Stream[Any]] = WeakSet()
+        self._watched: WeakKeyDictionary[Stream[Any], None] = WeakKeyDictionary()
+        """In order of subscription; a set's order is that of addresses, and a simulated run would differ by process."""
         self._observers: list[WakeUpObserver] = []
         self._gap_observers: list[Callable[[int], None]] = []
         freeze = Stream(store, StreamKey("access", FREEZE_ID), freeze_fold(masks), self.tallies)
@@ -121,7 +122,7 @@ class Streams:
             return
         await self._store.subscribe(self._store.partition_of(stream.key))
         await stream.refresh()
-        self._watched.add(stream)
+        self._watched[stream] = None
 
     def on_wake_up(self, observer: WakeUpObserver, on_gap: Callable[[int], None]) -> None:
         """Subscribe to appends to any stream of the subscribed partitions."""

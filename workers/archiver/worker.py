@@ -11,6 +11,7 @@ import logging
 import os
 import secrets
 import socket
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Final
 
@@ -83,13 +84,15 @@ class Archiver:
     async def _seal_all(self) -> None:
         ledger, sealed, events = self._ledger, 0, 0
         sealing = Sealing(ledger.store, ledger.streams, archive_of(ledger.store), self._rule, bringing_up(ledger))
-        async for result in sealing.seal(old_or_closed(ledger, self._rule)):
-            if result.kept is None:
-                sealed, events = sealed + 1, events + result.events
-            elif result.is_damaged:
-                log.warning("archiver: session %s stays on the server: %s", result.key.id, result.kept)
-            if self._stop.is_set() or not await self._has_turn():
-                break
+        # Closed at once where the round ends early: a file that is being written must not outlive the turn.
+        async with aclosing(sealing.seal(old_or_closed(ledger, self._rule))) as results:
+            async for result in results:
+                if result.kept is None:
+                    sealed, events = sealed + 1, events + result.events
+                elif result.is_damaged:
+                    log.warning("archiver: session %s stays on the server: %s", result.key.id, result.kept)
+                if self._stop.is_set() or not await self._has_turn():
+                    break
         if sealed:
             log.info("archiver: sealed %d sessions with %d events", sealed, events)
         await ledger.store.admin.end_turn(TURN, self._holder)

@@ -7,7 +7,7 @@ server, in one step and only if nothing was appended meanwhile. Until that step 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -118,7 +118,7 @@ class Sealing:
         self._rule = rule
         self._bring_up = bring_up
 
-    async def seal(self, keys: AsyncIterator[StreamKey], *, dry_run: bool = False) -> AsyncIterator[SealResult]:
+    async def seal(self, keys: AsyncIterator[StreamKey], *, dry_run: bool = False) -> AsyncGenerator[SealResult, None]:
         """Iterate over the results for these sessions; a file is written when it is full, and at the end.
 
         A dry run takes the views for brought up. Raises ArchiveError, MissingExtraError, InDoubtError, SetupError,
