@@ -11,7 +11,7 @@ import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from ledger.core.errors import InputError, SetupError
@@ -42,6 +42,23 @@ class NoIndexError(SetupError):
     """There is no index that this version can search; an indexer makes one."""
 
     code = "NO_INDEX"
+
+
+class Marks(NamedTuple):
+    """The marks of a file and its tables, as of one moment."""
+
+    application: int
+    version: int
+    tables: list[str]
+
+    @property
+    def is_current(self) -> bool:
+        return self.application == APPLICATION and self.version == FORMAT
+
+    @property
+    def is_foreign(self) -> bool:
+        """Return whether the file is another program's: it has tables and not our mark, or another mark."""
+        return self.application != APPLICATION and bool(self.tables or self.application)
 
 
 _SCHEMA: Final = """
@@ -94,16 +111,21 @@ def open_to_write(path: Path) -> tuple[sqlite3.Connection, bool]:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> bool:
-    application, tables = _number(connection, "application_id"), _tables(connection)
-    if application != APPLICATION and tables:
+    if _marks(connection).is_foreign:
         raise _not_ours(path)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA secure_delete = ON")
-    if application == APPLICATION and _number(connection, "user_version") == FORMAT:
+    if _marks(connection).is_current:
         return False
     connection.execute("BEGIN IMMEDIATE")
-    for name in sorted(tables, key=lambda one: one != "texts"):
+    marks = _marks_now(connection)  # again, under the lock: another indexer may have made the index meanwhile
+    if marks.is_foreign or marks.is_current:
+        connection.execute("ROLLBACK")
+        if marks.is_foreign:
+            raise _not_ours(path)
+        return False
+    for name in sorted(marks.tables, key=lambda one: one != "texts"):
         connection.execute(f'DROP TABLE IF EXISTS "{name}"')
     for statement in _SCHEMA.split(";\n"):
         connection.execute(statement)
@@ -126,8 +148,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
             timeout=BUSY_MS / 1000,
         )
         try:
-            application, version = _number(connection, "application_id"), _number(connection, "user_version")
-            is_empty = application == 0 and not _tables(connection)
+            marks = _marks(connection)
         except BaseException:
             connection.close()
             raise
@@ -135,14 +156,14 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         raise SetupError(f"the index `{path}` cannot be read: {error}") from error
     except sqlite3.DatabaseError as error:
         raise _not_ours(path) from error
-    if is_empty or application != APPLICATION or version != FORMAT:
+    if not marks.is_current:
         connection.close()
-        if is_empty:
-            raise NoIndexError(f"the index `{path}` is empty; start `permission-ledger worker indexer --file {path}`")
-        if application != APPLICATION:
+        if marks.is_foreign:
             raise _not_ours(path)
+        if marks.application != APPLICATION:
+            raise NoIndexError(f"the index `{path}` is empty; start `permission-ledger worker indexer --file {path}`")
         raise NoIndexError(
-            f"the index `{path}` has format {version}, this version reads {FORMAT}; "
+            f"the index `{path}` has format {marks.version}, this version reads {FORMAT}; "
             "start `permission-ledger worker indexer` of this version, which builds it anew"
         )
     return connection
@@ -150,6 +171,20 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 def _not_ours(path: Path) -> InputError:
     return InputError(f"`{path}` is not an index of requests; name another file, or remove it")
+
+
+def _marks(connection: sqlite3.Connection) -> Marks:
+    """Return the marks in one read transaction: between two, another process may make the index."""
+    connection.execute("BEGIN")
+    try:
+        return _marks_now(connection)
+    finally:
+        connection.execute("ROLLBACK")
+
+
+def _marks_now(connection: sqlite3.Connection) -> Marks:
+    application, version = _number(connection, "application_id"), _number(connection, "user_version")
+    return Marks(application, version, _tables(connection))
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:

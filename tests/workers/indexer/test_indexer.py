@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,11 @@ from tests.support.backends import PARTITION_COUNT
 from tests.support.indexing import NOW_MS, caught_up, ids, index, indexing, search
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
-from workers.indexer import reading
+from workers.indexer import reading, schema
 from workers.indexer.file import IndexFile
 from workers.indexer.query import parse_query
 from workers.indexer.reader import IndexReader
-from workers.indexer.schema import FORMAT
+from workers.indexer.schema import FORMAT, NoIndexError, open_to_read, open_to_write
 from workers.indexer.worker import IndexPace
 
 SECRET = "correcthorsebattery"
@@ -153,6 +153,29 @@ async def test_a_file_that_is_something_else_is_left_alone(ledger: Ledger, file:
         with pytest.raises(InputError, match="is not an index of requests"):
             IndexReader(file)
         assert held(file) == content
+
+
+@pytest.mark.parametrize("opened", [open_to_read, lambda path: open_to_write(path)[0]], ids=["reader", "indexer"])
+def test_an_index_made_while_another_process_opens_it_is_not_taken_for_something_else(
+    opened: Callable[[Path], sqlite3.Connection], file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+    read = schema._number
+    made: list[str] = []
+
+    def number(connection: sqlite3.Connection, pragma: str) -> int:
+        value = read(connection, pragma)
+        if not made:
+            made.append(pragma)
+            open_to_write(file)[0].close()
+        return value
+
+    monkeypatch.setattr(schema, "_number", number)
+    with suppress(NoIndexError):
+        opened(file).close()
+    assert made
+    IndexReader(file).close()
 
 
 async def test_a_second_indexer_of_a_file_and_one_of_another_ledger_are_refused(ledger: Ledger, file: Path) -> None:
