@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from ledger.client.results import Pending, pending_of
+from ledger.core.errors import InputError
 from ledger.core.ids import is_id
 from ledger.log.surveys import Survey, survey
 from ledger.log.viewed import GRANTS_VIEW, REQUESTS_VIEW, USES_VIEW, ahead_among, pages_of_streams, pointed, pointer
@@ -112,6 +114,30 @@ class Lookups:
             wanted = [key for key in page if key.kind in kinds and key not in read]
             if found := await ahead_among(store, wanted):
                 yield found
+
+    async def pending_beginning(self, part: str) -> list[Pending]:
+        """Return the pending requests whose id begins with a part; none for a part of fewer than 4 characters.
+
+        Raises InputError where more ids begin so than are looked at.
+        """
+        if len(part) < ALIKE_CHARS or not is_id(part):
+            return []
+        store = self._ledger.store
+        found = await store.views.look_up(REQUESTS_VIEW, part, KNOWN_IN_MAX + 1)
+        if len(found.fields) > KNOWN_IN_MAX:
+            raise InputError(
+                f"`{part}` begins the ids of more than {KNOWN_IN_MAX} requests; type more of the one you mean"
+            )
+        named = {pointed(field)[1] for field in found.fields}
+        named.update(key.id for key in found.ahead if key.kind == "session")
+        if found.unsure:
+            named.update(session for session, _ in await store.due(None, WAITING_MAX, sorted(found.unsure)))
+        states = await survey(
+            (StreamKey("session", one) for one in sorted(named)),
+            lambda key: self._ledger.streams.session(key.id).refresh(),
+        )
+        waiting = (one for state in states.rows for one in pending_of(state))
+        return [one for one in waiting if one.request.request_id.startswith(part)]
 
     async def requests_alike(self, part: str) -> str:
         """Return the requests whose id begins with a part, for an error's text; empty if there are none."""

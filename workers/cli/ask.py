@@ -21,7 +21,7 @@ from workers.cli.exits import OF_OUTCOME
 from workers.cli.inputs import json_object
 from workers.cli.opening import OpeningInput, WaitInput, open_session, watching, with_opening, with_waiting
 from workers.cli.output import CommandOutput, talk
-from workers.presentation.words import result_lines
+from workers.cli.results import print_result
 
 
 class AskInput(NamedTuple):
@@ -128,7 +128,7 @@ async def ask(
     async with watching(ledger, session, opening):
         result = await carry_through(submit, waited, request_id)
     result = await session.remember(result, asking.folder)
-    _print(output, result)
+    print_result(output, result)
     return OF_OUTCOME[result.outcome]
 
 
@@ -188,11 +188,3 @@ def _again(asking: AskInput, request_id: str) -> str:
     if asking.permission is not None:
         words += ["--", asking.permission, *asking.patterns]
     return shlex.join(words)
-
-
-def _print(output: CommandOutput, result: Result) -> None:
-    if output.as_json:
-        output.row(result.as_json())
-        return
-    for line in result_lines(result):
-        output.line(line)

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from ledger import Ledger, Session
+from ledger import Ledger
 from ledger.core.events import Actor
 from ledger.core.runners import Runner, claim_id_of
 from ledger.core.times import format_time
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import CommandOutput
+from workers.cli.results import print_result
 from workers.presentation.text import json_line
-from workers.presentation.words import result_lines
 
 _START_TIME_FIELD = 19
 """The place of a process's start time in `/proc/PID/stat`, behind its name."""
@@ -94,7 +94,7 @@ async def finish(
     handle = await ledger.session_of(request, session)
     claim_id = claim_id_of(_runner(runner, actor, request)) if claim_id is None else claim_id
     await handle.finish(request, claim_id, ok=not failed, output=text, actor=actor)
-    await _print(output, handle, request)
+    print_result(output, await handle.result(request))
 
 
 @command(
@@ -117,16 +117,7 @@ async def release(
     """
     handle = await ledger.session_of(request, session)
     await handle.release_claim(request, reason=reason, actor=local_actor(name))
-    await _print(output, handle, request)
-
-
-async def _print(output: CommandOutput, handle: Session, request: str) -> None:
-    result = await handle.result(request)
-    if output.as_json:
-        output.row(result.as_json())
-        return
-    for line in result_lines(result):
-        output.line(line)
+    print_result(output, await handle.result(request))
 
 
 def _runner(name: str | None, actor: Actor, request: str) -> Runner:

@@ -8,7 +8,7 @@ from ledger import Ledger
 from ledger.core.times import format_time_or_none
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import CommandOutput
-from workers.presentation.words import result_lines
+from workers.cli.results import print_result
 
 
 @command(examples=("permission-ledger cancel per_1", "permission-ledger cancel per_1 --reason 'not needed any more'"))
@@ -24,11 +24,7 @@ async def cancel(
     Exit code 10 when it has ended otherwise; cancelling it again succeeds and changes nothing.
     """
     result = await ledger.cancel(request, session_id=session, reason=reason, actor=local_actor())
-    if output.as_json:
-        output.row(result.as_json())
-        return
-    for line in result_lines(result):
-        output.line(line)
+    print_result(output, result)
 
 
 @command(examples=("permission-ledger close ses_1", "permission-ledger close ses_1 --reason 'the work is done' --json"))

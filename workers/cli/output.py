@@ -15,6 +15,7 @@ from workers.presentation.text import json_line, visible, without_passwords
 T = TypeVar("T")
 
 _GAP: Final = "  "
+_WIDE_COLUMNS: Final = 120
 
 
 class CommandOutput:
@@ -53,10 +54,13 @@ class CommandOutput:
             talk(none)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Print a table on a terminal, aligned columns elsewhere; nothing is cut off. None is shown as `-`."""
+        """Print a table on a terminal, aligned columns elsewhere; nothing is cut off. None is shown as `-`.
+
+        On a terminal of fewer than 120 columns that is too narrow for the table each row is a block of lines.
+        """
         cells = [["-" if cell is None else visible(str(cell)) for cell in row] for row in rows]
         if sys.stdout.isatty():
-            _rich_table(columns, cells)
+            _on_terminal(columns, cells)
             return
         widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
         for row in (columns, *cells):
@@ -86,16 +90,31 @@ def silence_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _on_terminal(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - slow to import, and only people need it
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
+    console = Console(highlight=False)
+    widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
+    if console.width < _WIDE_COLUMNS and sum(widths) + len(_GAP) * len(widths) > console.width:
+        _blocks(columns, rows)
+        return
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
         # Text, not str: an agent's square brackets are no markup.
         table.add_row(*map(Text, row))
-    Console(highlight=False).print(table)
+    console.print(table)
+
+
+def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print each row as a block: its first cell, then a line for each other cell that says something."""
+    width = max(map(len, columns))
+    for row in rows:
+        _to_stdout(row[0])
+        for column, cell in zip(columns[1:], row[1:], strict=True):
+            if cell not in ("", "-"):
+                _to_stdout(f"{_GAP}{column.ljust(width)}{_GAP}{cell}")

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import click
 
 from ledger import Ledger, Pending
+from ledger.client.results import pending_of
 from ledger.core.times import format_time_or_none
 from ledger.log.askers import gone_anywhere
 from ledger.log.completed import Listed, ListPage
@@ -16,10 +17,14 @@ from ledger.log.surveys import StreamProblem
 from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
 from workers.cli.base import checked, command, with_ledger
+from workers.cli.cards import card_lines
+from workers.cli.choices import named
 from workers.cli.description import what_would_run, who_asks
+from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
 from workers.cli.paging import PagesOf, check_page, page_count, paged, print_pages_of
 from workers.cli.problems import tell_problems
+from workers.cli.results import print_result
 from workers.presentation.dangers import danger_kinds
 from workers.presentation.text import revealed
 from workers.presentation.words import about, listed
@@ -45,9 +50,11 @@ class _Shown(NamedTuple):
     examples=(
         "permission-ledger pending",
         "permission-ledger pending --session ses_1 --json",
+        "permission-ledger pending call_42",
         "permission-ledger pending --limit 20 --after 1763979120000-1763979060000-2-ses_1",
     )
 )
+@click.argument("request", required=False)
 @click.option("--session", metavar="SESSION", help="Only requests of this session, in order of asking.")
 @paged
 @checked(check_page)
@@ -56,6 +63,7 @@ async def pending(
     ledger: Ledger,
     output: CommandOutput,
     *,
+    request: str | None,
     session: str | None,
     limit: int | None,
     after: str | None,
@@ -67,8 +75,14 @@ async def pending(
     in full, up to 2000 characters; `show` has all of it, and --json the `description` of the gateway's rows. A character
     that is not what it seems is written as its escape.
 
+    With REQUEST, an id or its beginning (4 characters or more), it prints the whole card of one request: the dangers, every member
+    of the input, who asks and why, what `always` would remember. Of a settled request it prints the outcome.
+
     Sessions that are damaged are named on stderr (exit code 11), beside the requests of all others.
     """
+    if request is not None:
+        await _print_card(ledger, output, request, session)
+        return Exit.DONE
     count = page_count(output, limit, everything=everything)
     problems: list[StreamProblem] = []
     if session is None:
@@ -88,6 +102,23 @@ async def pending(
     if not (shown or after or output.as_json):
         talk("nothing is pending")
     return tell_problems(output, problems)
+
+
+async def _print_card(ledger: Ledger, output: CommandOutput, request: str, session: str | None) -> None:
+    """Print one request whole. Raises UnknownRequestError, InputError for a beginning that several have."""
+    target = (await named(ledger, [request], session)).targets[0]
+    found = target.session or await ledger.session_of(request, session)
+    state = await found.state()
+    waiting = next((one for one in pending_of(state) if one.request.request_id == target.request_id), None)
+    if waiting is None:
+        result = await found.result(target.request_id)
+        talk(f"info: request `{target.request_id}` is not pending any more")
+        print_result(output, result)
+    elif output.as_json:
+        output.row(waiting.described())
+    else:
+        for line in card_lines(waiting):
+            output.line(line)
 
 
 async def _rows(

@@ -12,12 +12,14 @@ from ledger.client.feedback import undelivered_note
 from ledger.core.durations import parse_duration
 from ledger.core.events import Actor
 from ledger.core.replies import Answer, parse_answer, parse_reply
+from workers.cli import choices
 from workers.cli.base import checked, command, local_actor, with_ledger
+from workers.cli.choices import Choice, ChosenRequest, is_confirmed, named, the_only_one
 from workers.cli.exits import Exit, worst
 from workers.cli.failures import tell
 from workers.cli.inputs import json_object
 from workers.cli.output import CommandOutput, talk, talk_json
-from workers.presentation.words import result_lines
+from workers.cli.results import print_result
 
 _WORDS: Final = frozenset({"once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"})
 
@@ -45,6 +47,7 @@ class _Answer(NamedTuple):
 def _check(
     *,
     words: Sequence[str],
+    matching: str | None,
     message: str | None,
     digest: str | None,
     round_: int | None,
@@ -53,8 +56,12 @@ def _check(
     **_: Any,
 ) -> None:
     """Check everything that can be checked without a ledger: nothing is answered if a part is invalid."""
-    if len(words) < 2:
+    if len(words) == 1 and words[0] not in _WORDS and not words[0].startswith("{"):
         raise click.UsageError(f"give REQUEST and then the reply: `permission-ledger reply {words[0]} once`")
+    if len(words) > 1 and matching is not None:
+        raise click.UsageError("give requests or --matching, not both")
+    if matching is not None and (digest is not None or round_ is not None or patterns):
+        raise click.UsageError("--digest, --round and --pattern are for one request that is named; not with --matching")
     if words[0] in _WORDS and words[-1] not in _WORDS:
         raise click.UsageError(f"the reply comes last: `permission-ledger reply {words[-1]} {words[0]}`")
     if len(words) > 2 and digest is not None:
@@ -71,13 +78,17 @@ def _check(
     examples=(
         "permission-ledger reply per_1 once",
         "permission-ledger reply per_1 per_2 per_3 once",
+        "permission-ledger reply once",
+        "permission-ledger reply --matching 'git push' once",
         "permission-ledger reply per_1 always --session ses_1 --as ann",
         "permission-ledger reply per_1 session --expires 1h --uses 5",
         "permission-ledger reply per_1 always --pattern 'git push origin *'",
         "permission-ledger reply per_1 reject --message 'use the staging branch'",
     )
 )
-@click.argument("words", nargs=-1, required=True, metavar="REQUEST... REPLY")
+@click.argument("words", nargs=-1, required=True, metavar="[REQUEST...] REPLY")
+@click.option("--matching", metavar="WORDS", help="Answer what is pending and contains all of these words.")
+@click.option("--yes", is_flag=True, help="Do not ask before requests are answered that no whole id names.")
 @click.option("--session", metavar="SESSION", help="The session of the requests, if several sessions have the id.")
 @click.option("--message", metavar="TEXT", help="Feedback for the agent with a reject.")
 @click.option("--expires", metavar="DURATION", help="With session and always: how long it is remembered.")
@@ -101,6 +112,8 @@ async def reply(
     output: CommandOutput,
     *,
     words: Sequence[str],
+    matching: str | None,
+    yes: bool,
     session: str | None,
     message: str | None,
     digest: str | None,
@@ -119,18 +132,26 @@ async def reply(
     needs no input lock, and the log marks that. `--expires`, `--uses` and `--pattern` bound what session and always
     remember; the answered call itself takes no use. A pattern must allow the request; one that is wider than offered is
     accepted from here, and marked as such.
+
+    A whole id names a request. The beginning of an id (4 characters or more), --matching, and no REQUEST at all where
+    just one waits choose among what is pending now: those requests are shown whole, and answered as they were shown once you
+    confirm, or with --yes. Without a terminal and without --yes they are listed, and the exit code is 7.
     """
-    *requests, said = words
+    *typed, said = words
     bounds: ReplyBounds = {
         "expires_in_ms": None if expires is None else parse_duration(expires, "--expires"),
         "uses": uses,
         "patterns": patterns or None,
     }
     answer = _Answer(_reply(said), local_actor(name), session, message, digest, round_, bounds)
+    targets, shown = await _chosen(ledger, typed, matching, session)
+    if shown and not is_confirmed(output, shown, said, yes=yes):
+        return Exit.PENDING
+    requests = [one.request_id for one in targets]
     codes: list[Exit] = []
-    for request in requests:
+    for target in targets:
         try:
-            codes.append(await _answered(ledger, output, request, answer, requests))
+            codes.append(await _answered(ledger, output, target, answer, requests))
         except StoreError as error:
             # The next requests are as doubtful; each would be waited for.
             left = requests[len(codes) + 1 :]
@@ -140,11 +161,23 @@ async def reply(
     return worst(codes)
 
 
+async def _chosen(ledger: Ledger, typed: Sequence[str], words: str | None, session: str | None) -> Choice:
+    if words is not None:
+        return await choices.matching(ledger, words, session)
+    if not typed:
+        return await the_only_one(ledger, session)
+    try:
+        return await named(ledger, typed, session)
+    except StoreError as error:
+        raise _with_rest(error, typed[1:]) from error
+
+
 async def _answered(
-    ledger: Ledger, output: CommandOutput, request: str, answer: _Answer, requests: Sequence[str]
+    ledger: Ledger, output: CommandOutput, target: ChosenRequest, answer: _Answer, requests: Sequence[str]
 ) -> Exit:
     """Answer one of the requests and print its result. Raises the errors of `Session.reply`."""
-    found = await ledger.session_of(request, answer.session)
+    request = target.request_id
+    found = target.session or await ledger.session_of(request, answer.session)
     state = await found.state()
     was_settled, waiting = request in state.settled, state.pending.get(request)
     try:
@@ -153,7 +186,7 @@ async def _answered(
             answer.reply,
             actor=answer.actor,
             message=answer.message,
-            digest=answer.digest,
+            digest=answer.digest or target.digest,
             round=answer.round,
             administrator=True,
             **answer.bounds,
@@ -161,14 +194,14 @@ async def _answered(
     except (AlreadyAnsweredError, StaleReplyError) as error:
         stands = await (await ledger.attach(found.id)).result(request)
         if _followed_from(stands, requests):
-            _print(output, stands)
+            print_result(output, stands)
             return Exit.DENIED if stands.outcome == "denied" else Exit.DONE
         if output.as_json:
             output.row({**stands.as_json(), "code": error.code, "message": error.text})
         raise
     if was_settled:
         _tell_repeated(request, as_json=output.as_json)
-    _print(output, result)
+    print_result(output, result)
     note = undelivered_note(None if waiting is None else waiting.metadata, answer.message)
     if note is not None:
         talk(f"info: {note}")
@@ -180,14 +213,6 @@ def _followed_from(stands: Result, requests: Sequence[str]) -> bool:
     """Return whether the reply to another of the requests ended this one too: a reject rejects its session's others."""
     cause = stands.settled.cause if stands.settled else None
     return cause is not None and cause.request_id in requests
-
-
-def _print(output: CommandOutput, result: Result) -> None:
-    if output.as_json:
-        output.row(result.as_json())
-    else:
-        for line in result_lines(result):
-            output.line(line)
 
 
 def _tell_repeated(request: str, *, as_json: bool) -> None:

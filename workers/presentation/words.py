@@ -52,7 +52,7 @@ def _headline(result: Result) -> str:
 
 def _reasons(result: Result) -> list[str]:
     evaluation = result.evaluation
-    reasons = [_rule(rule) for rule in evaluation.rules] if evaluation else []
+    reasons = [rule_text(rule) for rule in evaluation.rules] if evaluation else []
     if evaluation and evaluation.reason:
         reasons.append(evaluation.reason)
     if result.settled and result.settled.cause:
@@ -71,6 +71,7 @@ def _cause(cause: Cause) -> str:
             return "the end of a freeze, which had held it back"
 
 
-def _rule(rule: RuleRef) -> str:
+def rule_text(rule: RuleRef) -> str:
+    """Return a rule with the place where it stands."""
     place = f"{rule.file}:{rule.line}" if rule.file and rule.line else rule.file or rule.layer
     return f"rule `{rule.text}`" + (f" ({place})" if place else "")

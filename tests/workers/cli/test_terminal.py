@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import subprocess
 import unicodedata
 from pathlib import Path
@@ -14,33 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.command_line import PROGRAM, ROOT, CommandLine
+from tests.support.terminals import on_a_terminal
 from workers.presentation.text import json_line, visible, without_passwords
 
 HOSTILE = "rm -rf ~\x1b[2K\x1b[1Gls\r\u202egpj.exe\x9b31m\u200b\u3164[red]\n\x07"
 SHOWN = r"rm -rf ~\x1b[2K\x1b[1Gls\r\u202egpj.exe\x9b31m\u200b\u3164[red]\n\x07"
-
-
-def on_a_terminal(ledger: CommandLine, *words: str, **environment: str) -> str:
-    """Return the output of a command whose stdout is a terminal of 100 columns."""
-    ours, theirs = pty.openpty()
-    settings = {**ledger.environment, "TERM": "xterm-256color", "COLUMNS": "100", **environment}
-    with subprocess.Popen(
-        [*PROGRAM, *words], cwd=ROOT, env=settings, stdin=theirs, stdout=theirs, stderr=theirs
-    ) as run:
-        os.close(theirs)
-        written = b""
-        while chunk := _read(ours):
-            written += chunk
-        assert run.wait(timeout=20) == 0
-    os.close(ours)
-    return written.decode()
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # Linux says EIO when the other side is closed
-        return b""
 
 
 @given(st.text())
@@ -103,6 +79,16 @@ def test_a_terminal_gets_a_table_that_obeys_nothing_an_agent_wrote(ledger: Comma
     assert "[red]" in "".join(table.split()), "square brackets are no markup"
     assert "\x1b[2K" not in table
     assert "\u202e" not in table
+
+
+def test_a_narrow_terminal_gets_a_block_for_each_row_without_empty_cells(ledger: CommandLine) -> None:
+    ledger("ask", "ses_1", "bash", HOSTILE, "--id", "r1", "--no-wait", code=7)
+    lines = on_a_terminal(ledger, "pending", COLUMNS="60").splitlines()
+    assert lines[0] == "r1"
+    assert "  session         ses_1" in lines
+    assert any(line.startswith("  what would run  ") and SHOWN in line for line in lines)
+    assert not any(line.strip().endswith(" -") for line in lines)
+    assert "─" not in "".join(lines)
 
 
 def test_no_color_is_respected(ledger: CommandLine) -> None:

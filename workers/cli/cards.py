@@ -1,0 +1,43 @@
+"""A pending request as a card in lines: who asks, what would run, why it asks, what an answer would remember."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ledger import Pending
+from ledger.core.times import format_time
+from ledger.policy import RuleRef
+from ledger.session.state import Request
+from workers.cli.description import description_lines, who_asks
+from workers.presentation.text import revealed
+from workers.presentation.words import listed, rule_text
+
+
+def card_lines(one: Pending) -> list[str]:
+    """Return the whole card; every misleading character of the agent's is written as its escape."""
+    request = one.request
+    lines = [f"request {request.request_id} of session {one.session}: {revealed(request.permission)}"]
+    return [*lines, *(f"  {line}" for line in (*description_lines(request), *_facts(request)))]
+
+
+def _facts(request: Request) -> Iterator[str]:
+    yield f"asked by: {who_asks(request)}, {format_time(request.asked_ms)}"
+    if request.cwd is not None:
+        yield f"folder: {revealed(request.cwd)}"
+    yield from (f"because: {reason}" for reason in _reasons(request))
+    remembered = f"remembers {revealed(listed(request.always))}" if request.always else "remembers nothing"
+    yield f"always: {remembered}"
+    if request.still_asked:
+        yield f"always still asks about: {revealed(listed(request.still_asked))}"
+    deadline = request.deadline_ms
+    yield "expires: never" if deadline is None else f"expires: {format_time(deadline)} ({request.tier})"
+    if request.round > 1:
+        yield f"pending again, round {request.round}: {revealed(request.reopened_reason or '-')}"
+
+
+def _reasons(request: Request) -> list[str]:
+    evaluation = request.evaluation
+    if evaluation is None:
+        return []
+    rules: tuple[RuleRef, ...] = tuple(evaluation.rules)
+    return [*map(rule_text, rules), *([evaluation.reason] if evaluation.reason else [])]
