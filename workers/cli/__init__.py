@@ -64,6 +64,9 @@ COMMANDS = {
     "worker": ListedCommand(
         "workers.cli.long_running:worker", "Run one worker: expiry, projector, notifier, indexer, archiver.", RUNNING
     ),
+    "completion": ListedCommand(
+        "workers.cli.completion:completion", "Print a shell's completion of commands, options and ids.", RUNNING
+    ),
 }
 
 EPILOG = (

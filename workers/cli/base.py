@@ -18,6 +18,7 @@ from ledger.core.requests import check_name
 from workers.cli.documented import DocumentedCommand
 from workers.cli.exits import Exit
 from workers.cli.failures import tell
+from workers.cli.ids import complete_ids
 from workers.cli.output import CommandOutput, talk, talk_json
 from workers.runtime.logs import CONNECTION
 
@@ -67,6 +68,7 @@ def command(
         made = click.command(name, cls=LedgerCommand, examples=examples, **settings)(function)
         # Added here, they stand after the command's own options in the help.
         made.params += [*([json_option()] if with_json else []), url_option()]
+        complete_ids(made)
         return made
 
     return decorate

@@ -17,10 +17,12 @@ from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.choices import Choice, ChosenRequest, is_confirmed, named, the_only_one
 from workers.cli.exits import Exit, worst
 from workers.cli.failures import tell
+from workers.cli.ids import IdParam
 from workers.cli.inputs import json_object
 from workers.cli.output import CommandOutput, talk, talk_json
 from workers.cli.results import print_result
 
+REQUEST_OR_REPLY: Final = IdParam("requests", ("once", "session", "always", "reject"))
 _WORDS: Final = frozenset({"once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"})
 
 
@@ -86,7 +88,7 @@ def _check(
         "permission-ledger reply per_1 reject --message 'use the staging branch'",
     )
 )
-@click.argument("words", nargs=-1, required=True, metavar="[REQUEST...] REPLY")
+@click.argument("words", nargs=-1, required=True, type=REQUEST_OR_REPLY, metavar="[REQUEST...] REPLY")
 @click.option("--matching", metavar="WORDS", help="Answer what is pending and contains all of these words.")
 @click.option("--yes", is_flag=True, help="Do not ask before requests are answered that no whole id names.")
 @click.option("--session", metavar="SESSION", help="The session of the requests, if several sessions have the id.")

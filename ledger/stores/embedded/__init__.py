@@ -3,6 +3,14 @@
 from ledger.stores.embedded.binary import ServerBinary
 from ledger.stores.embedded.errors import EmbeddedServerError, NoServerBinaryError
 from ledger.stores.embedded.server import EmbeddedServer, embedded_server
-from ledger.stores.embedded.shutdown import stop
+from ledger.stores.embedded.shutdown import is_running, stop
 
-__all__ = ["EmbeddedServer", "EmbeddedServerError", "NoServerBinaryError", "ServerBinary", "embedded_server", "stop"]
+__all__ = [
+    "EmbeddedServer",
+    "EmbeddedServerError",
+    "NoServerBinaryError",
+    "ServerBinary",
+    "embedded_server",
+    "is_running",
+    "stop",
+]

@@ -40,6 +40,12 @@ def stop(folder: Path, *, timeout_s: float = STOP_TIMEOUT_S) -> bool:
     return True
 
 
+def is_running(folder: Path) -> bool:
+    """Return whether a server of this data folder runs; starts none, and makes no folder."""
+    lock = DataFolder(real_path(folder)).server_lock
+    return lock.exists() and is_held(lock)
+
+
 def shut_down(folder: DataFolder, timeout_s: float) -> None:
     """Shut the server down; the caller holds `start.lock` and is the only user."""
     patience = Patience(timeout_s)
