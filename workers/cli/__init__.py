@@ -15,6 +15,7 @@ COMMANDS = {
     "ask": ListedCommand("workers.cli.ask:ask", "Ask whether a tool call may run, and wait for the answer.", ASKING),
     "run": ListedCommand("workers.cli.run:run", "Run a command once it is allowed, and pass its exit code on.", ASKING),
     "reply": ListedCommand("workers.cli.reply:reply", "Answer a request: once, session, always or reject.", ASKING),
+    "watch": ListedCommand("workers.cli.watch:watch", "Show what waits, live, and answer it with a key.", ASKING),
     "pending": ListedCommand("workers.cli.pending:pending", "List the requests that wait for a person.", ASKING),
     "claim": ListedCommand("workers.cli.claims:claim", "Take the right to run an allowed call, once.", ASKING),
     "finish": ListedCommand("workers.cli.claims:finish", "Record the end of a claimed call.", ASKING),

@@ -8,9 +8,9 @@ from ledger import Pending
 from ledger.core.times import format_time
 from ledger.policy import RuleRef
 from ledger.session.state import Request
-from workers.cli.description import description_lines, who_asks
+from workers.cli.description import description_lines
 from workers.presentation.text import revealed
-from workers.presentation.words import listed, rule_text
+from workers.presentation.words import rule_text
 
 
 def card_lines(one: Pending) -> list[str]:
@@ -21,16 +21,15 @@ def card_lines(one: Pending) -> list[str]:
 
 
 def _facts(request: Request) -> Iterator[str]:
-    yield f"asked by: {who_asks(request)}, {format_time(request.asked_ms)}"
-    if request.cwd is not None:
-        yield f"folder: {revealed(request.cwd)}"
     yield from (f"because: {reason}" for reason in _reasons(request))
-    remembered = f"remembers {revealed(listed(request.always))}" if request.always else "remembers nothing"
-    yield f"always: {remembered}"
+    if not request.always:
+        yield "always: remembers nothing"
     if request.still_asked:
-        yield f"always still asks about: {revealed(listed(request.still_asked))}"
+        yield f"always still asks about: {revealed('; '.join(request.still_asked))}"
     deadline = request.deadline_ms
-    yield "expires: never" if deadline is None else f"expires: {format_time(deadline)} ({request.tier})"
+    until = "never" if deadline is None else f"{format_time(deadline)} ({request.tier})"
+    yield f"asked at: {format_time(request.asked_ms)}"
+    yield f"expires: {until}"
     if request.round > 1:
         yield f"pending again, round {request.round}: {revealed(request.reopened_reason or '-')}"
 

@@ -1,0 +1,80 @@
+"""The screen of a watching terminal, drawn with rich; no text of an agent is markup."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rich.console import Group
+from rich.text import Text
+
+from ledger import Pending
+from ledger.session.would_run.description import describe_request
+from workers.cli.description import what_would_run, who_asks
+from workers.cli.watch.screen_state import WatchedScreen
+from workers.presentation.dangers import danger_kinds
+from workers.presentation.text import revealed, visible
+from workers.presentation.words import about
+
+FRAME_LINES: Final = 4
+"""Lines around the list or the card: title, rule, notice, keys."""
+
+LIST_KEYS: Final = "j k choose   enter open   q quit"
+CARD_KEYS: Final = "o once   s this session   a always   r reject   space more   esc back"
+WORDS_KEYS: Final = "enter reject (empty: the agent stops)   esc back to the card"
+
+
+def screen(state: WatchedScreen, width: int, height: int, now_ms: int) -> Group:
+    """Return what to draw on a screen of this size."""
+    room = max(height - FRAME_LINES, 1)
+    title = f"{len(state.waiting)} waiting" if state.open is None else _card_title(state, now_ms)
+    body = _list(state, width, room, now_ms) if state.open is None else _card(state, width, room)
+    notice, keys = _foot(state)
+    blank = [Text("")] * (room - len(body))
+    return Group(Text(title, style="bold"), Text("─" * width), *body, *blank, notice, Text(keys, style="dim"))
+
+
+def _list(state: WatchedScreen, width: int, room: int, now_ms: int) -> list[Text]:
+    first = max(0, min(state.chosen - room // 2, len(state.waiting) - room))
+    return [
+        _row(one, width, now_ms, chosen=number == state.chosen)
+        for number, one in enumerate(state.waiting[first : first + room], first)
+    ]
+
+
+def _row(one: Pending, width: int, now_ms: int, *, chosen: bool) -> Text:
+    request = one.request
+    dangers = danger_kinds(describe_request(request))
+    parts = (
+        _left(one, now_ms).rjust(5),
+        f"! {dangers}" if dangers else "",
+        f"{revealed(request.permission)} {what_would_run(request)}",
+        f"({who_asks(request)}, {one.session})",
+    )
+    line = visible("  ".join(part for part in parts if part))
+    cut = line if len(line) <= width - 2 else f"{line[: width - 3]}…"
+    return Text(f"{'>' if chosen else ' '} {cut}", style="reverse" if chosen else "", no_wrap=True)
+
+
+def _card(state: WatchedScreen, width: int, room: int) -> list[Text]:
+    return [Text(visible(line), no_wrap=True) for line in state.drawn(width, room)]
+
+
+def _card_title(state: WatchedScreen, now_ms: int) -> str:
+    assert state.open is not None
+    if not state.is_waiting:
+        return "does not wait any more"
+    return f"{_left(state.open, now_ms)} left"
+
+
+def _foot(state: WatchedScreen) -> tuple[Text, str]:
+    if state.words is not None:
+        return Text(f"instructions for the agent: {visible(state.words)}▏"), WORDS_KEYS
+    if state.open is not None:
+        more = "" if state.is_read else "more of the card below: space"
+        return Text(state.notice or more, style="yellow"), CARD_KEYS
+    return Text(state.notice, style="yellow"), LIST_KEYS
+
+
+def _left(one: Pending, now_ms: int) -> str:
+    deadline = one.request.deadline_ms
+    return "never" if deadline is None else about(deadline - now_ms)
