@@ -21,6 +21,7 @@ from tests.support.backends import BACKENDS, CLUSTER, MEMORY, SERVER, Backend, O
 from tests.support.browsers import browser_left_out
 from tests.support.clusters import Cluster, shared_cluster
 from tests.support.programs import EMBEDDED, binary_named, left_out, others_to_test
+from tests.support.promtool import promtool_left_out
 from tests.support.servers import RealServer, other_servers, shared_server, start_server
 
 __all__ = ["other_servers", "shared_cluster", "shared_server", "start_server"]
@@ -104,6 +105,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("LEFT OUT: the browser", red=True)
         terminalreporter.write_line(f"every test of the inbox as people see it: {reason}")
         terminalreporter.write_line("`scripts/ci-tools` brings it (Debian, as root); continuous integration has it")
+    if (reason := promtool_left_out()) is not None:
+        terminalreporter.section("LEFT OUT: Prometheus's checker", red=True)
+        terminalreporter.write_line(f"two tests of examples/monitoring: {reason}; `scripts/ci-tools` brings it")
     missing = left_out()
     if not missing:
         return

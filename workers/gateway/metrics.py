@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -117,6 +119,7 @@ def _families(measured: Measured) -> Iterable[Metric]:
         notifications.add_metric([service, result], count)
     yield notifications
 
+    yield InfoMetricFamily(f"{PREFIX}_build", "The version of this gateway.", value={"version": _version()})
     yield _gauge("pending", "Requests that wait for a person.", measured.pending)
     yield _gauge("freezes", "Freezes in force: of the whole ledger, and of projects.", measured.freezes)
     yield _gauge("projector_lag_events", "Events that the views do not have yet.", measured.lag_events)
@@ -127,6 +130,15 @@ def _families(measured: Measured) -> Iterable[Metric]:
         refused.add_metric([quota], count)
     yield refused
     yield _counter("in_doubt", "Writes of this process that got no answer.", measured.in_doubt)
+
+
+@cache
+def _version() -> str:
+    """Return the version of the installed distribution; `unknown` in a tree that is not installed."""
+    try:
+        return version("permission-ledger")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def _gauge(name: str, text: str, value: int) -> Metric:

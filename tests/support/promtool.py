@@ -1,0 +1,23 @@
+"""Prometheus's checker of rules, which is guaranteed only in continuous integration."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from tests.support.browsers import CI_VARIABLE
+
+
+def promtool() -> Path:
+    """Return its path. Fails when there is none."""
+    found = shutil.which("promtool")
+    assert found, "no promtool on this machine; `scripts/ci-tools` brings it"
+    return Path(found)
+
+
+def promtool_left_out() -> str | None:
+    """Return the reason to run the tests without it; None when it is there, or must be."""
+    if shutil.which("promtool") or os.environ.get(CI_VARIABLE) == "true":
+        return None
+    return "there is no `promtool` on the PATH"
