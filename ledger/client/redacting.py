@@ -74,6 +74,9 @@ class Redacting:
     async def redact(self, plan: StreamPlan, *, reason: str, actor: Actor | str | None = None) -> list[int]:
         """Take out what is planned, and record who did and why; return the versions.
 
+        A sealed session is written to a new file. What older files of the archive hold of it is removed by `redact` of
+        the command line, and by `Sweeping` (`ledger.log.archive.sweeping`).
+
         Raises OnHoldError under a legal hold, SetupError where the server does not permit it, InDoubtError.
         """
         said = check_message(reason, "reason")
@@ -81,7 +84,6 @@ class Redacting:
             raise InputError("give the reason: it is recorded with the redaction")
         masks = self._ledger.streams.masks
         await self.require_not_held(plan)
-        await self.require_not_sealed(plan)
         return await redact(
             self._ledger.store,
             plan,
@@ -93,17 +95,6 @@ class Redacting:
         """Raise OnHoldError where a legal hold forbids a redaction. Raises StoreError, NewerSchemaError."""
         session = plan.key.id if plan.key.kind == "session" else None
         await self._ledger.holds.require_none(session=session, project=project_of(plan))
-
-    async def require_not_sealed(self, plan: StreamPlan) -> None:
-        """Raise InputError for a stream whose entries are in the archive, where they are never changed."""
-        (seal,) = await self._ledger.store.admin.seals([plan.key])
-        if seal is not None and plan.versions:
-            raise InputError(
-                f"{plan.key.kind} `{plan.key.id}` is sealed: bring it back first with `permission-ledger restore "
-                f"{plan.key.id}`, and remove the archive's file `{seal.file}` when all of its sessions are restored",
-                session=plan.key.id,
-                file=seal.file,
-            )
 
     async def _searched(self, since_ms: int, session: str | None) -> list[StreamKey]:
         """Return the streams that have entries since a time; of a session only its own."""

@@ -46,6 +46,11 @@ class StreamPlan:
             if isinstance(recorded.event, Redacted):
                 self._redactions.add(recorded.event_id)
 
+    @property
+    def is_redacted(self) -> bool:
+        """Return whether something was taken out of the stream already."""
+        return bool(self._redactions)
+
     def has(self, event_id: str) -> bool:
         """Return whether a redaction with this event id was read."""
         return event_id in self._redactions

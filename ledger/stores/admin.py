@@ -188,7 +188,8 @@ class Admin(Protocol):
     async def seal(self, key: StreamKey, seal: Seal) -> bool:
         """Put a stub in the place of a session's stream and remove its due hint, in one step.
 
-        Return True also when this stub is there already. Return False when the stream does not end with `seal.head`.
+        Return True also when this stub is there already. Return False when the stream does not end with `seal.head`,
+        more than SEALING_MS after `seal.sealed_ms`, and for a file that was closed.
         The caller must have checked before that the archive holds the entries. Raises InDoubtError; SetupError without
         the rights for it.
         """
@@ -196,6 +197,21 @@ class Admin(Protocol):
 
     async def seals(self, keys: Sequence[StreamKey]) -> list[Seal | None]:
         """Return the seal of each stream, None for one that is not sealed. Raises DamageError for a broken stub."""
+        ...
+
+    async def reseal(self, key: StreamKey, seal: Seal, to: Seal) -> bool:
+        """Put the stub `to` in the place of the stub `seal`, in one step; a later head is told as an append is.
+
+        Return True also when `to` is there already. Return False when something else is there, and where `seal` of
+        `to` would do so. The caller must have checked before that the archive holds the entries. Raises InDoubtError.
+        """
+        ...
+
+    async def close_file(self, keys: Sequence[StreamKey], file: str) -> None:
+        """Forbid that stubs of these streams name a file from now on; those that name it stay.
+
+        It holds for CLOSED_MS, after which `seal` and `reseal` refuse a file by its age. Raises InDoubtError.
+        """
         ...
 
     async def unseal(self, key: StreamKey, seal: Seal, entries: Sequence[Entry], due: Due | None) -> bool:

@@ -93,6 +93,10 @@ class Keys:
         """Return the key of a stub, or of the entries of a sealed stream, before they take each other's place."""
         return f"{self.tag(partition)}:sealing:{name}"
 
+    def closed_file(self, partition: int, file: str) -> str:
+        """Return the key of the mark that no stub may name a file any more; no stream's name, nor that of a copy."""
+        return f"{self.tag(partition)}:sealing:closed/{file}"
+
     def partition_of_channel(self, channel: bytes) -> int:
         """Return the partition of a wake-up channel."""
         tag = channel.decode().partition("}")[0]

@@ -82,6 +82,7 @@ class MemoryServer:
         self.keys = Keys(partition_count)
         self.streams: dict[StreamKey, list[Entry]] = {}
         self.seals: dict[StreamKey, Seal] = {}
+        self.closed_files: set[str] = set()
         self.secret = secrets.token_bytes(SECRET_BYTES)
         self.link_key: bytes | None = None
         self.due: dict[str, float] = {}

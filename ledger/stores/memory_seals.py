@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ledger.stores.port import Due, Entry, StreamKey
-from ledger.stores.sealed import Seal, check_entries, check_sealable, encode_seal, sealed_error
+from ledger.stores.sealed import SEALING_MS, Seal, check_entries, check_sealable, encode_seal, sealed_error
 
 if TYPE_CHECKING:
     from ledger.stores.memory import MemoryServer, MemoryStore
@@ -34,7 +34,7 @@ class MemorySealing:
         if key in server.seals:
             return server.seals[key] == seal
         held = server.streams.get(key)
-        if not held or held[-1].position != seal.head:
+        if not held or held[-1].position != seal.head or not self._takes(seal):
             return False
         server.seals[key] = seal
         del server.streams[key]
@@ -44,6 +44,28 @@ class MemorySealing:
 
     async def seals(self, keys: Sequence[StreamKey]) -> list[Seal | None]:
         return [self._server.seals.get(key) for key in keys]
+
+    async def reseal(self, key: StreamKey, seal: Seal, to: Seal) -> bool:
+        check_sealable(key)
+        encode_seal(to)
+        held = self._server.seals
+        if held.get(key) not in (seal, to):
+            return False
+        if held[key] != to:
+            if not self._takes(to):
+                return False
+            held[key] = to
+            if to.head != seal.head:
+                self._store.tell(key, [Entry(*to.head, b"")], inline=False)
+        return True
+
+    async def close_file(self, keys: Sequence[StreamKey], file: str) -> None:
+        self._server.closed_files.add(file)
+
+    def _takes(self, seal: Seal) -> bool:
+        """Return whether a stub may still name its file."""
+        is_late = self._server.clock.now_ms() > seal.sealed_ms + SEALING_MS
+        return not is_late and seal.file not in self._server.closed_files
 
     async def unseal(self, key: StreamKey, seal: Seal, entries: Sequence[Entry], due: Due | None) -> bool:
         check_entries(key, seal, entries)

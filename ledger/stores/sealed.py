@@ -24,6 +24,12 @@ FILE_CHARS: Final = 100
 
 VERSION_MAX: Final = 2**63 - 1
 
+SEALING_MS: Final = 600_000
+"""The time after `Seal.sealed_ms` in which a server takes the stub; an older file of no stub is never named by one."""
+
+CLOSED_MS: Final = 2 * SEALING_MS
+"""The time for which a server remembers that a file takes no stubs."""
+
 _FORMAT: Final = 1
 _HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _FILE: Final = re.compile(r"[^\x00-\x1f\x7f/\\]+(/[^\x00-\x1f\x7f/\\]+)*")

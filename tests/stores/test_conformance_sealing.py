@@ -10,7 +10,7 @@ import pytest
 from ledger.core.errors import DamageError, InDoubtError, InputError, SealedError
 from ledger.stores.port import START, Append, Conflict, Due, Entry, Position, Store, StreamKey
 from ledger.stores.port import append_to as appended
-from ledger.stores.sealed import Seal
+from ledger.stores.sealed import SEALING_MS, Seal
 from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, append_of, log_of, written
 from tests.support.sealing import FILE, seal_of, sealed, three
 from tests.support.tally import RecordingListener
@@ -150,6 +150,69 @@ async def test_a_sealed_stream_is_no_short_stream(store: Store) -> None:
     first, second = await store.admin.short_streams([SESSION, OTHER], 10)
     assert first is None
     assert second is not None
+
+
+# --- another file -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_stub_is_moved_to_another_file_and_a_repeated_move_is_true(store: Store) -> None:
+    seal, log = await sealed(store)
+    to = seal_of(log, "another.parquet")
+    for _ in range(2):
+        assert await store.admin.reseal(SESSION, seal, to)
+    assert await store.admin.seals([SESSION]) == [to]
+    assert not await store.admin.reseal(SESSION, seal, seal_of(log, "third.parquet"))
+    assert await store.admin.unseal(SESSION, to, log, None)
+    assert await log_of(store) == log
+
+
+async def test_what_is_not_the_given_stub_is_not_moved(store: Store) -> None:
+    seal, log = await sealed(store)
+    await three(store, OTHER)
+    to = seal_of(log, "another.parquet")
+    assert not await store.admin.reseal(SESSION, seal_of(log, "wrong.parquet"), to)
+    assert not await store.admin.reseal(OTHER, seal, to)
+    assert not await store.admin.reseal(StreamKey("session", "ses_3"), seal, to)
+    assert await store.admin.seals([SESSION, OTHER]) == [seal, None]
+    assert len(await log_of(store, OTHER)) == 3
+
+
+async def test_a_later_head_is_told_by_feed_and_wake_up_and_the_same_head_is_not(backend: Backend) -> None:
+    store, other = await backend.open(), await backend.open()
+    seal, log = await sealed(store)
+    await store.read_feed(ALL, "views", "one", 10)
+    listener = RecordingListener()
+    await other.listen(listener)
+    await other.subscribe(other.partition_of(SESSION))
+    same = seal_of(log, "another.parquet")
+    assert await store.admin.reseal(SESSION, seal, same)
+    longer = seal_of((*log, Entry(log[-1].ms + 1, 4, b"four")), "third.parquet")
+    assert await store.admin.reseal(SESSION, same, longer)
+    await wait_until_async(lambda: listener.wake_ups, "a wake-up")
+    assert listener.wake_ups == [(longer.head, ())]
+    assert [(line.key, line.version) for line in await store.read_feed(ALL, "views", "one", 10)] == [(SESSION, 4)]
+
+
+async def test_a_closed_file_takes_no_stub_and_those_that_name_it_stay(store: Store) -> None:
+    seal, _ = await sealed(store)
+    other = await three(store, OTHER)
+    await store.admin.close_file([SESSION, OTHER], FILE)
+    assert not await store.admin.seal(OTHER, seal_of(other))
+    assert await store.admin.seals([SESSION, OTHER]) == [seal, None]
+    assert await store.admin.seal(OTHER, seal_of(other, "another.parquet"))
+    assert not await store.admin.reseal(OTHER, seal_of(other, "another.parquet"), seal_of(other))
+    assert await store.admin.seal(SESSION, seal), "a lost answer to the stub that is there"
+
+
+async def test_a_stub_is_taken_for_a_while_after_its_file_was_written_and_not_later(store: Store) -> None:
+    log, now_ms = await three(store), await store.now_ms()
+    late = Seal(log[-1].position, seal_of(log).hash, FILE, now_ms - SEALING_MS - 1)
+    assert not await store.admin.seal(SESSION, late)
+    assert len(await log_of(store)) == 3
+    early = Seal(late.head, late.hash, FILE, now_ms - SEALING_MS + 60_000)
+    assert await store.admin.seal(SESSION, early)
+    assert not await store.admin.reseal(SESSION, early, Seal(late.head, late.hash, "another.parquet", late.sealed_ms))
+    assert await store.admin.seals([SESSION]) == [early]
 
 
 # --- unseal -----------------------------------------------------------------------------------------------------------

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from typing import Final
 
 import click
 
 from ledger import Ledger, UnknownSessionError
-from ledger.core.durations import parse_duration
+from ledger.core.durations import DAY_MS, parse_duration
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.sealing import IDLE_MS, Sealing, SealResult, SealRule
+from ledger.log.archive.sweeping import Sweeping
 from ledger.stores.port import START, StreamKey
-from workers.cli.base import command, with_ledger
+from workers.cli.base import checked, command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
-from workers.upkeep.archiving import bringing_up, old_or_closed
+from workers.upkeep.archiving import bringing_up, hold_reason, old_or_closed
 
 COLUMNS = ("session", "events", "file", "kept, because")
+SWEPT_COLUMNS = ("file", "done", "sessions", "into", "because")
+
+SWEEP_MS: Final = DAY_MS
+"""The age from which files are swept, unless --older-than says otherwise."""
+
+
+def _check(*, sessions: Sequence[str], project: str | None, to: str | None, sweep: bool, **_others: object) -> None:
+    if sweep and (sessions or project or to):
+        raise click.UsageError("--sweep goes with --older-than and --dry-run only")
 
 
 @command(
@@ -27,6 +38,7 @@ COLUMNS = ("session", "events", "file", "kept, because")
         "permission-ledger archive --to s3://bucket/ledger",
         "permission-ledger archive --older-than 90d --project shop --json",
         "permission-ledger archive ses_1 ses_2",
+        "permission-ledger archive --sweep --dry-run",
     )
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
@@ -37,7 +49,13 @@ COLUMNS = ("session", "events", "file", "kept, because")
     metavar="URL",
     help="Set the archive of this ledger, for all of its processes: a folder, or s3://, gs:// or az://.",
 )
-@click.option("--dry-run", is_flag=True, help="Seal nothing, and list what would be sealed.")
+@click.option(
+    "--sweep",
+    is_flag=True,
+    help="Seal nothing: remove files to which no session refers, written longer ago than --older-than (default: 1d).",
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing, and list what would be sealed or removed.")
+@checked(_check)
 @with_ledger
 async def archive(
     ledger: Ledger,
@@ -47,6 +65,7 @@ async def archive(
     older_than: str | None,
     project: str | None,
     to: str | None,
+    sweep: bool,
     dry_run: bool,
 ) -> int:
     """Seal sessions: write them to the archive, read them back from there, and take them out of the server.
@@ -55,8 +74,14 @@ async def archive(
     while something in it is pending or claimed, while a projector is behind, or while its project lacks a grant that it
     made. Sealed sessions are read, verified and exported like all others, and come back by themselves when something
     new is written to them. The exit code is 11 if a damaged session was left out.
+
+    With --sweep it removes what a crash, a restore or a redaction left in the archive. A file goes only when all of its
+    sessions are elsewhere, with the same bytes; where some still refer to it, these move to a new file first. What has to
+    stay is named, with exit code 11.
     """
     held = archive_of(ledger.store)
+    if sweep:
+        return await _swept(ledger, output, older_than, dry_run=dry_run)
     rule = seal_rule(older_than, project)
     if to is not None and not dry_run:
         talk(f"the archive is {await held.set_url(to)}")
@@ -86,6 +111,24 @@ async def _named(ledger: Ledger, sessions: Sequence[str]) -> AsyncIterator[Strea
             raise UnknownSessionError(f"there is no session `{key.id}`", session=key.id)
     for key in keys:
         yield key
+
+
+async def _swept(ledger: Ledger, output: CommandOutput, older_than: str | None, *, dry_run: bool) -> int:
+    age_ms = SWEEP_MS if older_than is None else parse_duration(older_than, "--older-than")
+    if age_ms is None:
+        raise InputError("--older-than is a duration like `1d`")
+    sweeping = Sweeping(ledger.store, archive_of(ledger.store), hold_reason(ledger))
+    results = []
+    async for result in sweeping.sweep(age_ms, dry_run=dry_run):
+        results.append(result)
+        if output.as_json:
+            output.row({**result.as_json(), "dry_run": dry_run})
+    if results and not output.as_json:
+        output.table(SWEPT_COLUMNS, [(one.file, one.done, one.sessions, one.into, one.why) for one in results])
+    kept = sum(one.done == "kept" for one in results)
+    done = "would be removed or rewritten" if dry_run else "removed or rewritten"
+    talk(f"{len(results) - kept} files {done}, {kept} kept")
+    return Exit.FINDINGS if any(one.is_problem for one in results) else Exit.DONE
 
 
 def _tell(output: CommandOutput, results: Sequence[SealResult], *, dry_run: bool) -> int:

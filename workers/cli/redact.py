@@ -98,8 +98,9 @@ async def redact(
 
     Without --yes it only lists what would go. All entries of a request go together, because they repeat each other, and
     so do the grants that its answer made. Decisions, outcomes, names, ids and times stay, and `verify` still holds. The
-    views are built anew, and the servers are made to write their files anew. A legal hold refuses it. The exit code is 11
-    if something of it is left that this command cannot take out, which it names.
+    views are built anew, and the servers are made to write their files anew. Of a sealed session the archive's file is
+    written anew, and older files lose it; other sessions in them move to new files. A legal hold refuses it. The exit
+    code is 11 if something of it is left that this command cannot take out, which it names.
     """
     pattern = None if matching is None else Pattern(_from_stdin() if matching == FROM_STDIN else matching)
     plans = await _plans(ledger, session, versions, pattern, since=since, project=project)
@@ -201,7 +202,14 @@ def _place(one: NotRedactable) -> str:
 def _tell_carried(output: CommandOutput, carried: Carried) -> int:
     if output.as_json:
         output.rows(plan_json(plan, versions) for plan, versions in carried.streams)
-        output.row({"files": msgspec.to_builtins(carried.files), "out_of_reach": list(OUT_OF_REACH)})
+        output.row(
+            {
+                "files": msgspec.to_builtins(carried.files),
+                "archived": [one.as_json() for one in carried.archived],
+                "archive_failed": carried.archive_failed,
+                "out_of_reach": list(OUT_OF_REACH),
+            }
+        )
     else:
         for plan, versions in carried.streams:
             if versions:
@@ -211,6 +219,7 @@ def _tell_carried(output: CommandOutput, carried: Carried) -> int:
     _tell_stays([plan for plan, _ in carried.streams])
     for one in carried.files:
         _tell_files(one)
+    _tell_archived(carried)
     _tell_out_of_reach()
     return Exit.DONE if carried.is_complete else Exit.FINDINGS
 
@@ -226,6 +235,16 @@ def _tell_files(one: FilesRewritten) -> None:
             talk(f"warning: {one.server}: {what}: {told}; the content may still be there: run {remedy} on it")
     for replica in one.replicas:
         talk(f"warning: replica {replica}: its files may still hold the content: run BGREWRITEAOF and BGSAVE on it")
+
+
+def _tell_archived(carried: Carried) -> None:
+    for one in carried.archived:
+        if one.done == "kept":
+            talk(f"warning: the archive's file `{one.file}` may still hold the content: {one.why}")
+        else:
+            talk(f"the archive's file `{one.file}` was {one.done}")
+    if carried.archive_failed is not None:
+        talk(f"warning: files of the archive may still hold the content; repeat the command: {carried.archive_failed}")
 
 
 def _tell_out_of_reach() -> None:

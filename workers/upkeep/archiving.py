@@ -8,7 +8,9 @@ from typing import Final
 import msgspec
 
 from ledger import Ledger
+from ledger.core.errors import OnHoldError
 from ledger.log.archive.sealing import BringUp, SealRule
+from ledger.log.archive.sweeping import HeldReason
 from ledger.stores.port import StreamKey
 from projections.engine import Engine
 from projections.session_ages import oldest_first
@@ -56,6 +58,19 @@ async def _closed_among(ledger: Ledger, places: Sequence[Latest]) -> frozenset[s
             if row is None or _row_decoder.decode(row).closed_at is not None
         )
     return frozenset(found)
+
+
+def hold_reason(ledger: Ledger) -> HeldReason:
+    """Return what tells the legal hold over a session and its project."""
+
+    async def reason(session: str, project: str | None) -> str | None:
+        try:
+            await ledger.holds.require_none(session=session, project=project)
+        except OnHoldError as error:
+            return error.text
+        return None
+
+    return reason
 
 
 def bringing_up(ledger: Ledger) -> BringUp:

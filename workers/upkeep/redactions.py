@@ -9,19 +9,21 @@ import msgspec
 
 from ledger import Ledger
 from ledger.client.redacting import project_of
-from ledger.core.errors import OnHoldError
+from ledger.core.errors import ArchiveError, MissingExtraError, OnHoldError
 from ledger.core.events import Actor
+from ledger.log.archive.archived_store import archive_of
+from ledger.log.archive.sweeping import Sweeping, SweepResult
 from ledger.log.redactions import StreamPlan
 from ledger.session.state import SessionState
 from ledger.stores.admin import FilesRewritten
 from ledger.stores.port import StreamKey
 from projections.engine import Engine
 from workers.projector.repairs import Repairs
+from workers.upkeep.archiving import hold_reason
 
 OUT_OF_REACH: Final = (
     "messages and notifications that were sent",
-    "exports, backups and copies of the server's files that were made before",
-    "files of the archive that were written before",
+    "exports, backups and copies of the server's files and of the archive that were made before",
     "indexes of requests, until their indexer runs",
     "what agents, hooks and bridges keep on their own machines",
 )
@@ -29,15 +31,25 @@ OUT_OF_REACH: Final = (
 
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True):
-    """A redaction that was carried out: the streams with their redacted versions, and the servers' files."""
+    """A redaction that was carried out: the streams with their redacted versions, the servers' files, and the archive's.
+
+    `archive_failed` is the reason why the archive's older files were not looked at.
+    """
 
     streams: tuple[tuple[StreamPlan, tuple[int, ...]], ...]
     files: tuple[FilesRewritten, ...]
+    archived: tuple[SweepResult, ...] = ()
+    archive_failed: str | None = None
 
     @property
     def is_complete(self) -> bool:
         """Return whether nothing is left: no entry that stays, and no file that was not written anew."""
-        return all(one.is_clean for one in self.files) and not any(plan.selection.stays for plan, _ in self.streams)
+        return (
+            all(one.is_clean for one in self.files)
+            and not any(plan.selection.stays for plan, _ in self.streams)
+            and not any(one.done == "kept" for one in self.archived)
+            and self.archive_failed is None
+        )
 
 
 async def carry_out(
@@ -49,14 +61,27 @@ async def carry_out(
     """
     for plan in plans:
         await ledger.redactions.require_not_held(plan)
-        await ledger.redactions.require_not_sealed(plan)
     engine, streams = Engine(ledger.store, before_step=Repairs(ledger)), []
     for plan in plans:
         versions = await ledger.redactions.redact(plan, reason=reason, actor=actor) if plan.versions else []
         await engine.catch_up(plan.key)
         streams.append((plan, tuple(versions)))
         done(1)
-    return Carried(streams=tuple(streams), files=tuple(await ledger.store.admin.rewrite_files()))
+    files = tuple(await ledger.store.admin.rewrite_files())
+    archived, failed = await _forgotten(ledger, [plan.key for plan in plans if plan.is_redacted])
+    return Carried(streams=tuple(streams), files=files, archived=archived, archive_failed=failed)
+
+
+async def _forgotten(ledger: Ledger, keys: Sequence[StreamKey]) -> tuple[tuple[SweepResult, ...], str | None]:
+    """Remove from the archive what its older files hold of redacted sessions; return the results, or why not."""
+    archive = archive_of(ledger.store)
+    sessions = [key for key in keys if key.kind == "session"]
+    if not sessions or await archive.url() is None:
+        return (), None
+    try:
+        return tuple(await Sweeping(ledger.store, archive, hold_reason(ledger)).forget(sessions)), None
+    except (ArchiveError, MissingExtraError) as error:
+        return (), error.text
 
 
 async def holds_over(ledger: Ledger, plans: Sequence[StreamPlan]) -> dict[StreamKey, str]:

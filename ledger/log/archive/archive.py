@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from ledger.core.errors import ArchiveError, DamageError, InputError
-from ledger.log.archive.buckets import check_url, open_bucket
+from ledger.core.errors import ArchiveError, DamageError, InputError, LedgerError
+from ledger.log.archive.buckets import MissingFileError, check_url, open_bucket
 from ledger.log.archive.files import ArchiveFiles
+from ledger.log.archive.manifests import Manifest
 from ledger.log.fold_room import MB, SizedCache
-from ledger.log.verify import Head
+from ledger.log.verify import Head, head_of
 from ledger.stores.port import Entry, Store, StreamKey
 from ledger.stores.sealed import Seal, sealed_error
 
@@ -26,6 +28,9 @@ ENTRY_BYTES: Final = 250
 
 SEALS_AT_ONCE_COUNT: Final = 500
 
+REPLACED_SECONDS: Final = 30.0
+"""The time for which it is not looked again for files in the place of a lost one."""
+
 
 class Archive:
     """The archive of the deployment of a store, which raises SealedError for sealed streams."""
@@ -33,6 +38,7 @@ class Archive:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._files: ArchiveFiles | None = None
+        self._replaced: dict[str, tuple[float, Sequence[Manifest]]] = {}
         self._kept: SizedCache[tuple[Seal, Sequence[Entry]]] = SizedCache(KEPT_BYTES)
 
     async def url(self) -> str | None:
@@ -101,8 +107,53 @@ class Archive:
 
         Raises DamageError, ArchiveError, MissingExtraError, StoreError.
         """
+        entries = await self.entries_or_moved(key, seal)
         # What is sealed waits for nothing, so that nothing of it is due.
-        return await self._store.admin.unseal(key, seal, await self.entries(key, seal), None)
+        return entries is not None and await self._store.admin.unseal(key, seal, entries, None)
+
+    async def entries_or_moved(self, key: StreamKey, seal: Seal) -> Sequence[Entry] | None:
+        """Return all entries of a sealed stream; None if it has another seal, or none, by now. Raises as `entries`."""
+        try:
+            return await self.entries(key, seal)
+        except (DamageError, ArchiveError) as error:
+            if await self._has_moved(key, seal, error):
+                return None
+            raise
+
+    async def _has_moved(self, key: StreamKey, seal: Seal, error: LedgerError) -> bool:
+        """Return whether a stub has changed since it was read, or changes now since its file was replaced."""
+        (found,) = await self._store.admin.seals([key])
+        if found != seal:
+            return True
+        if not isinstance(error.__cause__, MissingFileError):
+            return False
+        to = await self._replacement(key, seal)
+        return to is not None and await self._store.admin.reseal(key, seal, to)
+
+    async def _replacement(self, key: StreamKey, seal: Seal) -> Seal | None:
+        """Return the seal of a file that was written in the place of a lost one.
+
+        A server that lost its last second, or came from a backup, has the stub from before. Raises StoreError.
+        """
+        files = await self.files()
+        for manifest in await self._replacing(files, seal.file):
+            line = next((one for one in manifest.streams if one.key == key), None)
+            if line is None or line.versions < seal.head.version:
+                continue
+            try:
+                entries = await files.entries(key, manifest.file, line.head)
+            except (DamageError, ArchiveError):
+                continue
+            if head_of(entries[seal.head.version - 1]) == Head(seal.head, seal.hash):
+                return Seal(line.head.position, line.hash, manifest.file, await self._store.now_ms())
+        return None
+
+    async def _replacing(self, files: ArchiveFiles, file: str) -> Sequence[Manifest]:
+        """Return the manifests of the files in the place of a lost one, read once for all of its sessions."""
+        now, known = asyncio.get_running_loop().time(), self._replaced.get(file)
+        if known is None or now - known[0] > REPLACED_SECONDS:
+            known = self._replaced[file] = now, await files.replacing(file)
+        return known[1]
 
     async def _lacking(self, files: ArchiveFiles) -> str | None:
         """Return a file of sealed sessions that a place lacks."""

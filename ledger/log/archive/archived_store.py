@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from ledger.core.errors import LedgerError, SealedError, StoreError
 from ledger.core.limits import PAGE_COUNT
 from ledger.log.archive.archive import Archive
+from ledger.log.archive.rewriting import ArchivedRewrite
 from ledger.stores.admin import Admin, RawEntry, ShortStream, StreamRewrite
 from ledger.stores.port import (
     START,
@@ -49,7 +50,7 @@ class _ArchivedStore:
     """Everything that is not about entries of a stream is the inner store's."""
 
     def __init__(self, store: Store) -> None:
-        self._inner = store
+        self.inner = self._inner = store
         self.archive = Archive(store)
         self.admin = cast("Admin", _ArchivedAdmin(store.admin, self))
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,17 +102,13 @@ class _ArchivedStore:
     # --- reading ----------------------------------------------------------------------------------------------------
 
     async def open(self, key: StreamKey) -> Opening:
-        try:
-            return await self._inner.open(key)
-        except SealedError as error:
-            entries = await self.archive.entries(key, error.seal)
-            return Opening(_info_of(error.seal), tuple(entries[:PAGE_COUNT]), await self._inner.now_ms())
+        async def sealed(seal: Seal, entries: Sequence[Entry]) -> Opening:
+            return Opening(_info_of(seal), tuple(entries[:PAGE_COUNT]), await self._inner.now_ms())
+
+        return await self.answered(lambda: self._inner.open(key), sealed)
 
     async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
-        try:
-            return await self._inner.read(key, after, count)
-        except SealedError as error:
-            return await self.page(key, error.seal, after, count)
+        return await self.answered(lambda: self._inner.read(key, after, count), _page(after, count))
 
     async def read_many(self, wanted: Sequence[tuple[StreamKey, Position]]) -> list[tuple[Entry, ...]]:
         try:
@@ -126,11 +123,10 @@ class _ArchivedStore:
             return _info_of(error.seal)
 
     async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
-        try:
-            return await self._inner.confirm(key, at)
-        except SealedError as error:
-            found = await self.page(key, error.seal, Position(at.ms, at.version - 1), 1)
-            return found[0] if found and found[0].position == at else None
+        async def sealed(_: Seal, entries: Sequence[Entry]) -> Entry | None:
+            return next((one for one in entries[at.version - 1 : at.version] if one.position == at), None)
+
+        return await self.answered(lambda: self._inner.confirm(key, at), sealed)
 
     async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
         try:
@@ -147,11 +143,19 @@ class _ArchivedStore:
         async for key in self._inner.sealed_streams():
             yield key
 
-    async def page(self, key: StreamKey, seal: Seal, after: Position, count: int) -> tuple[Entry, ...]:
-        """Return at most `count` entries of a sealed stream that come after a position."""
-        entries = await self.archive.entries(key, seal)
-        begin = bisect_right(entries, after, key=_position)
-        return tuple(entries[begin : begin + count])
+    async def answered(
+        self, inner: Callable[[], Awaitable[T]], sealed: Callable[[Seal, Sequence[Entry]], Awaitable[T]]
+    ) -> T:
+        """Return what the inner store answers, and for a sealed stream what is made of its seal and its entries."""
+        for _ in range(ROUNDS_MAX):
+            try:
+                return await inner()
+            except SealedError as error:
+                entries = await self.archive.entries_or_moved(error.key, error.seal)
+                if entries is not None:
+                    return await sealed(error.seal, entries)
+                moved = error.key.name
+        raise StoreError(f"stream `{moved}` was moved {ROUNDS_MAX} times in a row; try again", stream=moved)
 
 
 class _ArchivedAdmin:
@@ -167,10 +171,10 @@ class _ArchivedAdmin:
             return getattr(self._inner, name)
 
     async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
-        try:
-            return await self._inner.raw(key, after, count)
-        except SealedError as error:
-            return tuple(_raw(one) for one in await self._store.page(key, error.seal, after, count))
+        async def sealed(seal: Seal, entries: Sequence[Entry]) -> tuple[RawEntry, ...]:
+            return tuple(_raw(one) for one in await _page(after, count)(seal, entries))
+
+        return await self._store.answered(lambda: self._inner.raw(key, after, count), sealed)
 
     async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
         found = await self._inner.short_streams(keys, count)
@@ -195,7 +199,19 @@ class _ArchivedAdmin:
         return await self._store.restored(key, lambda: self._inner.restore(key, after, entries, due))
 
     def rewrite(self, key: StreamKey, versions: Sequence[int]) -> StreamRewrite:
-        return self._inner.rewrite(key, versions)
+        return ArchivedRewrite(
+            self._store.inner, self._store.archive, self._inner.rewrite(key, versions), key, versions
+        )
+
+
+def _page(after: Position, count: int) -> Callable[[Seal, Sequence[Entry]], Awaitable[tuple[Entry, ...]]]:
+    """Return what takes from all entries at most `count` that come after a position."""
+
+    async def page(_: Seal, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+        begin = bisect_right(entries, after, key=_position)
+        return tuple(entries[begin : begin + count])
+
+    return page
 
 
 def _info_of(seal: Seal) -> StreamInfo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import shutil
@@ -41,6 +42,7 @@ RETRIES_MAX: Final = 3
 RETRY_TIMEOUT: Final = timedelta(seconds=30)
 
 _NAME: Final = re.compile(r"[0-9]{4}/[0-9]{2}/[0-9]{2}/[0-9]{1,15}-[0-9a-f]{24}\.(?:parquet|json)", re.ASCII)
+_UNFINISHED: Final = re.compile(_NAME.pattern + r"\.[0-9]{1,10}\.part", re.ASCII)
 
 
 _WRITING: Final = threading.Lock()
@@ -73,6 +75,14 @@ class Bucket(Protocol):
 
     def names(self) -> AsyncIterator[str]:
         """Iterate over the names of all files of the archive, in order."""
+        ...
+
+    def unfinished(self) -> AsyncIterator[str]:
+        """Iterate over what killed processes left of files that have no name yet: a name, and more behind it."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Remove a file, or an unfinished one; one that is not there is no error."""
         ...
 
 
@@ -142,6 +152,24 @@ class FolderBucket:
         for name in await asyncio.to_thread(self._names):
             yield name
 
+    async def unfinished(self) -> AsyncIterator[str]:
+        for name in await asyncio.to_thread(self._names, _UNFINISHED):
+            yield name
+
+    async def remove(self, name: str) -> None:
+        if not _UNFINISHED.fullmatch(name):
+            check_file_name(name)
+        await asyncio.to_thread(self._remove, name)
+
+    def _remove(self, name: str) -> None:
+        path = self._root / name
+        try:
+            path.unlink(missing_ok=True)
+            if path.parent.is_dir():
+                _keep_folder(path.parent)
+        except OSError as error:
+            raise ArchiveError(f"`{name}` could not be removed from the archive {self.url}: {_why(error)}") from error
+
     def _put_new(self, name: str, data: bytes) -> None:
         path = self._root / name
         try:
@@ -159,11 +187,7 @@ class FolderBucket:
     def _keep_folders(self, folder: Path) -> None:
         """Write the folders themselves to the disk: a file without its name would be lost with the power."""
         for one in (folder, *folder.parents[: len(folder.relative_to(self._root).parts)]):
-            descriptor = os.open(one, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _keep_folder(one)
 
     def _get(self, name: str) -> bytes:
         try:
@@ -182,12 +206,14 @@ class FolderBucket:
         except OSError as error:
             raise ArchiveError(f"`{name}` could not be read from the archive {self.url}: {_why(error)}") from error
 
-    def _names(self) -> list[str]:
+    def _names(self, pattern: re.Pattern[str] = _NAME) -> list[str]:
         try:
+            if self._root.exists() and not self._root.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
             found = [path.relative_to(self._root).as_posix() for path in self._root.glob("*/*/*/*")]
         except OSError as error:
             raise ArchiveError(f"the archive {self.url} could not be listed: {_why(error)}") from error
-        return sorted(name for name in found if _NAME.fullmatch(name))
+        return sorted(name for name in found if pattern.fullmatch(name))
 
 
 class ObjectBucket:
@@ -254,6 +280,25 @@ class ObjectBucket:
         for name in sorted(found):
             yield name
 
+    async def unfinished(self) -> AsyncIterator[str]:
+        # An object is there whole, or not at all.
+        return
+        yield  # makes this an iterator
+
+    async def remove(self, name: str) -> None:
+        import obstore  # noqa: PLC0415 - an extra
+
+        check_file_name(name)
+        async with self._reading:
+            if self._kept.pop(name, None) is not None:
+                (self._folder / name.replace("/", "-")).unlink(missing_ok=True)
+        try:
+            await obstore.delete_async(self._store, name)
+        except FileNotFoundError:
+            return
+        except _errors() as error:
+            raise self._failed(error, f"`{name}` could not be removed from") from None
+
     def _failed(self, error: Exception, what: str) -> ArchiveError:
         """Return the error for a caller. That of the object store may quote headers, so only its kind is told."""
         return ArchiveError(f"{what} the archive {self._url}: the object store answered {type(error).__name__}")
@@ -286,6 +331,15 @@ def _require_same(name: str, there: bytes, data: bytes) -> None:
     """Raise ArchiveError unless a file that is there already is the one that was to be written."""
     if there != data:
         raise ArchiveError(f"the archive has another file `{name}` already, and files are never changed")
+
+
+def _keep_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -28,6 +29,9 @@ from ledger.stores.port import START, Entry, StreamInfo, StreamKey
 PARQUET: Final = ".parquet"
 MANIFEST: Final = ".json"
 NAME_DIGEST_CHARS: Final = 24
+
+REPLACED_COUNT: Final = 32
+"""The newest files in whose place one was written that its manifest names."""
 
 WholeSessions = Mapping[StreamKey, Sequence[Entry]]
 """Whole streams, each with all of its entries."""
@@ -52,17 +56,39 @@ class ArchiveFiles:
         """Return the URL of the place, without credentials."""
         return self._bucket.url
 
-    async def write(self, sessions: WholeSessions, now_ms: int) -> Manifest:
+    async def write(self, sessions: WholeSessions, now_ms: int, replaces: str | None = None) -> Manifest:
         """Write whole sessions as a new file, and return its manifest when the file was read back.
+
+        `replaces` is the file from which all of them came.
 
         Raises DamageError for a stream that is not whole, and where the place gives other bytes than it was given;
         ArchiveError. After an error nothing refers to the file.
         """
-        manifest, data = await asyncio.to_thread(_made, sessions, now_ms)
+        manifest, data = await asyncio.to_thread(_made, sessions, now_ms, await self._line_of(replaces))
         await self._bucket.put_new(manifest.file, data)
         await self._bucket.put_new(_manifest_name(manifest.file), manifest.encoded())
         await self._read_back(manifest, sessions)
         return manifest
+
+    async def _line_of(self, file: str | None) -> tuple[str, ...]:
+        """Return a file with those that it replaced."""
+        if file is None:
+            return ()
+        try:
+            return (*(await self.manifest(file)).replaces, file)[-REPLACED_COUNT:]
+        except DamageError:
+            return (file,)
+
+    async def replacing(self, file: str) -> list[Manifest]:
+        """Return the manifests of the files that were written in the place of another one. Raises ArchiveError."""
+        found = []
+        async for name in self.files():
+            # A broken manifest may be of any file; who reads that file is told.
+            with suppress(DamageError):
+                manifest = await self.manifest(name)
+                if file in manifest.replaces:
+                    found.append(manifest)
+        return found
 
     async def entries(self, key: StreamKey, file: str, head: Head) -> list[Entry]:
         """Return all entries of a stream up to a head, verified against it.
@@ -94,6 +120,32 @@ class ArchiveFiles:
             if not name.endswith(PARQUET):
                 yield name.removesuffix(MANIFEST) + PARQUET
 
+    async def inventory(self) -> dict[str, set[str]]:
+        """Return the names of everything that the place has, finished or not, by the name of the Parquet file."""
+        found: dict[str, set[str]] = {}
+        for names in (self._bucket.names(), self._bucket.unfinished()):
+            async for name in names:
+                found.setdefault(name.partition(".")[0] + PARQUET, set()).add(name)
+        return found
+
+    async def path_of(self, file: str) -> Path:
+        """Return the path on this machine from which a file can be read now. Raises MissingFileError, ArchiveError."""
+        return await self._bucket.path_of(file)
+
+    async def all_entries(self, file: str) -> dict[StreamKey, list[Entry]]:
+        """Return everything that a file has, unverified. Raises DamageError, ArchiveError."""
+        try:
+            data = await self._bucket.get(file)
+            found = await asyncio.to_thread(_streams_of, data)
+        except (MissingFileError, DamageError) as error:
+            raise DamageError(f"the archive's file `{file}` cannot be read: {error.text}", file=file) from error
+        return {StreamKey.parse(name): entries for name, entries in found.items()}
+
+    async def remove(self, file: str, names: Iterable[str]) -> None:
+        """Remove a file with all that bears its name; its content goes first. Raises ArchiveError."""
+        for name in sorted({file, *names}, key=lambda one: one.endswith(MANIFEST)):
+            await self._bucket.remove(name)
+
     async def check(self, file: str) -> list[FileProblem]:
         """Return the problems of a file and of its streams: what is lost, was changed, or does not verify.
 
@@ -120,11 +172,16 @@ class ArchiveFiles:
             )
 
 
+def written_ms_of(file: str) -> int:
+    """Return the server time at which a file was begun, which its name says."""
+    return int(file.rpartition("/")[2].partition("-")[0])
+
+
 def _manifest_name(file: str) -> str:
     return file.removesuffix(PARQUET) + MANIFEST
 
 
-def _made(sessions: WholeSessions, now_ms: int) -> tuple[Manifest, bytes]:
+def _made(sessions: WholeSessions, now_ms: int, replaces: tuple[str, ...]) -> tuple[Manifest, bytes]:
     """Return the manifest and the bytes of a file of these sessions. Raises DamageError, OSError."""
     rows: list[ArchiveRow] = []
     streams: list[ArchivedStream] = []
@@ -144,6 +201,7 @@ def _made(sessions: WholeSessions, now_ms: int) -> tuple[Manifest, bytes]:
         rows=len(rows),
         written_ms=now_ms,
         streams=tuple(streams),
+        replaces=replaces,
     )
     return manifest, data
 

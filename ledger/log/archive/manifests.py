@@ -8,7 +8,9 @@ from typing import Annotated, Final
 
 import msgspec
 
+from ledger.core import codec
 from ledger.core.errors import DamageError
+from ledger.core.events import Redacted
 from ledger.log.verify import Head, head_of
 from ledger.stores.port import Entry, Position, StreamKey
 
@@ -19,10 +21,11 @@ _Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 _EntryId = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,19}-[1-9][0-9]{0,18}$")]
 
 
-class ArchivedStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ArchivedStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A stream of a file. `first` and `last` are entry ids, `hash` is the hash that the next entry would have as `prev`.
 
-    `sha256` is `entries_digest`; `row` is the number of the first entry's row in the file, from 0.
+    `sha256` is `entries_digest`; `row` is the number of the first entry's row in the file, from 0. `redacted` are the
+    versions whose content was taken out.
     """
 
     stream: str
@@ -32,6 +35,7 @@ class ArchivedStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hash: _Digest
     sha256: _Digest
     row: Annotated[int, msgspec.Meta(ge=0)]
+    redacted: tuple[int, ...] = ()
 
     @property
     def key(self) -> StreamKey:
@@ -43,7 +47,11 @@ class ArchivedStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The content of a file of the archive. `sha256` and `size_bytes` are the file's, `written_ms` is server time."""
+    """The content of a file of the archive. `sha256` and `size_bytes` are the file's, `written_ms` is server time.
+
+    `replaces` are the files from which all of these streams came, the oldest first: each was written anew without
+    something.
+    """
 
     manifest: str = MANIFEST
     format: int = FORMAT
@@ -53,10 +61,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     size_bytes: int
     written_ms: int
     streams: tuple[ArchivedStream, ...]
+    replaces: tuple[str, ...] = ()
 
     def encoded(self) -> bytes:
         return msgspec.json.format(msgspec.json.encode(self), indent=1)
 
+
+_REDACTED: Final = b'"redacted"'
+"""Is in every payload of a `redacted`, and in few others."""
 
 _decoder = msgspec.json.Decoder(Manifest)
 
@@ -83,7 +95,19 @@ def archived_stream(key: StreamKey, entries: Sequence[Entry], row: int) -> Archi
         hash=head_of(last).hash,
         sha256=entries_digest(entries),
         row=row,
+        redacted=tuple(sorted(_redacted_in(entries))),
     )
+
+
+def _redacted_in(entries: Sequence[Entry]) -> set[int]:
+    """Return the versions whose content was taken out, as the stream itself records."""
+    found: set[int] = set()
+    for entry in entries:
+        if _REDACTED in entry.payload:
+            event = codec.decode(entry.payload).event
+            if isinstance(event, Redacted):
+                found.update(event.versions)
+    return found
 
 
 def entries_digest(entries: Sequence[Entry]) -> str:

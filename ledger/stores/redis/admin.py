@@ -18,7 +18,7 @@ from ledger.stores.redis.refusals import refusal_of
 from ledger.stores.redis.replies import entries_of, info_of, refused_with
 from ledger.stores.redis.rewrites import RedisRewrite
 from ledger.stores.redis.script import Script
-from ledger.stores.redis.sealing import seal_stream, unseal_stream
+from ledger.stores.redis.sealing import close_file, reseal_stream, seal_stream, unseal_stream
 from ledger.stores.redis.server_files import rewrite_all_files
 from ledger.stores.redis.servers import Commands
 from ledger.stores.redis.stream_pages import streams_page
@@ -109,6 +109,12 @@ class RedisAdmin:
 
     async def seals(self, keys: Sequence[StreamKey]) -> list[Seal | None]:
         return await self._store.seals(keys)
+
+    async def reseal(self, key: StreamKey, seal: Seal, to: Seal) -> bool:
+        return await reseal_stream(self._store, key, seal, to)
+
+    async def close_file(self, keys: Sequence[StreamKey], file: str) -> None:
+        await close_file(self._store, keys, file)
 
     async def unseal(self, key: StreamKey, seal: Seal, entries: Sequence[Entry], due: Due | None) -> bool:
         return await unseal_stream(self._store, key, seal, entries, due)

@@ -14,7 +14,7 @@ from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.link import Argument
 from ledger.stores.redis.rewrites import ATTEMPTS_MAX, COPY_LIVES_MS, SLICE_BYTES, SLICE_COUNT
 from ledger.stores.redis.script import Script
-from ledger.stores.sealed import Seal, check_entries, check_sealable, encode_seal
+from ledger.stores.sealed import CLOSED_MS, SEALING_MS, Seal, check_entries, check_sealable, encode_seal
 
 _COPY_AGAIN: Final = 2
 
@@ -24,13 +24,62 @@ async def seal_stream(store: Appends, key: StreamKey, seal: Seal) -> bool:
     check_sealable(key)
     keys, partition = store.keys, store.partition_of(key)
     done = await store.run_confirmed(
-        Script.named("seal.lua"),
-        (keys.stream(key), keys.sealing(partition, key.name), keys.due(partition), keys.feed(partition)),
-        (str(seal.head), *encode_seal(seal), key.name, key.id, FEED_LENGTH_COUNT),
+        store.append_calls.clocked("seal.lua"),
+        (
+            keys.stream(key),
+            keys.sealing(partition, key.name),
+            keys.due(partition),
+            keys.feed(partition),
+            keys.closed_file(partition, seal.file),
+        ),
+        (
+            str(seal.head),
+            *encode_seal(seal),
+            key.name,
+            key.id,
+            FEED_LENGTH_COUNT,
+            seal.sealed_ms + SEALING_MS,
+            *store.append_calls.clock_arguments(),
+        ),
         partition=partition,
         purpose="seal a stream",
     )
     return bool(done)
+
+
+async def reseal_stream(store: Appends, key: StreamKey, seal: Seal, to: Seal) -> bool:
+    """See `ledger.stores.admin.Admin.reseal`."""
+    check_sealable(key)
+    keys, partition = store.keys, store.partition_of(key)
+    done = await store.run_confirmed(
+        store.append_calls.clocked("reseal.lua"),
+        (keys.stream(key), keys.feed(partition), keys.closed_file(partition, to.file)),
+        (
+            *encode_seal(seal),
+            *encode_seal(to),
+            to.sealed_ms + SEALING_MS,
+            key.name,
+            "" if to.head == seal.head else str(to.head),
+            keys.channel(partition),
+            FEED_LENGTH_COUNT,
+            *store.append_calls.clock_arguments(),
+        ),
+        partition=partition,
+        purpose="move a sealed stream to another file",
+    )
+    return bool(done)
+
+
+async def close_file(store: Appends, keys: Sequence[StreamKey], file: str) -> None:
+    """See `ledger.stores.admin.Admin.close_file`."""
+    for partition in sorted({store.partition_of(key) for key in keys}):
+        await store.run_confirmed(
+            Script.named("close_file.lua"),
+            (store.keys.closed_file(partition, file),),
+            (CLOSED_MS,),
+            partition=partition,
+            purpose="close a file of the archive",
+        )
 
 
 async def unseal_stream(store: Appends, key: StreamKey, seal: Seal, entries: Sequence[Entry], due: Due | None) -> bool:

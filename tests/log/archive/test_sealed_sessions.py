@@ -359,15 +359,6 @@ async def test_the_place_is_moved_only_to_one_that_has_all_files(
     assert result.kept is None
 
 
-async def test_redaction_of_a_sealed_session_is_refused_until_it_is_restored(ledger: Ledger, folder: Path) -> None:
-    await lived(ledger)
-    await seal(ledger, ONE)
-    (plan, *_) = await ledger.redactions.plan("ses_1", [2])
-    error = await _input_error(ledger.redactions.redact(plan, reason="a password", actor=ANN))
-    assert "permission-ledger restore ses_1" in error.text
-    assert await is_sealed(ledger)
-
-
 async def test_an_unknown_session_stays_unknown(ledger: Ledger, folder: Path) -> None:
     assert isinstance(await raised(ledger.attach("ses_9")), UnknownSessionError)
 
@@ -382,7 +373,7 @@ async def _input_error(call: object) -> InputError:
 async def test_a_sealed_session_of_a_ledger_without_a_place_is_refused_as_sealed_and_not_listed(ledger: Ledger) -> None:
     entries = await lived(ledger)
     head = head_of(entries[-1])
-    stub = Seal(head.position, head.hash, f"2026/11/24/1-{'0' * 24}.parquet", 1)
+    stub = Seal(head.position, head.hash, f"2026/11/24/1-{'0' * 24}.parquet", await ledger.store.now_ms())
     assert await ledger.store.admin.seal(ONE, stub)
     for read in (log_of(ledger.store, ONE), ledger.state_at("ses_1"), (ledger.session("ses_1"))):
         assert isinstance(await raised(read), SealedError)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Final
 
+import duckdb
 import pytest
 
 from tests.support.command_line import CommandLine
@@ -36,6 +37,9 @@ deadly(FolderBucket, "put_new")
 deadly(FolderBucket, "get")
 deadly(RedisAdmin, "seal")
 deadly(RedisAdmin, "unseal")
+deadly(RedisAdmin, "reseal")
+deadly(RedisAdmin, "close_file")
+deadly(FolderBucket, "remove")
 cli(sys.argv[3:], standalone_mode=False)
 """
 STEPS: Final = ("put_new parquet", "put_new json", "get json", "get parquet", "seal")
@@ -70,6 +74,11 @@ def reading(ledger: CommandLine, name: str) -> list[str]:
 def exported(ledger: CommandLine, name: str) -> str:
     """Return every byte of a session, as one command prints them."""
     return ledger("export", name, code=0).out
+
+
+def logged(ledger: CommandLine, name: str) -> str:
+    """Return a session without its project."""
+    return ledger("log", name, "--json", code=0).out
 
 
 def test_a_closed_session_is_sealed_read_by_every_command_and_restored(ledger: CommandLine, tmp_path: Path) -> None:
@@ -184,11 +193,75 @@ def test_a_lost_file_is_named_by_verify_and_the_rest_is_read(ledger: CommandLine
     assert json.dumps(file)[1:-1] in ledger("export", "--all", code=11).err
 
 
-def test_a_sealed_session_is_redacted_after_it_was_restored(ledger: CommandLine, tmp_path: Path) -> None:
-    fill(ledger, "ses_1")
-    ledger("archive", "ses_1", "--to", str(tmp_path / "archive"), code=0)
-    redaction = ("redact", "ses_1", "2", "--reason", "a password", "--yes")
-    assert "permission-ledger restore ses_1" in ledger(*redaction, code=12).err
-    ledger("restore", "ses_1", code=0)
-    ledger(*redaction, code=0)
+REDACTION: Final = ("redact", "ses_1", "2", "--reason", "a password", "--yes")
+
+
+def archived_words(folder: Path, words: str) -> list[str]:
+    """Return the files of an archive with these words in the content of an entry."""
+    query = "SELECT DISTINCT filename FROM read_parquet(?, filename = true) WHERE contains(x, ?)"
+    with duckdb.connect() as database:
+        rows = database.execute(query, [f"{folder}/**/*.parquet", words]).fetchall()
+    return [name for (name,) in rows]
+
+
+def test_a_sealed_session_is_redacted_in_the_archive_and_no_file_has_its_content_any_more(
+    ledger: CommandLine, tmp_path: Path
+) -> None:
+    fill(ledger, "ses_1", "ses_2")
+    folder = tmp_path / "archive"
+    ledger("archive", "--to", str(folder), code=0)
+    other = logged(ledger, "ses_2")
+    assert len(archived_words(folder, "git push ses_1")) == 1
+    told = ledger(*REDACTION, code=0)
+    assert "was rewritten" in told.err
+    assert archived_words(folder, "git push ses_1") == []
+    assert ledger("archive", "ses_1", "--json", code=0).row["kept"] == "it is sealed already"
     assert "content redacted" in ledger("log", "ses_1", code=0).out
+    assert logged(ledger, "ses_2") == other
+    assert "all is well" in ledger("verify", "--all", code=0).err
+    ledger("rebuild", "--verify", code=0)
+    assert len(sorted(folder.rglob("*.json"))) == len(sorted(folder.rglob("*.parquet"))) == 2
+
+
+def test_a_redaction_without_its_archive_says_what_is_left_and_is_repeated(ledger: CommandLine, tmp_path: Path) -> None:
+    fill(ledger, "ses_1")
+    folder = tmp_path / "archive"
+    ledger("archive", "--to", str(folder), code=0)
+    ledger("restore", "ses_1", code=0)
+    folder.rename(tmp_path / "away")
+    folder.write_text("no folder")
+    assert "repeat the command" in ledger(*REDACTION, code=11).err
+    folder.unlink()
+    (tmp_path / "away").rename(folder)
+    assert "was removed" in ledger(*REDACTION, code=0).err
+    assert sorted(path for path in folder.rglob("*") if path.is_file()) == []
+
+
+def test_the_sweep_takes_its_age_and_keeps_files_in_use(ledger: CommandLine, tmp_path: Path) -> None:
+    fill(ledger, "ses_1", "ses_2")
+    folder = tmp_path / "archive"
+    ledger("archive", "--to", str(folder), code=0)
+    ledger("restore", "ses_1", code=0)
+    assert "0 files removed" in ledger("archive", "--sweep", code=0).err
+    assert "10 minutes" in ledger("archive", "--sweep", "--older-than", "1m", code=12).err
+    for words in (("--sweep", "ses_1"), ("--sweep", "--project", "shop"), ("--sweep", "--to", str(folder))):
+        ledger("archive", *words, code=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["put_new parquet", "put_new json", "reseal", "close_file", "remove parquet"])
+def test_a_redaction_that_is_killed_leaves_one_valid_place_and_is_repeated(
+    ledger: CommandLine, tmp_path: Path, step: str
+) -> None:
+    fill(ledger, "ses_1", "ses_2")
+    folder = tmp_path / "archive"
+    ledger("archive", "--to", str(folder), code=0)
+    other = logged(ledger, "ses_2")
+    with ledger.beside(KILLED.replace("sys.argv", repr(["", step, "after", *REDACTION]))) as process:
+        assert process.wait(timeout=30) == -9
+    assert "all is well" in ledger("verify", "--all", code=0).err
+    assert logged(ledger, "ses_2") == other
+    ledger(*REDACTION, code=11 if step == "put_new parquet" else 0)
+    assert "content redacted" in ledger("log", "ses_1", code=0).out
+    assert logged(ledger, "ses_2") == other
+    assert archived_words(folder, "git push ses_1") == []
