@@ -65,6 +65,14 @@ class MemoryBucket:
         for name in sorted(self.files):
             yield name
 
+    async def unfinished(self) -> AsyncIterator[str]:
+        return
+        yield  # makes this an iterator
+
+    async def remove(self, name: str) -> None:
+        self._step(f"remove {name.rpartition('.')[2]}")
+        self.files.pop(name, None)
+
     def _step(self, step: str) -> None:
         if step in self.failing:
             raise ArchiveError(f"refused: {step}")

@@ -36,6 +36,9 @@ KEPT_BYTES: Final = 256 * 1024 * 1024
 KEPT_COUNT_MIN: Final = 8
 """Files that are kept whatever they take: others may just be read."""
 
+ALLOW_HTTP: Final = "AWS_ALLOW_HTTP"
+"""The variable that lets an endpoint of S3 be without TLS. With options of a client obstore does not read it itself."""
+
 REQUEST_TIMEOUT: Final = timedelta(seconds=60)
 CONNECT_TIMEOUT: Final = timedelta(seconds=5)
 RETRIES_MAX: Final = 3
@@ -310,7 +313,11 @@ def _object_store(url: str) -> ObjectStore:
     try:
         return from_url(
             url,
-            client_options={"timeout": REQUEST_TIMEOUT, "connect_timeout": CONNECT_TIMEOUT},
+            client_options={
+                "timeout": REQUEST_TIMEOUT,
+                "connect_timeout": CONNECT_TIMEOUT,
+                "allow_http": os.environ.get(ALLOW_HTTP, "").lower() in ("1", "true"),
+            },
             retry_config={"max_retries": RETRIES_MAX, "retry_timeout": RETRY_TIMEOUT},
         )
     except _errors() as error:

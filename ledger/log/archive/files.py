@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from ledger.core.errors import DamageError, InputError
+from ledger.core.errors import ArchiveError, DamageError, InputError
 from ledger.core.times import format_time
 from ledger.log.archive.buckets import Bucket, MissingFileError
 from ledger.log.archive.columns import ArchiveRow, rows_of
@@ -64,7 +64,9 @@ class ArchiveFiles:
         Raises DamageError for a stream that is not whole, and where the place gives other bytes than it was given;
         ArchiveError. After an error nothing refers to the file.
         """
-        manifest, data = await asyncio.to_thread(_made, sessions, now_ms, await self._line_of(replaces))
+        line = await self._line_of(replaces)
+        with _on_this_disk():
+            manifest, data = await asyncio.to_thread(_made, sessions, now_ms, line)
         await self._bucket.put_new(manifest.file, data)
         await self._bucket.put_new(_manifest_name(manifest.file), manifest.encoded())
         await self._read_back(manifest, sessions)
@@ -164,12 +166,23 @@ class ArchiveFiles:
         """Read a file and its manifest from their place, and compare them with what was written. Raises DamageError."""
         written = await self.manifest(manifest.file)
         data = await self._bucket.get(manifest.file)
-        same = await asyncio.to_thread(_is_same, data, sessions)
+        with _on_this_disk():
+            same = await asyncio.to_thread(_is_same, data, sessions)
         if written != manifest or not same or len(data) != manifest.size_bytes:
             raise DamageError(
                 f"the archive {self.url} gives other bytes of `{manifest.file}` than were written; nothing was sealed",
                 file=manifest.file,
             )
+
+
+@contextmanager
+def _on_this_disk() -> Iterator[None]:
+    """Raise ArchiveError for what fails on this machine's disk, which may be full."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise ArchiveError(f"a file for the archive could not be made in {tempfile.gettempdir()}: {why}") from error
 
 
 def written_ms_of(file: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
@@ -35,7 +36,16 @@ _UNNESTED: Final = ", ".join(f"unnest($c{index}::{kind}[])" for index, kind in e
 
 
 def write_parquet(path: Path, rows: Sequence[ArchiveRow]) -> None:
-    """Write a file of these rows, which are sorted by stream and version. Raises OSError, duckdb.Error."""
+    """Write a file of these rows, which are sorted by stream and version. Raises OSError."""
+    import duckdb  # noqa: PLC0415 - an extra
+
+    try:
+        _write(path, rows)
+    except duckdb.Error as error:
+        raise OSError(errno.EIO, str(error).splitlines()[0][:200]) from error
+
+
+def _write(path: Path, rows: Sequence[ArchiveRow]) -> None:
     with _database().cursor() as database:
         database.execute(f"CREATE TEMP TABLE entries ({_COLUMNS})")
         try:
@@ -45,8 +55,7 @@ def write_parquet(path: Path, rows: Sequence[ArchiveRow]) -> None:
                 database.execute(f"INSERT INTO entries SELECT {_UNNESTED}", values)
             target = str(path).replace("'", "''")
             database.execute(
-                "COPY (FROM entries ORDER BY stream, version) "
-                f"TO '{target}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_COUNT})"
+                f"COPY entries TO '{target}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_COUNT})"
             )
         finally:
             database.execute("DROP TABLE entries")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import sha1
 from importlib.resources import files
 
@@ -17,6 +18,7 @@ class Script:
         self.sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
 
     @classmethod
+    @lru_cache(None)
     def named(cls, name: str) -> Script:
         return cls(files("ledger.stores.redis").joinpath(name).read_text())
 
