@@ -23,7 +23,7 @@ from ledger.core.errors import LedgerError
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.sealing import Sealing, SealRule
 from workers.runtime.process import Work
-from workers.upkeep.archiving import bringing_up, old_or_closed
+from workers.upkeep.archiving import bringing_up, to_seal
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +33,13 @@ TURN_MS: Final = 120_000
 
 
 class ArchiverPace(msgspec.Struct, frozen=True, kw_only=True):
-    """The interval between the beginnings of two rounds, in seconds; the first begins at once."""
+    """The interval between the beginnings of two rounds, in seconds; the first begins at once.
+
+    `above_bytes`: a round seals only as long as a server uses more memory than that.
+    """
 
     every_seconds: float = 3600.0
+    above_bytes: int | None = None
 
 
 def work_of(rule: SealRule, pace: ArchiverPace) -> Work:
@@ -85,7 +89,8 @@ class Archiver:
         ledger, sealed, events = self._ledger, 0, 0
         sealing = Sealing(ledger.store, ledger.streams, archive_of(ledger.store), self._rule, bringing_up(ledger))
         # Closed at once where the round ends early: a file that is being written must not outlive the turn.
-        async with aclosing(sealing.seal(old_or_closed(ledger, self._rule))) as results:
+        keys = to_seal(ledger, self._rule, self._pace.above_bytes)
+        async with aclosing(sealing.seal(keys)) as results:
             async for result in results:
                 if result.kept is None:
                     sealed, events = sealed + 1, events + result.events

@@ -18,7 +18,7 @@ from ledger.stores.port import START, StreamKey
 from workers.cli.base import checked, command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
-from workers.upkeep.archiving import bringing_up, hold_reason, old_or_closed
+from workers.upkeep.archiving import bringing_up, hold_reason, parse_size, to_seal, used_bytes
 
 COLUMNS = ("session", "events", "file", "kept, because")
 SWEPT_COLUMNS = ("file", "done", "sessions", "into", "because")
@@ -27,9 +27,19 @@ SWEEP_MS: Final = DAY_MS
 """The age from which files are swept, unless --older-than says otherwise."""
 
 
-def _check(*, sessions: Sequence[str], project: str | None, to: str | None, sweep: bool, **_others: object) -> None:
-    if sweep and (sessions or project or to):
+def _check(
+    *,
+    sessions: Sequence[str],
+    project: str | None,
+    to: str | None,
+    when_memory_above: str | None,
+    sweep: bool,
+    **_others: object,
+) -> None:
+    if sweep and (sessions or project or to or when_memory_above):
         raise click.UsageError("--sweep goes with --older-than and --dry-run only")
+    if sessions and when_memory_above:
+        raise click.UsageError("name sessions, or give --when-memory-above SIZE")
 
 
 @command(
@@ -50,6 +60,11 @@ def _check(*, sessions: Sequence[str], project: str | None, to: str | None, swee
     help="Set the archive of this ledger, for all of its processes: a folder, or s3://, gs:// or az://.",
 )
 @click.option(
+    "--when-memory-above",
+    metavar="SIZE",
+    help="Only while a server uses more memory: 512MB, 2GB. The sessions that rest longest go first.",
+)
+@click.option(
     "--sweep",
     is_flag=True,
     help="Seal nothing: remove files to which no session refers, written longer ago than --older-than (default: 1d).",
@@ -65,6 +80,7 @@ async def archive(
     older_than: str | None,
     project: str | None,
     to: str | None,
+    when_memory_above: str | None,
     sweep: bool,
     dry_run: bool,
 ) -> int:
@@ -85,7 +101,12 @@ async def archive(
     rule = seal_rule(older_than, project)
     if to is not None and not dry_run:
         talk(f"the archive is {await held.set_url(to)}")
-    found = _named(ledger, sessions) if sessions else old_or_closed(ledger, rule)
+    above_bytes = memory_bound(when_memory_above)
+    if above_bytes is not None:
+        talk(
+            f"the fullest server uses {await used_bytes(ledger):,} bytes; sessions go while that is above {above_bytes:,}"
+        )
+    found = _named(ledger, sessions) if sessions else to_seal(ledger, rule, above_bytes)
     sealing = Sealing(ledger.store, ledger.streams, held, rule, bringing_up(ledger))
     results: list[SealResult] = []
     async for result in sealing.seal(found, dry_run=dry_run):
@@ -101,6 +122,11 @@ def seal_rule(older_than: str | None, project: str | None) -> SealRule:
     if idle_ms is None:
         raise InputError("--older-than is a duration like `30d`")
     return SealRule(idle_ms=idle_ms, project=None if project is None else check_id(project, "project id"))
+
+
+def memory_bound(text: str | None) -> int | None:
+    """Return the bytes of --when-memory-above. Raises InputError."""
+    return None if text is None else parse_size(text, "--when-memory-above")
 
 
 async def _named(ledger: Ledger, sessions: Sequence[str]) -> AsyncIterator[StreamKey]:

@@ -136,6 +136,7 @@ worker.add_command(indexer)
 @click.option("--older-than", metavar="DURATION", help="Open sessions without an event for so long (default: 30d).")
 @click.option("--project", metavar="PROJECT", help="Only the sessions of this project.")
 @click.option("--every", metavar="DURATION", default="1h", show_default=True, help="The interval between two rounds.")
+@click.option("--when-memory-above", metavar="SIZE", help="Only while a server uses more memory: 512MB, 2GB.")
 @log_options
 @_parent_option
 def archiver(
@@ -144,18 +145,19 @@ def archiver(
     older_than: str | None,
     project: str | None,
     every: str,
+    when_memory_above: str | None,
     log_level: str,
     log_format: str,
     with_parent: int | None,
 ) -> int | None:
     """Seal sessions that are closed or idle, at intervals, as `archive` does; its --to has set the place."""
     from workers.archiver.worker import ArchiverPace, work_of  # noqa: PLC0415 - the scheduler is slow to import
-    from workers.cli.archive import seal_rule  # noqa: PLC0415 - as above
+    from workers.cli.archive import memory_bound, seal_rule  # noqa: PLC0415 - as above
 
     interval = seconds(every, "--every")
     if interval is None:
         raise InputError("--every is a duration like `1h`")
-    pace = ArchiverPace(every_seconds=interval)
+    pace = ArchiverPace(every_seconds=interval, above_bytes=memory_bound(when_memory_above))
     work = work_of(seal_rule(older_than, project), pace)
     return _run_worker("archiver", work, url, Logs(log_level, log_format), with_parent)
 

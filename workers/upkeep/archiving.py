@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 import msgspec
 
 from ledger import Ledger
-from ledger.core.errors import OnHoldError
+from ledger.core.errors import InputError, OnHoldError
 from ledger.log.archive.sealing import BringUp, SealRule
 from ledger.log.archive.sweeping import HeldReason
 from ledger.stores.port import StreamKey
@@ -17,8 +18,44 @@ from projections.session_ages import oldest_first
 from projections.sessions import SESSIONS, Latest
 from workers.projector.repairs import Repairs
 
+_SIZE: Final = re.compile(r"([1-9][0-9]{0,14})(|[kmgt]b)", re.ASCII | re.IGNORECASE)
+_UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
 READ_COUNT: Final = 500
 """Sessions listed at once."""
+
+
+MEASURED_COUNT: Final = 256
+"""Sessions between two looks at the memory of the servers, as many as are sealed together."""
+
+
+def parse_size(text: str, what: str) -> int:
+    """Return the bytes of a size like `512MB` or `2GB` (powers of 1,000). Raises InputError."""
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise InputError(f"the {what} `{text[:40]}` is not a size like `512MB` or `2GB`")
+    return int(found[1]) * _UNITS[(found[2] or "").upper()]
+
+
+async def used_bytes(ledger: Ledger) -> int:
+    """Return the memory in use of the fullest server. Raises StoreError."""
+    return max(int(facts.get("used_memory", "0")) for facts in await ledger.store.admin.facts_of_each_server())
+
+
+async def while_above(ledger: Ledger, keys: AsyncIterator[StreamKey], above_bytes: int) -> AsyncIterator[StreamKey]:
+    """Iterate over sessions as long as a server uses more memory than that. Raises StoreError."""
+    number = 0
+    async for key in keys:
+        if number % MEASURED_COUNT == 0 and await used_bytes(ledger) <= above_bytes:
+            return
+        number += 1
+        yield key
+
+
+def to_seal(ledger: Ledger, rule: SealRule, above_bytes: int | None) -> AsyncIterator[StreamKey]:
+    """Iterate over `old_or_closed`: all of them, or as long as a server uses more memory than that."""
+    keys = old_or_closed(ledger, rule)
+    return keys if above_bytes is None else while_above(ledger, keys, above_bytes)
 
 
 async def old_or_closed(ledger: Ledger, rule: SealRule) -> AsyncIterator[StreamKey]:
