@@ -76,7 +76,9 @@ async def test_the_files_are_read_by_any_duckdb_under_a_glob_with_the_documented
     await ArchiveFiles(FolderBucket(tmp_path / "archive")).write(sessions, NOW_MS)
     monkeypatch.chdir(tmp_path)
     columns = ", ".join(COLUMN_TYPES)
-    rows = duckdb.sql(f"SELECT {columns} FROM 'archive/**/*.parquet' ORDER BY stream, version").fetchall()
+    with duckdb.connect() as database:
+        query = f"SELECT {columns} FROM 'archive/**/*.parquet' ORDER BY stream, version"
+        rows = database.execute(query).fetchall()
     assert [(row[0], row[1], row[2], row[8].encode()) for row in rows] == [
         (key.name, entry.version, entry.ms, entry.payload) for key in sorted(sessions) for entry in sessions[key]
     ]
