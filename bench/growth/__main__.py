@@ -11,7 +11,7 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,7 @@ from bench.growth.questions import PARTS, TABLES, Part
 from bench.growth.rows import Figures, GrowthRun, print_rows, write_rows
 from bench.growth.server_memory import server_memory, used_bytes
 from bench.growth.serving import Serving
+from bench.growth.sharing import Sharing
 from bench.growth.working import Working
 from bench.place import Place, child, place_at
 from ledger.stores.embedded import embedded_server
@@ -52,11 +53,14 @@ class GrowthBench:
         self._empty_bytes = 0
         self.figures = Figures()
         self.server = ""
+        self.on_size: Callable[[], None] = lambda: None
+        """Called after each size of the history: a run of hours that breaks off has then left its results."""
 
     async def measure(self, part: Part) -> None:
         if part == "history":
             for size in self._sizes:
                 await self._at_size(size)
+                self.on_size()
             return
         with tempfile.TemporaryDirectory() as folder:
             async with embedded_server(Path(folder)) as server, place_at(server.url, quick=self._quick) as place:
@@ -90,6 +94,8 @@ class GrowthBench:
                 await Serving(place, self.figures, size, self._pending, self._repetitions).measure()
             tell(f"{size:,} sessions: verify, rebuild")
             await Passes(place, self.figures, size, max(1, self._repetitions // 2)).measure()
+            tell(f"{size:,} sessions: verify and rebuild with one process and with two")
+            await Sharing(place, self.figures, size).measure()
         tell(f"{size:,} sessions: restart")
         began = time.perf_counter()
         async with embedded_server(self._folder, start_timeout_s=START_SECONDS):
@@ -145,20 +151,26 @@ def main(
         bench = GrowthBench(
             kept, sizes or (SIZES_QUICK if quick else SIZES), repetitions, jobs or os.cpu_count() or 1, quick=quick
         )
+        done: list[Part] = []
+
+        def result() -> GrowthRun:
+            return GrowthRun(
+                quick=quick,
+                repetitions=repetitions,
+                server=bench.server,
+                python=platform.python_version(),
+                processors=os.cpu_count() or 1,
+                rows=bench.figures.rows(item for part in done for item in TABLES[part].items()),
+            )
+
+        if file is not None:
+            bench.on_size = lambda: write_rows(result(), file)
         for part in parts:
+            done.append(part)
             asyncio.run(bench.measure(part))
-    rows = bench.figures.rows(item for part in parts for item in TABLES[part].items())
-    print_rows(rows)
+    print_rows(result().rows)
     if file is not None:
-        run = GrowthRun(
-            quick=quick,
-            repetitions=repetitions,
-            server=bench.server,
-            python=platform.python_version(),
-            processors=os.cpu_count() or 1,
-            rows=rows,
-        )
-        write_rows(run, file)
+        write_rows(result(), file)
 
 
 if __name__ == "__main__":

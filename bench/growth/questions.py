@@ -13,6 +13,7 @@ _FOR_PEOPLE: Final = Aim("growth", "at most", 1.5)
 _COMMAND: Final = (_FOR_PEOPLE, Aim("last", "at most", 500))
 _ANSWER: Final = (_FOR_PEOPLE, Aim("last", "at most", 100))
 _WORK: Final = (Aim("growth", "at most", 1.1),)
+_SHARED: Final = Aim("last", "at most", 1.1)
 _CROWD: Final = (Aim("growth", "at most", 1.2),)
 
 COMMANDS: Final = {
@@ -47,6 +48,10 @@ HISTORY: Final[dict[str, Asked]] = {
     "verify": Asked("`verify --all`, one process", "sessions", "events/s"),
     "verify of xrange": Asked("`verify --all` against bare XRANGE", "sessions", "x", (Aim("last", "at least", 1 / 3),)),
     "rebuild": Asked("`rebuild`, one process", "sessions", "events/s", (Aim("last", "at least", 40_000),)),
+    "verify processor": Asked("`verify --all --jobs 1`: processor time an event", "sessions", "us"),
+    "verify with two": Asked("… with two processes", "sessions", "x", (_SHARED,)),
+    "rebuild processor": Asked("`rebuild --jobs 1`: processor time an event", "sessions", "us"),
+    "rebuild with two": Asked("… with two processes", "sessions", "x", (_SHARED,)),
     "memory": Asked(
         "server's memory an event", "sessions", "bytes", (Aim("last", "at most", 650), Aim("growth", "at most", 1.1))
     ),
