@@ -60,6 +60,7 @@ class Archiver:
         self._pace = pace
         self._holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self._stop = asyncio.Event()
+        self._at_work = asyncio.Lock()
         self._scheduler = AsyncIOScheduler(
             timezone=UTC,
             # The default drops a job that is a second late; a round that takes long delays the next one.
@@ -73,17 +74,22 @@ class Archiver:
         self._scheduler.start()
         try:
             await stop.wait()
+            self._scheduler.pause()
+            # A round that is cut off would keep the turn until its lease ends; shutting down cuts it off.
+            async with self._at_work:
+                pass
         finally:
             self._scheduler.shutdown(wait=False)
             # This only asks the loop to shut down; wait until it has.
             await asyncio.sleep(0)
 
     async def _round(self) -> None:
-        try:
-            if await self._has_turn():
-                await self._seal_all()
-        except LedgerError as error:
-            log.warning("archiver: the round ended early, the next one goes on: %s", error)
+        async with self._at_work:
+            try:
+                if await self._has_turn():
+                    await self._seal_all()
+            except LedgerError as error:
+                log.warning("archiver: the round ended early, the next one goes on: %s", error)
 
     async def _seal_all(self) -> None:
         ledger, sealed, events = self._ledger, 0, 0

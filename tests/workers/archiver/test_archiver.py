@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from ledger import Ledger
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.sealing import SealRule
 from ledger.stores.port import StreamKey
-from tests.support.waiting import wait_until_async
+from tests.support.waiting import pause, wait_until_async
 from workers.archiver.worker import TURN, TURN_MS, Archiver, ArchiverPace
 
 ONE, TWO = StreamKey("session", "ses_1"), StreamKey("session", "ses_2")
@@ -88,3 +89,20 @@ async def test_an_archiver_goes_on_after_a_round_that_failed(
             assert not await is_sealed(ledger, ONE)
             (tmp_path / "archive").unlink()
             await wait_until_async(lambda: is_sealed(ledger, ONE), "the session to be sealed")
+
+
+async def test_an_archiver_stopped_within_a_round_ends_it_and_gives_the_turn_back(ledger: Ledger) -> None:
+    await closed(ledger, "ses_1")
+    stop, seal = asyncio.Event(), ledger.store.admin.seal
+
+    async def stopped(*given: Any) -> bool:
+        stop.set()
+        # The worker has every chance to leave before this step.
+        for _ in range(20):
+            await pause()
+        return await seal(*given)
+
+    ledger.store.admin.seal = stopped  # type: ignore[method-assign, assignment]
+    await Archiver(ledger, SealRule(), ArchiverPace(every_seconds=3600)).run(stop)
+    assert await is_sealed(ledger, ONE)
+    assert await ledger.store.admin.take_turn(TURN, "another", TURN_MS)
