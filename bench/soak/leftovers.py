@@ -1,0 +1,45 @@
+"""What dead processes have left on the server: keys that nothing ends, and feed lines that nobody acknowledges."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from bench.place import Place
+from projections.lag import FedLag
+
+PASSING: Final = (":turn:", ":inbox", ":inboxes", ":lease:", ":askers:", ":sealing:", ":redact:")
+"""Parts of the names of keys that must end by themselves: each carries an expiry."""
+
+SCANNED_COUNT: Final = 1000
+LOOK_SECONDS: Final = 0.5
+
+NO_EXPIRY: Final = -1
+
+
+async def keys_without_end(place: Place) -> list[str]:
+    """Return the keys of leases, turns and half-done work that have no expiry."""
+    left: list[str] = []
+    cursor: Any = b"0"
+    while True:
+        cursor, names = await place.floor.send("SCAN", cursor, "MATCH", "{pl:*", "COUNT", SCANNED_COUNT)
+        passing = [name for name in names if any(part in name.decode() for part in PASSING)]
+        lives = await asyncio.gather(*(place.floor.send("PTTL", name) for name in passing))
+        left += [name.decode() for name, life in zip(passing, lives, strict=True) if life == NO_EXPIRY]
+        if cursor == b"0":
+            return sorted(set(left))
+
+
+async def until_nothing_is_due(place: Place, seconds: float) -> bool:
+    """Wait until no request and no claim has a deadline, by the workers alone; return whether that came."""
+
+    async def is_quiet() -> bool:
+        return not await place.ledger.store.due(None, 1) and not await FedLag(place.ledger.store).all()
+
+    try:
+        async with asyncio.timeout(seconds):
+            while not await is_quiet():  # noqa: ASYNC110 - views and hints notify nobody
+                await asyncio.sleep(LOOK_SECONDS)
+    except TimeoutError:
+        return False
+    return True
