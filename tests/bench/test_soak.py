@@ -24,7 +24,7 @@ from ledger.stores.embedded import embedded_server
 from tests.support.indexing import index
 from tests.support.processes import ROOT, next_line, python
 
-SHORT: Final = ("--minutes", "0.4", "--agents", "8", "--speed", "120")
+SHORT: Final = ("--minutes", "0.3", "--agents", "8", "--speed", "120")
 KINDS: Final = {"gateway", "expiry", "projector", "archiver", "indexer", "agents", "agents over HTTP", "person"}
 
 HOUR: Final = 3600.0

@@ -9,6 +9,7 @@ from tests.support.waiting import wait_until
 
 SES = "ses_1"
 SOON = {"attended": 0.4, "unattended": 0.4}
+MANY_COUNT = 80
 
 
 def test_a_third_process_expires_what_a_killed_agent_asked_and_nobody_answered(stage: Stage) -> None:
@@ -59,6 +60,23 @@ def test_a_second_worker_goes_on_where_one_was_killed_in_the_midst_of_many(stage
     wait_until(lambda: observer.do("due_count") == 0, "all of them to be settled", 20)
     assert [observer.types(one).count("expired") for one in sessions] == [1] * len(sessions)
     assert second.end() == 0
+
+
+def test_lone_workers_killed_one_after_the_other_expire_each_request_once(stage: Stage) -> None:
+    agent, observer = stage.players("agent", "observer")
+    sessions = [f"ses_{number}" for number in range(MANY_COUNT)]
+    for session in sessions:
+        agent.do("open", on=session, timeouts={"unattended": 0.5})
+        agent.do("submit", "bash", ["git push"], on=session, request_id="r")
+    agent.kill9()
+    kills = 0
+    while left := observer.do("due_count"):
+        worker = stage.expiry()
+        wait_until(lambda: observer.do("due_count") < left, "a request more to be settled", 20)
+        worker.kill9()
+        kills += 1
+    assert kills > 0
+    assert [observer.types(one).count("expired") for one in sessions] == [1] * MANY_COUNT
 
 
 def test_a_worker_that_is_started_again_ends_what_fell_due_while_none_ran(stage: Stage) -> None:

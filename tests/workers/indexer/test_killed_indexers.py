@@ -78,3 +78,22 @@ def rows_in(file: Path) -> int:
             return len(search(file))
     except SetupError:
         return 0
+
+
+async def test_indexers_killed_while_people_answer_leave_every_answer_to_the_next(
+    ledger: Ledger, server: RealServer, tmp_path: Path
+) -> None:
+    file, count = tmp_path / "killed.sqlite", 0
+    for _ in range(KILLS):
+        before = rows_in(file)
+        with python(INDEXER, server.url, file) as process:
+            # One more than it had: it is killed between the events of a request, or before it has them all.
+            while not has_more_rows(file, before):
+                session = await ledger.session(f"ses_{count}", rules=RULES, project="shop")
+                await session.submit("bash", [f"make part{count}"], request_id=f"per_{count}")
+                await session.reply(f"per_{count}", "once" if count % 2 else "reject", actor="ann")
+                count += 1
+            process.send_signal(signal.SIGKILL)
+    await index(ledger, file)
+    ended = {row["request_id"]: row["outcome"] for row in search(file, "by:ann")}
+    assert ended == {f"per_{number}": "allowed" if number % 2 else "rejected" for number in range(count)}
