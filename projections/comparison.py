@@ -10,17 +10,22 @@ from typing import Any, Final
 import msgspec
 
 from ledger.core.errors import DamageError
+from ledger.core.events import Redacted
 from ledger.log.places import parts_of
-from ledger.log.tail import nothing_folded, read_folds
+from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, SNAPSHOTS_VIEW, load_snapshot
+from ledger.log.tail import Folded, nothing_folded, read_folds
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.engine import OUT_OF_REACH
+from projections.projection import StreamState
 from projections.timeline import timeline_session, timeline_view
-from projections.views import FIXED, HEADS, SNAPSHOTS, Changes, changes_of
+from projections.views import FIXED, HEADS, Changes, changes_of
 
-COMPARED: Final = tuple(name for name in FIXED if name not in (SNAPSHOTS, SKIPPED))
+COMPARED: Final = tuple(name for name in FIXED if name not in (SNAPSHOTS_VIEW, SKIPPED))
 CHECKPOINTS: Final = "checkpoints"
 LOG: Final = "log"
+
+OTHER_SNAPSHOT: Final = "the snapshot is not the fold of its entries: whoever wrote it was no projector; rebuild"
 
 Data = dict[str, dict[str, bytes]]
 
@@ -71,18 +76,27 @@ class Rebuilt:
             else:
                 fields[write.field] = write.value if isinstance(write.value, bytes) else str(write.value).encode()
 
-    async def fold(self, store: Store, key: StreamKey, until: Position) -> None:
-        """Add a stream as of one of its entries. Raises DamageError when the log does not hold that entry."""
-        before, changes = nothing_folded(key), Changes()
+    async def fold(
+        self, store: Store, key: StreamKey, until: Position, snapshot: Folded[StreamState] | None = None
+    ) -> bool:
+        """Add a stream as of one of its entries; return whether a snapshot is its fold as of the snapshot's entry.
+
+        One that a later redaction made invalid counts as right. Raises DamageError when the log does not hold `until`.
+        """
+        before, changes, is_right = nothing_folded(key), Changes(), True
         try:
             async for recorded, after in read_folds(store, key, before, until.version):
                 changes.add(changes_of(key, before.state, recorded, after.state))
                 before = after
+                if snapshot is not None and after.version == snapshot.version:
+                    is_right = after == snapshot
+                is_right = is_right or isinstance(recorded.event, Redacted)
         finally:
             self.apply(changes.rows())
         if before.position != until:
             raise DamageError(f"its views are as of {until}, which its log does not hold", stream=key.name)
         self.apply([ViewWrite(HEADS, key.name, str(until).encode())])
+        return is_right
 
 
 async def compare_partition(store: Store, partition: int, names: Sequence[str]) -> AsyncIterator[Compared]:
@@ -92,7 +106,9 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
     heads = {StreamKey.parse(name): Position.parse(at.decode()) for name, at in live[HEADS].items()}
     for key, at in sorted(heads.items()):
         try:
-            await rebuilt.fold(store, key, at)
+            snapshot = await load_snapshot(store, key, at.version) if at.version >= SNAPSHOT_EVERY_EVENTS else None
+            if not await rebuilt.fold(store, key, at, snapshot):
+                yield Compared(view=SNAPSHOTS_VIEW, partition=partition, key=key.name, text=OTHER_SNAPSHOT)
         except (DamageError, *OUT_OF_REACH) as error:
             yield Compared(view=LOG, partition=partition, key=key.name, text=error.text)
         timeline = timeline_view(key.id)

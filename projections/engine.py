@@ -24,13 +24,19 @@ from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.log.entries import check_info
 from ledger.log.short_streams import read_short_streams
+from ledger.log.snapshots import (
+    SNAPSHOT_EVERY_EVENTS,
+    is_snapshot_due,
+    load_snapshot,
+    removal_writes,
+    snapshot_writes,
+)
 from ledger.log.tail import Folded, LostHistoryError, fold_entries, nothing_folded, read_folds, read_pages
 from ledger.stores.admin import SKIPPED, ShortStream
 from ledger.stores.port import START, Entry, Position, Store, StreamKey, ViewWrite
 from projections.folds import FoldCache
 from projections.projection import StreamState
-from projections.snapshots import SNAPSHOT_EVERY_EVENTS, load_snapshot, snapshot_of
-from projections.views import FIXED, HEADS, SNAPSHOTS, Changes, changes_of, size_of
+from projections.views import FIXED, HEADS, Changes, changes_of, size_of
 
 STEP_EVENTS: Final = 500
 STEP_BYTES: Final = 1024 * 1024
@@ -170,9 +176,15 @@ class Engine:
     async def _project(self, step: _Step) -> bool:
         if self._before_step is not None:
             await self._before_step(step.key, step.seen)
-        return await self._store.project(
-            step.key, step.first.version, step.folded.version, step.changes.writes(step.key, step.folded.position)
-        )
+        at, key = step.first.version, step.key
+        snapshot = None
+        if is_snapshot_due(at, step.folded):
+            snapshot = await snapshot_writes(self._store, key, step.folded)
+        for some in _in_bounds(snapshot.blocks if snapshot else ()):
+            if not await self._store.project(key, at, at, some):
+                return False
+        last = step.changes.writes(key, step.folded.position)
+        return await self._store.project(key, at, step.folded.version, [*last, *(snapshot.last if snapshot else ())])
 
     async def _renew(self, step: _Step) -> bool:
         """Write all rows of a stream anew as of a redaction: those made before it still hold the content.
@@ -204,7 +216,7 @@ async def note_skipped(store: Store, key: StreamKey, *, skipped: bool) -> None:
 
 
 async def rows_of(store: Store, key: StreamKey, until: Position) -> list[ViewWrite]:
-    """Return the rows of a stream as of an entry, made from what its log holds now; without counts and snapshot.
+    """Return the rows of a stream as of an entry, made from what its log holds now; without counts, and no snapshot.
 
     Raises LostHistoryError when the log does not hold that entry.
     """
@@ -215,7 +227,7 @@ async def rows_of(store: Store, key: StreamKey, until: Position) -> list[ViewWri
         folded = after
     if folded.position != until:
         raise LostHistoryError(f"stream `{key.name}` does not hold entry {until}; rebuild its views", stream=key.name)
-    return [ViewWrite(SNAPSHOTS, key.name, None), *changes.rows()]
+    return [*await removal_writes(store, key, folded.state), *changes.rows()]
 
 
 def _in_bounds(rows: Sequence[ViewWrite]) -> Iterator[list[ViewWrite]]:
@@ -267,7 +279,6 @@ class _Step:
             at += 1
             if self.redacts:
                 break
-        self._keep_snapshot()
         return at
 
     def _add(self, entry: Entry, recorded: Recorded, after: Folded[StreamState]) -> None:
@@ -282,12 +293,6 @@ class _Step:
         self.changes.add(changes_of(self.key, self.folded.state, recorded, after.state))
         self._events_bytes += len(entry.payload) + len(entry.content or b"")
         self.folded = after
-
-    def _keep_snapshot(self) -> None:
-        if self.first.version // SNAPSHOT_EVERY_EVENTS < self.folded.version // SNAPSHOT_EVERY_EVENTS:
-            snapshot = snapshot_of(self.key, self.folded)
-            if snapshot is not None:
-                self.changes.add([snapshot])
 
 
 async def project_anew(

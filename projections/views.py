@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ledger.core.grants import Recorded
+from ledger.log.snapshots import SNAPSHOTS_VIEW
 from ledger.log.viewed import HEADS_VIEW
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, StreamKey, ViewWrite
@@ -41,11 +42,8 @@ PROJECTIONS: Final[tuple[Projection, ...]] = (
 HEADS: Final = HEADS_VIEW
 """The view of the entry that each stream's views are as of; unlike a version, its id reveals a lost history."""
 
-SNAPSHOTS: Final = "snapshots"
-"""The view of snapshots: a cache, not part of the views' content."""
-
 FIXED: Final = (
-    *(HEADS, SNAPSHOTS, SKIPPED, PENDING, APPROVED, SESSIONS, LATEST, OUTCOMES),
+    *(HEADS, SNAPSHOTS_VIEW, SKIPPED, PENDING, APPROVED, SESSIONS, LATEST, OUTCOMES),
     *(REQUESTS, GRANTS, COUNTS, TOLD, PEOPLE, USES, STANDING, USED, WAITING),
 )
 """Every view except the timelines, which are named after sessions."""

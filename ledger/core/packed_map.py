@@ -1,18 +1,22 @@
 """A persistent map whose older records are packed: encoded and compressed in blocks, and unpacked to be read. Pure.
 
 The fold of a session has a record of every settled request, for ever. Most of them are never read again; packed, one
-takes about a tenth.
+takes less than a tenth.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Final, Generic, TypeVar, overload
 
 import msgspec
 from rpds import HashTrieMap
+
+from ledger.core.block_set import Block, BlockSet
+from ledger.core.mark_index import MarkIndex
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -26,22 +30,28 @@ BLOCK_COUNT: Final = 128
 UNPACKED_COUNT: Final = 8
 """Blocks of a kind that a process keeps unpacked, the most recently read ones."""
 
-KEY_BYTES: Final = 110
-"""The room that a packed record takes besides its block."""
-
-_MARK_BITS: Final = (1 << 60) - 1
-"""An integer of so many bits takes 32 bytes, a key of 30 characters 80."""
-
+_MARK_BYTES: Final = 8
 _LEVEL: Final = 6
+
+_NO_RECORDS: Final[HashTrieMap[str, Any]] = HashTrieMap()
+_NO_BLOCKS: Final = BlockSet()
 
 _NOT_PACKED: Final = (msgspec.MsgspecError, OverflowError, RecursionError, TypeError, ValueError)
 
 
 class Parts(msgspec.Struct, Generic[V], frozen=True):
-    """The content of a map to be stored: the whole records, and each block with the keys that it is read for."""
+    """The content of a map to be stored; of its blocks, by number, all but the bytes."""
 
     whole: dict[str, V]
-    blocks: list[tuple[bytes, list[str]]]
+    marks: bytes
+    numbers: bytes
+    blocks: dict[int, tuple[bytes, int, int, int]]
+    next_number: int
+
+
+def mark_of(key: str) -> int:
+    """Return the mark of a key: the same in every process, so that an index of marks can be stored."""
+    return int.from_bytes(blake2b(key.encode(errors="surrogatepass"), digest_size=_MARK_BYTES).digest(), "big")
 
 
 class Packing(Generic[V]):
@@ -55,7 +65,7 @@ class Packing(Generic[V]):
         *,
         whole_max: int = WHOLE_MAX_COUNT,
         block: int = BLOCK_COUNT,
-        mark: Callable[[str], int] = lambda key: hash(key) & _MARK_BITS,
+        mark: Callable[[str], int] = mark_of,
     ) -> None:
         self._decode: Callable[[bytes], dict[str, V]] = msgspec.msgpack.Decoder(dict[str, record]).decode  # type: ignore[valid-type]
         self.age = age
@@ -95,21 +105,20 @@ class PackedMap(Mapping[str, V]):
     It is equal to any other with the same records, whichever of them are packed.
     """
 
-    __slots__ = ("_limit", "_packed", "_packed_bytes", "_packing", "_whole")
+    __slots__ = ("_blocks", "_limit", "_packing", "_whole")
 
     def __init__(
         self,
         packing: Packing[V],
-        whole: HashTrieMap[str, V] | None = None,
-        packed: HashTrieMap[int, bytes] | None = None,
-        packed_bytes: int = 0,
-        limit: int | None = None,
+        whole: HashTrieMap[str, V] = _NO_RECORDS,
+        blocks: BlockSet = _NO_BLOCKS,
+        limit: int = 0,
     ) -> None:
         self._packing = packing
-        self._whole: HashTrieMap[str, V] = HashTrieMap() if whole is None else whole
-        self._packed: HashTrieMap[int, bytes] = HashTrieMap() if packed is None else packed
-        self._packed_bytes = packed_bytes
-        self._limit = packing.whole_max if limit is None else limit
+        self._whole = whole
+        self._blocks = blocks
+        self._limit = limit
+        """So many records are kept whole at least, where more than `whole_max` cannot be packed."""
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -129,14 +138,14 @@ class PackedMap(Mapping[str, V]):
         found = self._whole.get(key)
         if found is not None:
             return found
-        block = self._packed.get(self._packing.mark(key)) if self._packed else None
-        return default if block is None else self._packing.unpack(block).get(key, default)
+        number = self._blocks.number_of(self._packing.mark(key))
+        return default if number is None else self._records_in(number).get(key, default)
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, str) and self.get(key) is not None
 
     def __len__(self) -> int:
-        return len(self._whole) + len(self._packed)
+        return len(self._whole) + len(self._blocks)
 
     def __iter__(self) -> Iterator[str]:
         return (key for key, _ in self.pairs())
@@ -153,18 +162,38 @@ class PackedMap(Mapping[str, V]):
     def pairs(self) -> Iterator[tuple[str, V]]:
         """Iterate over keys and records, unpacking each block once."""
         yield from self._whole.items()
-        for block in self._blocks():
-            records = self._packing.unpack(block)
-            for key in self._read_from(block):
-                yield key, records[key]
+        for number in self._blocks:
+            yield from self._read_from(number).items()
 
-    def _blocks(self) -> list[bytes]:
-        return list({id(block): block for block in self._packed.values()}.values())
+    def newest(self, before: int | None = None) -> Iterator[V]:
+        """Iterate over the records from the youngest to the oldest; `before` begins below an age.
 
-    def _read_from(self, block: bytes) -> list[str]:
-        """Return the keys whose records the map reads from a block; it may hold older forms of others."""
-        mark, packed = self._packing.mark, self._packed
-        return [key for key in self._packing.unpack(block) if packed.get(mark(key)) is block]
+        Blocks are unpacked only as far as the caller goes on.
+        """
+        age = self._packing.age
+        held = _below(before, age, self._whole.values())
+        for number in self._blocks.by_age():
+            block = self._blocks[number]
+            if before is not None and block.oldest >= before:
+                continue
+            while held and age(held[-1]) > block.youngest:
+                yield held.pop()
+            held = sorted((*held, *_below(before, age, self._read_from(number).values())), key=age)
+        yield from reversed(held)
+
+    def _records_in(self, number: int) -> Mapping[str, V]:
+        """Return the records of a block, which may be older forms of some."""
+        return self._packing.unpack(self._blocks[number].data)
+
+    def _read_from(self, number: int) -> dict[str, V]:
+        """Return the records that the map reads from a block."""
+        mark, number_of = self._packing.mark, self._blocks.number_of
+        return {key: one for key, one in self._records_in(number).items() if number_of(mark(key)) == number}
+
+    @property
+    def whole_count(self) -> int:
+        """Return the number of records that are not packed."""
+        return len(self._whole)
 
     @property
     def whole_bytes(self) -> int:
@@ -174,74 +203,83 @@ class PackedMap(Mapping[str, V]):
     @property
     def size_bytes(self) -> int:
         """Return an estimate of the room that the map takes."""
-        return self.whole_bytes + len(self._packed) * KEY_BYTES + self._packed_bytes
+        return self.whole_bytes + self._blocks.size_bytes
+
+    # --- storing ----------------------------------------------------------------------------------------------------
+
+    @property
+    def next_number(self) -> int:
+        """Return the number of the next block; all blocks that the map ever had have a lower one."""
+        return self._blocks.next_number
+
+    def blocks(self) -> dict[int, Block]:
+        """Return the blocks by number. The bytes under a number never change."""
+        return {number: self._blocks[number] for number in self._blocks}
 
     def parts(self) -> Parts[V]:
-        """Return the content to be stored."""
-        return Parts(dict(self._whole.items()), [(block, self._read_from(block)) for block in self._blocks()])
+        """Return the content to be stored beside the bytes of the blocks."""
+        held = {
+            number: (one.digest, one.oldest, one.youngest, one.reads_count) for number, one in self.blocks().items()
+        }
+        return Parts(dict(self._whole.items()), *self._blocks.index_bytes(), held, self._blocks.next_number)
 
     # --- changing ---------------------------------------------------------------------------------------------------
 
     def insert(self, key: str, record: V) -> PackedMap[V]:
         """Return the map with this record, in place of an older one of the same key."""
-        packed = self._packed
-        if packed and key not in self._whole and key in self:
-            packed = packed.remove(self._packing.mark(key))
-        return self._with(self._whole.insert(key, record), packed)
+        is_packed = len(self._blocks) > 0 and key not in self._whole and key in self
+        blocks = self._blocks.without(self._packing.mark(key)) if is_packed else self._blocks
+        return self._with(self._whole.insert(key, record), blocks, self._limit)
 
     def remove(self, key: str) -> PackedMap[V]:
         """Return the map without a record. Raises KeyError for an unknown one."""
         if key in self._whole:
-            return self._with(self._whole.remove(key), self._packed)
+            return self._with(self._whole.remove(key), self._blocks, self._limit)
         if key not in self:
             raise KeyError(key)
-        return self._with(self._whole, self._packed.remove(self._packing.mark(key)))
+        return self._with(self._whole, self._blocks.without(self._packing.mark(key)), self._limit)
 
     def renewed(self, changed: Mapping[str, V], gone: Collection[str] = ()) -> PackedMap[V]:
         """Return the map with these records in place of older ones, of which nothing is kept in any block.
 
         Nor is anything of the keys `gone`, which the map may have held before.
         """
-        whole, packed, packed_bytes = self._whole, self._packed, 0
+        whole, blocks = self._whole, self._blocks
         wanted = changed.keys() | set(gone)
-        for block in self._blocks():
-            records = self._packing.unpack(block)
-            if wanted.isdisjoint(records):
-                packed_bytes += len(block)
+        for number in self._blocks:
+            if wanted.isdisjoint(self._records_in(number)):
                 continue
-            for key in self._read_from(block):
-                packed, whole = packed.remove(self._packing.mark(key)), whole.insert(key, records[key])
+            records = self._read_from(number)
+            blocks = blocks.without_block(number, [self._packing.mark(key) for key in records])
+            for key, record in records.items():
+                whole = whole.insert(key, record)
         for key, record in changed.items():
             whole = whole.insert(key, record)
         self._packing.forget()
-        return _packed_if_many(self._packing, whole, packed, packed_bytes, self._packing.whole_max)
+        return self._with(whole, blocks, 0)
 
-    def _with(self, whole: HashTrieMap[str, V], packed: HashTrieMap[int, bytes]) -> PackedMap[V]:
-        if len(whole) <= self._limit:
-            return PackedMap(self._packing, whole, packed, self._packed_bytes, self._limit)
-        return _packed_if_many(self._packing, whole, packed, self._packed_bytes, self._limit)
+    def _with(self, whole: HashTrieMap[str, V], blocks: BlockSet, limit: int) -> PackedMap[V]:
+        """Return the map of these records, the older ones packed if too many are whole."""
+        packing = self._packing
+        if len(whole) <= max(packing.whole_max, limit):
+            return PackedMap(packing, whole, blocks, limit)
+        aged = sorted(whole.items(), key=lambda pair: packing.age(pair[1]))
+        older = aged[: len(aged) - (packing.whole_max - packing.block)]
+        for start in range(0, len(older), packing.block):
+            free = {packing.mark(key): (key, one) for key, one in older[start : start + packing.block]}
+            records, data = _packed(packing, [one for mark, one in free.items() if blocks.number_of(mark) is None])
+            if records:
+                ages = [packing.age(one) for one in records.values()]
+                blocks = blocks.added(data, [packing.mark(key) for key in records], ages)
+            for key in records:
+                whole = whole.remove(key)
+        # What cannot be packed is not tried again with every record.
+        return PackedMap(packing, whole, blocks, 2 * len(whole))
 
 
-def _packed_if_many(
-    packing: Packing[V],
-    whole: HashTrieMap[str, V],
-    packed: HashTrieMap[int, bytes],
-    packed_bytes: int,
-    limit: int,
-) -> PackedMap[V]:
-    """Return the map of these records, the older ones packed if more than `limit` are whole."""
-    if len(whole) <= limit:
-        return PackedMap(packing, whole, packed, packed_bytes, limit)
-    aged = sorted(whole.items(), key=lambda pair: packing.age(pair[1]))
-    older = aged[: len(aged) - (packing.whole_max - packing.block)]
-    for start in range(0, len(older), packing.block):
-        free = {packing.mark(key): (key, one) for key, one in older[start : start + packing.block]}
-        records, block = _packed(packing, [pair for mark, pair in free.items() if mark not in packed])
-        packed_bytes += len(block)
-        for key in records:
-            whole, packed = whole.remove(key), packed.insert(packing.mark(key), block)
-    # What cannot be packed is not tried again with every record.
-    return PackedMap(packing, whole, packed, packed_bytes, max(packing.whole_max, 2 * len(whole)))
+def _below(before: int | None, age: Callable[[V], int], records: Iterable[V]) -> list[V]:
+    """Return the records below an age, the youngest last."""
+    return sorted((one for one in records if before is None or age(one) < before), key=age)
 
 
 def _packed(packing: Packing[V], pairs: Sequence[tuple[str, V]]) -> tuple[dict[str, V], bytes]:
@@ -254,18 +292,11 @@ def _packed(packing: Packing[V], pairs: Sequence[tuple[str, V]]) -> tuple[dict[s
     return ({}, b"") if block is None else (records, block)
 
 
-def from_parts(packing: Packing[V], parts: Parts[V]) -> PackedMap[V]:
-    """Return the map that was stored."""
-    whole, packed, packed_bytes = dict(parts.whole), dict[int, bytes](), 0
-    for block, keys in parts.blocks:
-        marks = {packing.mark(key) for key in keys}
-        if len(marks) == len(keys) and packed.keys().isdisjoint(marks):
-            packed.update(dict.fromkeys(marks, block))
-            packed_bytes += len(block)
-        else:  # a mark is of this process alone
-            records = packing.unpack(block)
-            whole.update({key: records[key] for key in keys})
-    return PackedMap(packing, HashTrieMap(whole), HashTrieMap(packed), packed_bytes)
+def from_parts(packing: Packing[V], parts: Parts[V], blocks: Mapping[int, bytes]) -> PackedMap[V]:
+    """Return the map that was stored. Raises ValueError for blocks or parts that are not of one map."""
+    held = {number: Block(blocks.get(number, b""), *block) for number, block in parts.blocks.items()}
+    index = MarkIndex.of_bytes(parts.marks, parts.numbers)
+    return PackedMap(packing, HashTrieMap(parts.whole), BlockSet.of(held, index, parts.next_number))
 
 
 class _Items(ItemsView[str, V]):

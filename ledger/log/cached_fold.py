@@ -10,7 +10,8 @@ from ledger.core.errors import DamageError
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
 from ledger.log.doubts import CONCERNED, Doubts
-from ledger.log.entries import check_info, contradicts, read_entry
+from ledger.log.entries import contradicts, read_entry
+from ledger.log.fresh_folds import fresh_fold
 from ledger.log.plans import Fold
 from ledger.stores.port import START, Entry, Position, Store, StreamKey
 
@@ -66,35 +67,15 @@ class CachedFold(Generic[S]):
         """Fold the stream if it is not folded; return True if this read the server."""
         if self.folded:
             return False
-        opening = await self._store.open(self.key)
-        check_info(self.key, opening.info)
-        entries = list(opening.entries)
-        last = START if opening.info is None else opening.info.last
-        while entries and entries[-1].version < last.version:
-            page = await self._store.read(self.key, entries[-1].position, PAGE_COUNT)
-            if not page:
-                break
-            entries += page
-        self._fold_anew(entries)
-        return True
-
-    def _fold_anew(self, entries: Sequence[Entry]) -> None:
-        """Fold from the start and replace the state at once, so that no reader sees a partial fold."""
-        key, evolve = self.key, self._fold.evolve
-        state, before = self._fold.initial(key), Entry(*START, b"")
-        doubts = Doubts(self._store.upgraded_ms)
-        for entry in entries:
-            recorded = read_entry(key, entry, before, before.payload)
-            state = evolve(state, recorded)
-            if recorded.redacted or entry.version == 1 or type(recorded.event) in CONCERNED:
-                doubts.take(entry, recorded)
-            before = entry
-        doubts.require_none(key)
-        self._doubts = doubts
-        self.state, self.position, self._payload = state, before.position, before.payload
+        found = await fresh_fold(self._store, self.key, self._fold.initial(self.key), self._fold.evolve)
+        found.doubts.require_none(self.key)
+        self._doubts = found.doubts
+        # Replaced at once, so that no reader sees a partial fold.
+        self.state, self.position, self._payload = found.state, found.last.position, found.last.payload
         self._safe = START
         self.folded = True
         self._tell(None)
+        return True
 
     async def _read_tail(self) -> bool:
         """Fold new entries, read together with the last known one; return False if the server has lost that one."""

@@ -13,6 +13,7 @@ from ledger.core.errors import InputError, UnknownSessionError
 from ledger.core.events import Actor, Event, event_type
 from ledger.core.grants import Recorded
 from ledger.core.times import format_time, parse_moment
+from ledger.log.fresh_folds import fresh_state
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
 from ledger.log.tail import Folded, nothing_folded, read_events, read_folds
@@ -111,7 +112,12 @@ async def state_at(store: Store, key: StreamKey, at: str | int | None) -> Moment
 
     Raises UnknownSessionError for a moment before the first event.
     """
-    version, ms = (at, None) if isinstance(at, int) else (None, _time(at))
+    if at is None:
+        now = await fresh_state(store, key)
+        if now.version == 0:
+            raise _unknown(key)
+        return Moment(now.state, now.version, now.position.ms)
+    version, ms = (at, None) if isinstance(at, int) else (None, parse_moment(at))
     begin = nothing_folded(key)
     return await last_until(key, begin, read_folds(store, key, begin), at, version=version, ms=ms)
 
@@ -137,8 +143,7 @@ async def last_until(
             break
         found = folded
     if found.version == 0:
-        when = "" if at is None else f" at `{at}`"
-        raise UnknownSessionError(f"there is no {key.kind} `{key.id}`{when}", **{key.kind: key.id})
+        raise _unknown(key, "" if at is None else f" at `{at}`")
     if version is not None and found.version < version:
         raise InputError(f"{key.kind} `{key.id}` has {found.version} versions, not {version}")
     return Moment(found.state, found.version, found.position.ms)
@@ -159,5 +164,5 @@ def _before_the_first(key: StreamKey, at: object, first_ms: int) -> UnknownSessi
     )
 
 
-def _time(at: str | None) -> int | None:
-    return None if at is None else parse_moment(at)
+def _unknown(key: StreamKey, when: str = "") -> UnknownSessionError:
+    return UnknownSessionError(f"there is no {key.kind} `{key.id}`{when}", **{key.kind: key.id})

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ledger.access.state import AccessState, evolve_access
 from ledger.core.errors import DamageError
+from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
 from ledger.log.entries import check_info, read_entry
@@ -89,10 +90,14 @@ async def read_events(store: Store, key: StreamKey) -> AsyncIterator[Recorded]:
 
 
 class Folded(NamedTuple, Generic[S]):
-    """The state of a stream as of an entry."""
+    """The state of a stream as of an entry.
+
+    `lost` are the versions whose content is gone though no event up to there says that it was redacted.
+    """
 
     state: S
     last: Entry = BEFORE_FIRST
+    lost: frozenset[int] = frozenset()
 
     @property
     def position(self) -> Position:
@@ -105,7 +110,12 @@ class Folded(NamedTuple, Generic[S]):
     def next(self, key: StreamKey, entry: Entry) -> tuple[Recorded, Folded[S]]:
         """Return the event of the next entry and the fold after it. Raises DamageError when it does not follow."""
         recorded = read_entry(key, entry, self.last, self.last.payload)
-        return recorded, Folded(_evolve(self.state, recorded), entry)
+        lost = self.lost
+        if lost and isinstance(recorded.event, Redacted):
+            lost = lost.difference(recorded.event.versions)
+        if recorded.redacted:
+            lost = lost.union((entry.version,))
+        return recorded, Folded(evolve_any(self.state, recorded), entry, lost)
 
 
 def nothing_folded(key: StreamKey) -> Folded[Any]:
@@ -119,7 +129,8 @@ def nothing_folded(key: StreamKey) -> Folded[Any]:
             return Folded(AccessState(access_id=key.id))
 
 
-def _evolve(state: Any, recorded: Recorded) -> Any:
+def evolve_any(state: Any, recorded: Recorded) -> Any:
+    """Return the state of any kind of stream after its next event."""
     if isinstance(state, SessionState):
         return evolve(state, recorded)
     if isinstance(state, ProjectState):

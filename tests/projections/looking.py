@@ -8,11 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from ledger import Approved, Ledger, Pending
+from ledger.log.snapshots import SNAPSHOTS_VIEW
 from ledger.stores.port import Store, StreamKey
 from projections.comparison import Compared, compare_partition
 from projections.engine import Engine, project_anew
-from projections.views import SNAPSHOTS
 from tests.support.backends import view_names
+
+SNAPSHOT_EVERY: Final = 20
+"""Events between two snapshots in the tests that have the fixture `soon`."""
 
 RULES: Final = [
     {"permission": "read", "pattern": "*", "action": "allow"},
@@ -37,7 +40,7 @@ async def data_of(store: Store) -> Data:
     return {
         (partition, name): dict(await store.view(name, partition))
         for partition, name in await view_names(store)
-        if name not in (SNAPSHOTS, "checkpoints")
+        if name not in (SNAPSHOTS_VIEW, "checkpoints")
     }
 
 

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 import pytest
 
 from ledger import Ledger
-from ledger.core.packed_map import WHOLE_MAX_COUNT
+from ledger.log import snapshots
+from ledger.log.fresh_folds import fresh_state
+from ledger.log.snapshots import SNAPSHOTS_VIEW, load_snapshot, removal_writes, snapshot_writes
 from ledger.log.tail import Folded, fold_entries, nothing_folded, read_folds
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, Position, Store, StreamKey, ViewWrite
 from ledger.testing import TestClock
-from projections import engine as engine_module
-from projections import snapshots
 from projections.engine import Engine, checkpoint_of
-from projections.snapshots import load_snapshot, snapshot_of
-from projections.views import HEADS, SNAPSHOTS
-from tests.projections.looking import RULES, data_of, differences, rebuild_all
+from projections.views import HEADS
+from tests.projections.looking import RULES, SNAPSHOT_EVERY, data_of, differences, rebuild_all
 from tests.support.backends import PARTITION_COUNT
 
 SES_1 = StreamKey("session", "ses_1")
-EVERY = 20
-
-
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (snapshots, engine_module):
-        monkeypatch.setattr(module, "SNAPSHOT_EVERY_EVENTS", EVERY)
-    monkeypatch.setattr(engine_module, "STEP_EVENTS", 10)
 
 
 @pytest.fixture
@@ -60,23 +52,31 @@ async def fold_of(store: Store) -> Folded[SessionState]:
     return fold_entries(SES_1, nothing_folded(SES_1), (await store.open(SES_1)).entries)
 
 
-async def plant(store: Store, value: bytes | None) -> None:
+async def write(store: Store, writes: Sequence[ViewWrite]) -> None:
     version = (await checkpoint_of(store, SES_1)).version
-    assert await store.project(SES_1, version, version, [ViewWrite(SNAPSHOTS, SES_1.name, value)])
+    assert await store.project(SES_1, version, version, writes)
 
 
-async def held(store: Store) -> bytes:
-    value = await store.view_field(SNAPSHOTS, store.partition_of(SES_1), SES_1.name)
-    assert value is not None
-    return value
+async def plant(store: Store, field: str, value: bytes | None) -> None:
+    await write(store, [ViewWrite(SNAPSHOTS_VIEW, field, value)])
+
+
+async def held(store: Store) -> dict[str, bytes]:
+    """Return the fields of all snapshots of the session's partition."""
+    return dict(await store.view(SNAPSHOTS_VIEW, store.partition_of(SES_1)))
+
+
+async def stored(store: Store, folded: Folded[SessionState]) -> None:
+    """Store a fold as a projector would."""
+    writes = await snapshot_writes(store, SES_1, folded)
+    assert writes is not None
+    await write(store, [*writes.blocks, *writes.last])
 
 
 async def test_a_snapshot_is_the_fold_as_of_its_entry(long_session: Ledger) -> None:
     store = long_session.store
     folded = await fold_of(store)
-    write = snapshot_of(SES_1, folded)
-    assert write is not None
-    await plant(store, write.value if isinstance(write.value, bytes) else None)
+    await stored(store, folded)
     assert await load_snapshot(store, SES_1, 47) == folded
 
 
@@ -103,7 +103,7 @@ async def test_long_streams_get_one_and_a_new_projector_begins_there(long_sessio
 
 async def test_one_of_a_long_session_has_its_packed_requests_as_they_are(soon: None, ledger: Ledger) -> None:
     session = await ledger.session("ses_1", rules=RULES)
-    for number in range(2 * WHOLE_MAX_COUNT):
+    for number in range(3 * SNAPSHOT_EVERY):
         await session.submit("read", [f"file {number}"])
     await Engine(ledger.store).catch_up(SES_1)
     version = (await session.state()).version
@@ -113,35 +113,88 @@ async def test_one_of_a_long_session_has_its_packed_requests_as_they_are(soon: N
     assert loaded == whole
     assert isinstance(loaded.state, SessionState)
     assert isinstance(whole.state, SessionState)
-    parts, again = loaded.state.settled.parts(), whole.state.settled.parts()
-    assert len(parts.blocks) >= 1
-    assert sorted(parts.whole) == sorted(again.whole)
-    assert sorted(block for block, _ in parts.blocks) == sorted(block for block, _ in again.blocks)
+    assert loaded.state.settled.blocks() == whole.state.settled.blocks() != {}
+    assert loaded.state.settled.parts() == whole.state.settled.parts()
+
+
+HEAD, STATE, BLOCK = SES_1.name, f"{SES_1.name}\nstate", f"{SES_1.name}\n0"
 
 
 def with_member(**changed: object) -> Callable[[bytes], bytes]:
     return lambda whole: msgspec.msgpack.encode({**msgspec.msgpack.decode(whole), **changed})
 
 
-BROKEN: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "cut": lambda whole: whole[:100],
-    "empty": lambda _: b"",
-    "of other code": with_member(code="0" * 64),
-    "of another entry": with_member(entry="0" * 64),
-    "of an entry that is not there": with_member(at="1-40"),
-    "edited": lambda whole: whole.replace(b"shop", b"mine"),
-    "without a state": with_member(state=b""),
-    "of no position": with_member(at="x"),
+def with_state(change: Callable[[dict[str, Any]], None]) -> Callable[[bytes, bytes], tuple[bytes, bytes]]:
+    """Return a forger of a state whose digest is right."""
+
+    def forged(head: bytes, state: bytes) -> tuple[bytes, bytes]:
+        members = msgspec.msgpack.decode(state)
+        change(members)
+        changed = msgspec.msgpack.encode(members)
+        return with_member(state=sha256(changed).digest())(head), changed
+
+    return forged
+
+
+BROKEN: Final[dict[str, tuple[str, Callable[[bytes], bytes | None]]]] = {
+    "head cut": (HEAD, lambda whole: whole[:100]),
+    "head empty": (HEAD, lambda _: b""),
+    "head missing": (HEAD, lambda _: None),
+    "of other code": (HEAD, with_member(code="0" * 64)),
+    "of another entry": (HEAD, with_member(entry=bytes(32))),
+    "of an entry that is not there": (HEAD, with_member(at="1-40")),
+    "of no position": (HEAD, with_member(at="x")),
+    "with other blocks": (HEAD, with_member(blocks={7: bytes(32)})),
+    "edited": (STATE, lambda whole: whole.replace(b"shop", b"mine")),
+    "state empty": (STATE, lambda _: b""),
+    "state missing": (STATE, lambda _: None),
+    "block cut": (BLOCK, lambda whole: whole[:100]),
+    "block missing": (BLOCK, lambda _: None),
+}
+
+FORGED: Final = {
+    "of another version": with_state(lambda members: members.update(version=39)),
+    "of another time": with_state(lambda members: members.update(last_ms=1)),
+    "of a newer schema": with_state(lambda members: members.update(newer=True)),
+    "of another type": with_state(lambda members: members.update(clients=[])),
+    "without a member": with_state(lambda members: members.pop("lock")),
+    "with an index of nothing": with_state(lambda members: members["settled"].update(marks=bytes(8))),
 }
 
 
-@pytest.mark.parametrize("how", BROKEN)
-async def test_one_that_is_broken_is_as_good_as_none(long_session: Ledger, how: str) -> None:
+async def test_one_that_is_broken_is_as_good_as_none(long_session: Ledger) -> None:
     store = long_session.store
-    broken = BROKEN[how](await held(store))
-    assert broken != await held(store)
-    await plant(store, broken)
-    assert await load_snapshot(store, SES_1, 47) is None
+    for how, (field, change) in BROKEN.items():
+        whole = (await held(store))[field]
+        broken = change(whole)
+        assert broken != whole, how
+        await plant(store, field, broken)
+        await is_as_good_as_none(long_session, how)
+        await plant(store, field, whole)
+    assert await load_snapshot(store, SES_1, 47) is not None
+    await plant(store, BLOCK, None)
+    await a_projector_goes_on(long_session)
+
+
+async def test_one_whose_state_is_of_another_shape_is_as_good_as_none(long_session: Ledger) -> None:
+    store = long_session.store
+    fields = await held(store)
+    for how, forged in FORGED.items():
+        head, state = forged(fields[HEAD], fields[STATE])
+        await plant(store, HEAD, head)
+        await plant(store, STATE, state)
+        await is_as_good_as_none(long_session, how)
+    await a_projector_goes_on(long_session)
+
+
+async def is_as_good_as_none(long_session: Ledger, how: str) -> None:
+    store = long_session.store
+    assert await load_snapshot(store, SES_1, 47) is None, how
+    assert (await fresh_state(store, SES_1)).state == (await fold_of(store)).state
+
+
+async def a_projector_goes_on(long_session: Ledger) -> None:
+    store = long_session.store
     await (await long_session.attach("ses_1")).submit("read", ["one more"])
     await Engine(store).catch_up(SES_1)
     assert await differences(store) == []
@@ -153,14 +206,16 @@ async def test_one_of_another_history_is_as_good_as_none(long_session: Ledger, c
     ) as other:
         await fill(other)
         await Engine(other.store).catch_up(SES_1)
-        await plant(long_session.store, await held(other.store))
+        for field, value in (await held(other.store)).items():
+            await plant(long_session.store, field, value)
     assert await load_snapshot(long_session.store, SES_1, 47) is None
 
 
 async def test_removing_them_changes_nothing(long_session: Ledger) -> None:
     store = long_session.store
     before = await data_of(store)
-    await plant(store, None)
+    await write(store, await removal_writes(store, SES_1, (await fold_of(store)).state))
+    assert await held(store) == {}
     await (await long_session.attach("ses_1")).submit("read", ["one more"])
     await Engine(store).catch_up(SES_1)
     after = await data_of(store)
@@ -173,12 +228,12 @@ async def test_removing_them_changes_nothing(long_session: Ledger) -> None:
 async def test_a_short_stream_gets_none(soon: None, ledger: Ledger) -> None:
     await (await ledger.session("ses_1")).submit("bash", ["x"])
     await Engine(ledger.store).catch_up(SES_1)
-    assert await ledger.store.view_field(SNAPSHOTS, ledger.store.partition_of(SES_1), SES_1.name) is None
+    assert await held(ledger.store) == {}
     assert await ledger.store.view_field(HEADS, ledger.store.partition_of(SES_1), SES_1.name) is not None
 
 
 def test_every_member_of_a_fold_is_known_to_be_kept_whole() -> None:
-    """A new member whose type is no plain value belongs into the tables of `projections.snapshots`."""
+    """A new member whose type is no plain value belongs into the tables of `ledger.log.snapshots`."""
     plain = {
         "session_id",
         "project_id",
@@ -209,6 +264,7 @@ def test_every_member_of_a_fold_is_known_to_be_kept_whole() -> None:
     assert members == plain | {*snapshots._MAPS} | {*snapshots._VALUES}
 
 
-def test_without_the_text_of_the_code_none_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_text_of_the_code_none_is_kept(long_session: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "_code_digest", lambda: None)
-    assert snapshot_of(SES_1, nothing_folded(SES_1)) is None
+    assert await snapshot_writes(long_session.store, SES_1, await fold_of(long_session.store)) is None
+    assert await load_snapshot(long_session.store, SES_1, 47) is None

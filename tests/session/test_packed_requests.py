@@ -27,7 +27,7 @@ from ledger.core.events import (
     Value,
 )
 from ledger.core.grants import Recorded
-from ledger.core.packed_map import BLOCK_COUNT, WHOLE_MAX_COUNT, PackedMap, Packing, from_parts
+from ledger.core.packed_map import BLOCK_COUNT, WHOLE_MAX_COUNT, PackedMap, Packing, from_parts, mark_of
 from ledger.core.policy import Evaluation, RuleRef, Verdict
 from ledger.core.runners import Runner
 from ledger.session import SessionState, evolve
@@ -49,15 +49,20 @@ class Record(Value, kw_only=True, frozen=True):
     text: Any = None
 
 
-def small(mark: Callable[[str], int] = hash) -> PackedMap[Record]:
+def small(mark: Callable[[str], int] = mark_of) -> PackedMap[Record]:
     return PackedMap(Packing(Record, lambda one: one.number, 100, whole_max=6, block=4, mark=mark))
 
 
 def held_in_blocks(records: PackedMap[Any]) -> bytes:
-    return b"".join(zlib.decompress(block) for block, _ in records.parts().blocks)
+    return b"".join(zlib.decompress(block.data) for block in records.blocks().values())
 
 
-@pytest.mark.parametrize("mark", [hash, lambda key: int(key[4:]) % 7], ids=["apart", "the same of many keys"])
+def stored(records: PackedMap[Any], packing: Packing[Any]) -> PackedMap[Any]:
+    """Return the map as it comes back from a store."""
+    return from_parts(packing, records.parts(), {number: one.data for number, one in records.blocks().items()})
+
+
+@pytest.mark.parametrize("mark", [mark_of, lambda key: int(key[4:]) % 7], ids=["apart", "the same of many keys"])
 @pytest.mark.parametrize("seed", range(20))
 def test_a_packed_map_is_read_as_a_dictionary_is(seed: int, mark: Callable[[str], int]) -> None:
     chance = random.Random(seed)
@@ -79,7 +84,8 @@ def test_a_packed_map_is_read_as_a_dictionary_is(seed: int, mark: Callable[[str]
         assert (key in packed, len(packed)) == (key in plain, len(plain))
     assert dict(packed.items()) == plain == {key: packed[key] for key in packed}
     assert sorted(map(repr, packed.values())) == sorted(map(repr, plain.values()))
-    assert packed == from_parts(Packing(Record, lambda one: one.number, 100, mark=mark), packed.parts())
+    assert [one.number for one in packed.newest()] == sorted((one.number for one in plain.values()), reverse=True)
+    assert packed == stored(packed, Packing(Record, lambda one: one.number, 100, mark=mark))
 
 
 def test_a_record_that_would_not_come_back_as_it_is_is_kept_whole() -> None:
@@ -91,14 +97,62 @@ def test_a_record_that_would_not_come_back_as_it_is_is_kept_whole() -> None:
         records = records.insert(f"even {number}", Record(number=number))
     whole = records.parts().whole
     assert {key: whole[key] for key in odd} == odd
-    assert sum(len(keys) for _, keys in records.parts().blocks) >= 50
+    assert sum(block.reads_count for block in records.blocks().values()) >= 50
 
 
-def test_a_stored_map_comes_back_where_marks_of_keys_are_others() -> None:
-    records = small()
+def of_forty() -> PackedMap[Record]:
+    records = small(mark_of)
     for number in range(40):
         records = records.insert(f"key {number}", Record(number=number))
-    assert from_parts(Packing(Record, lambda one: one.number, 100, mark=len), records.parts()) == records
+    return records
+
+
+def test_a_stored_map_goes_on_as_it_would_have() -> None:
+    before = of_forty()
+    after = stored(before, Packing(Record, lambda one: one.number, 100, whole_max=6, block=4))
+    for number in range(40, 80):
+        before, after = (one.insert(f"key {number}", Record(number=number)) for one in (before, after))
+    assert after == before
+    assert after.parts() == before.parts()
+
+
+@pytest.mark.parametrize("change", ["missing", "another", "cut index", "odd index"])
+def test_a_stored_map_with_other_blocks_is_refused(change: str) -> None:
+    records = of_forty()
+    parts, blocks = records.parts(), {number: one.data for number, one in records.blocks().items()}
+    match change:
+        case "missing":
+            del blocks[0]
+        case "another":
+            blocks[0] = blocks[1]
+        case "cut index":
+            parts = replace(parts, marks=parts.marks[8:], numbers=parts.numbers[4:])
+        case _:
+            parts = replace(parts, marks=parts.marks[3:])
+    with pytest.raises(ValueError):
+        from_parts(Packing(Record, lambda one: one.number, 100), parts, blocks)
+
+
+def test_a_block_leaves_with_the_last_record_that_is_read_from_it() -> None:
+    records = of_forty()
+    first = min(records.blocks())
+    for number in range(40):
+        records = records.insert(f"key {number}", Record(number=100 + number))
+    assert first not in records.blocks()
+
+
+def test_the_newest_records_are_read_without_unpacking_the_older_blocks() -> None:
+    read: list[bytes] = []
+
+    class Watched(Packing[Record]):
+        def unpack(self, block: bytes) -> Any:
+            read.append(block)
+            return super().unpack(block)
+
+    records = stored(of_forty(), Watched(Record, lambda one: one.number, 100, whole_max=6, block=4))
+    newest = records.newest()
+    assert [next(newest).number for _ in range(8)] == list(range(39, 31, -1))
+    assert len(set(read)) <= 3 < len(records.blocks())
 
 
 def test_an_unknown_key_is_refused_and_removing_one_leaves_the_other() -> None:
@@ -122,7 +176,7 @@ def with_many_after(scenario: Scenario) -> Scenario:
 
 
 def is_packed(state: SessionState, request_id: str) -> bool:
-    return any(request_id in keys for _, keys in state.settled.parts().blocks)
+    return request_id in state.settled and request_id not in state.settled.parts().whole
 
 
 def old(*steps: Any) -> Scenario:

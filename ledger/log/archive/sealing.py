@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 
 from ledger.core.durations import DAY_MS
-from ledger.core.errors import ArchiveError, DamageError
+from ledger.core.errors import ArchiveError, DamageError, LedgerError
 from ledger.core.times import format_time
 from ledger.log.archive.archive import Archive
 from ledger.log.archive.manifests import ArchivedStream, Manifest
 from ledger.log.short_streams import read_short_streams
+from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, remove_snapshot
 from ledger.log.streams import Streams
 from ledger.log.tail import fold_entries, nothing_folded, read_pages
 from ledger.log.verify import head_of, verify_entries
@@ -79,6 +81,7 @@ class _Ready(msgspec.Struct, frozen=True):
     key: StreamKey
     entries: Sequence[Entry]
     size_bytes: int
+    state: SessionState
 
 
 BringUp = Callable[[StreamKey], Awaitable[object]]
@@ -197,7 +200,7 @@ class Sealing:
             kept = await self._debt(key, state, entries[-1].position, projected)
         if kept is not None:
             return SealResult(key=key, events=len(entries), kept=kept)
-        return _Ready(key, entries, sum(len(one.payload) + len(one.content or b"") for one in entries))
+        return _Ready(key, entries, sum(len(one.payload) + len(one.content or b"") for one in entries), state)
 
     async def _debt(self, key: StreamKey, state: SessionState, head: Position, projected: Position) -> str | None:
         """Return what is still owed to a session's events elsewhere; None for one that may be sealed."""
@@ -239,6 +242,10 @@ class Sealing:
             raise ArchiveError(f"the file `{manifest.file}` does not have `{one.key.name}` as it was read")
         seal = Seal(head.position, head.hash, manifest.file, manifest.written_ms)
         if await self._store.admin.seal(one.key, seal):
+            if head.position.version >= SNAPSHOT_EVERY_EVENTS:
+                # Sealed is sealed: a snapshot that stays takes room, and is still bound to its entry.
+                with suppress(LedgerError):
+                    await remove_snapshot(self._store, one.key, one.state)
             return SealResult(key=one.key, events=len(one.entries), file=manifest.file)
         kept = "it went on, or was sealed by another process, while it was written to the archive"
         return SealResult(key=one.key, events=len(one.entries), kept=kept)

@@ -1,0 +1,194 @@
+"""Every process begins its fold of a long stream from a snapshot, and decides as if it had read the whole log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger import Ledger
+from ledger.core.errors import DamageError
+from ledger.core.limits import PAGE_COUNT
+from ledger.core.packed_map import PackedMap
+from ledger.log import fresh_folds
+from ledger.log.entries import check_info
+from ledger.log.fresh_folds import fresh_state
+from ledger.log.snapshots import SNAPSHOTS_VIEW, load_snapshot
+from ledger.log.tail import fold_entries, nothing_folded
+from ledger.session.state import SessionState
+from ledger.stores.port import Entry, Position, Store, StreamKey, ViewWrite
+from ledger.testing import TestClock
+from projections.engine import Engine, checkpoint_of
+from tests.projections.looking import RULES, SNAPSHOT_EVERY, differences
+from tests.projections.test_snapshots import HEAD, STATE, with_state
+from tests.support.backends import PARTITION_COUNT
+
+SES_1 = StreamKey("session", "ses_1")
+EVENTS = 3 * SNAPSHOT_EVERY + 7
+SECRET = "correct-horse-battery"
+
+
+@pytest.fixture
+async def long_session(soon: None, ledger: Ledger) -> Ledger:
+    """A session whose snapshot is seven events old."""
+    session = await ledger.session("ses_1", rules=RULES, project="shop")
+    await session.submit("bash", ["git push"], request_id="per_answered")
+    await session.reply("per_answered", "reject", message=f"no {SECRET}", actor="ann")
+    await session.submit("bash", [f"curl -u ann:{SECRET}"], request_id="per_waiting")
+    await session.grant("bash", "ls *", actor="ann")
+    for number in range(EVENTS - (await session.state()).version):
+        await session.submit("read", [f"file {number}"], request_id=f"per_{number}")
+    await Engine(ledger.store).catch_up(SES_1)
+    return ledger
+
+
+async def whole(store: Store) -> SessionState:
+    """Return the fold of all entries, which no snapshot can touch."""
+    state: SessionState = fold_entries(
+        SES_1, nothing_folded(SES_1), await store.read(SES_1, Position(0, 0), 1000)
+    ).state
+    return state
+
+
+def watched_reads(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows by the version after which the process reads."""
+    reads: list[int] = []
+    read = ledger.store.read
+
+    async def noted(key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
+        reads.append(after.version)
+        return await read(key, after, count)
+
+    monkeypatch.setattr(ledger.store, "read", noted)
+    return reads
+
+
+async def test_a_new_process_reads_only_what_is_newer_than_the_snapshot(
+    long_session: Ledger, url: str, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Ledger.connect(url, clock=clock, partitions=PARTITION_COUNT, entry_points=False) as other:
+        reads = watched_reads(other, monkeypatch)
+        session = await other.attach("ses_1")
+        state = await session.state()
+        assert min(reads) == EVENTS - 8, "the entry of the snapshot itself, and then those after it"
+        assert state == await whole(other.store)
+        again = await session.submit("read", ["file 3"], request_id="per_3")
+        assert (again.outcome, again.version) == ("allowed", 9), "the answer of then"
+        assert (await session.submit("bash", ["ls -l"])).outcome == "allowed"
+        with pytest.raises(Exception, match="already"):
+            await session.reply("per_answered", "once", actor="bob")
+        assert (await session.reply("per_waiting", "once", actor="bob")).outcome == "allowed"
+        assert (await session.state()) == await whole(other.store)
+    assert await differences(long_session.store) == []
+
+
+async def test_reading_the_present_state_begins_there_and_reading_the_past_does_not(
+    long_session: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = watched_reads(long_session, monkeypatch)
+    assert (await long_session.state_at("ses_1")).state == await whole(long_session.store)
+    assert min(reads[:-1]) == EVENTS - 8
+    assert (await long_session.state_at("ses_1", EVENTS)).state == await whole(long_session.store)
+
+
+async def test_the_metadata_is_checked_before_every_snapshot(
+    long_session: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[int] = []
+
+    def noted(key: StreamKey, info: Any) -> None:
+        checked.append(info.length)
+        check_info(key, info)
+        if checked[-1] == EVENTS:
+            raise DamageError("an entry was deleted")
+
+    monkeypatch.setattr(fresh_folds, "check_info", noted)
+    with pytest.raises(DamageError, match="an entry was deleted"):
+        await fresh_state(long_session.store, SES_1)
+    assert checked == [EVENTS]
+
+
+async def test_no_redacted_text_comes_back_from_a_snapshot_that_is_still_there(
+    long_session: Ledger, url: str, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for plan in await long_session.redactions.plan("ses_1", [3, 4]):
+        await long_session.redactions.redact(plan, reason="a password", actor="ann")
+    kept = await load_snapshot(long_session.store, SES_1, EVENTS)
+    assert kept is not None
+    assert SECRET in repr(kept.state), "no projector has been here yet"
+    async with Ledger.connect(url, clock=clock, partitions=PARTITION_COUNT, entry_points=False) as other:
+        reads = watched_reads(other, monkeypatch)
+        state = await (await other.attach("ses_1")).state()
+        assert SECRET not in repr(state)
+        assert state == await whole(other.store)
+        assert len(reads) > 0
+    await Engine(long_session.store).catch_up(SES_1)
+    assert await long_session.store.view(SNAPSHOTS_VIEW, long_session.store.partition_of(SES_1)) == {}
+
+
+async def test_one_that_somebody_forged_is_found_by_comparing_the_views(long_session: Ledger) -> None:
+    store = long_session.store
+    fields = dict(await store.view(SNAPSHOTS_VIEW, store.partition_of(SES_1)))
+
+    def forged(members: dict[str, Any]) -> None:
+        grant = next(iter(members["grants"].values()))
+        grant["pattern"] = "*"
+
+    head, state = with_state(forged)(fields[HEAD], fields[STATE])
+    at = (await checkpoint_of(store, SES_1)).version
+    writes = [ViewWrite(SNAPSHOTS_VIEW, HEAD, head), ViewWrite(SNAPSHOTS_VIEW, STATE, state)]
+    assert await store.project(SES_1, at, at, writes)
+    (found,) = await differences(store)
+    assert (found.view, found.key) == (SNAPSHOTS_VIEW, SES_1.name)
+    assert "is not the fold of its entries" in (found.text or "")
+
+
+async def test_content_that_was_lost_without_a_word_is_not_hidden_by_a_snapshot(soon: None, clock: TestClock) -> None:
+    async with Ledger.connect("memory://lost-content", clock=clock, partitions=1, entry_points=False) as ledger:
+        session = await ledger.session("ses_1", rules=RULES)
+        for number in range(EVENTS):
+            await session.submit("read", [f"file {number}"])
+        entries = ledger.store._server.streams[SES_1]  # type: ignore[attr-defined]
+        entries[4] = entries[4]._replace(content=None)
+        await Engine(ledger.store).catch_up(SES_1)
+        assert await ledger.store.view(SNAPSHOTS_VIEW, 0) == {}
+        async with Ledger.connect("memory://lost-content", clock=clock, partitions=1, entry_points=False) as other:
+            with pytest.raises(DamageError, match="version 5 has lost its content"):
+                await (await other.attach("ses_1")).submit("read", ["x"])
+
+
+async def test_a_stream_that_an_older_version_began_after_the_upgrade_is_read_whole(
+    long_session: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fresh_folds, "is_begun_by_older", lambda *_: True)
+    reads = watched_reads(long_session, monkeypatch)
+    assert (await fresh_state(long_session.store, SES_1)).version == EVENTS
+    assert reads == [], "the first page has all of it"
+    assert EVENTS < PAGE_COUNT
+
+
+async def test_a_snapshot_has_only_the_blocks_that_are_new(
+    long_session: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, written = long_session.store, list[str]()
+    project = store.project
+
+    async def noted(key: StreamKey, at: int, version: int, writes: list[ViewWrite]) -> bool:
+        written.extend(one.field for one in writes if one.view == SNAPSHOTS_VIEW)
+        return await project(key, at, version, writes)
+
+    before = await load_snapshot(store, SES_1, EVENTS)
+    assert before is not None
+    monkeypatch.setattr(store, "project", noted)
+    session = await long_session.attach("ses_1")
+    for number in range(SNAPSHOT_EVERY):
+        await session.submit("read", [f"other file {number}"])
+    await Engine(store).catch_up(SES_1)
+    after = await load_snapshot(store, SES_1, 2 * EVENTS)
+    assert after is not None
+    assert after.version > before.version
+    assert isinstance(after.state.settled, PackedMap)
+    new = after.state.settled.blocks().keys() - before.state.settled.blocks().keys()
+    assert new
+    assert before.state.settled.blocks().keys() <= after.state.settled.blocks().keys()
+    assert sorted(written) == sorted([HEAD, STATE, *(f"{SES_1.name}\n{number}" for number in new)])
