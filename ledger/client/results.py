@@ -333,12 +333,10 @@ def with_own_input(result: Result, own: Any) -> Result:
     return replace(result, settled=settled)
 
 
-def pending_of(state: SessionState, *, is_replay: bool = False) -> list[Pending]:
-    """Return the pending requests of a session, in order of asking."""
-    return [
-        Pending(session=state.session_id, request=request, is_replay=is_replay)
-        for request in in_order(state.pending.values())
-    ]
+def pending_of(state: SessionState, limit: int | None = None, *, is_replay: bool = False) -> list[Pending]:
+    """Return the first `limit` pending requests of a session (None: all), in order of asking."""
+    requests = in_order(state.pending.values())[:limit]
+    return [Pending(session=state.session_id, request=request, is_replay=is_replay) for request in requests]
 
 
 class Approved(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,18 +6,22 @@ from typing import Any, Final
 
 import click
 
-from ledger import Approved, Ledger, Result
-from ledger.client.results import pending_of, result_of
+from ledger import Ledger, Result
+from ledger.client.results import result_of
 from ledger.core.times import format_time, parse_moment
 from ledger.log.history import Moment
 from ledger.session.state import SessionState
 from ledger.session.texts import answerer
 from workers.cli import grants, pending
-from workers.cli.base import command, with_ledger
+from workers.cli.base import checked, command, with_ledger
 from workers.cli.description import description_lines, what_would_run
 from workers.cli.inputs import version_or_time
 from workers.cli.output import CommandOutput
-from workers.presentation.moments import approved_at, moment_json, project_grants, settled_ids
+from workers.cli.paging import LIMIT_MAX, PAGE_COUNT, check_page, tell_next
+from workers.presentation.moments import MomentPage, approved_at, moment_json, moment_page, project_grants
+
+JSON_COUNT: Final = 1000
+"""Rows of each list in the one object of `--json`."""
 
 
 @command(
@@ -25,6 +29,7 @@ from workers.presentation.moments import approved_at, moment_json, project_grant
         "permission-ledger show ses_1",
         "permission-ledger show ses_1 --at 12 --json",
         "permission-ledger show ses_1 --at 2026-11-21T10:12:00Z",
+        "permission-ledger show ses_1 --limit 20 --after 4711",
     )
 )
 @click.argument("session")
@@ -33,9 +38,32 @@ from workers.presentation.moments import approved_at, moment_json, project_grant
     metavar="VERSION|TIME",
     help="As of this version, or after the last event at or before a time (RFC 3339; a date is the end of that day, UTC).",
 )
+@click.option(
+    "--limit",
+    type=click.IntRange(1, LIMIT_MAX),
+    metavar="COUNT",
+    help=f"The number of rows of each list (default: {PAGE_COUNT}; with --json: {JSON_COUNT}).",
+)
+@click.option(
+    "--after", metavar="CURSOR", help="The settled requests before a page: with the cursor that it ended with."
+)
+@click.option("--all", "everything", is_flag=True, help="All rows of each list.")
+@checked(check_page)
 @with_ledger
-async def show(ledger: Ledger, output: CommandOutput, *, session: str, at: str | None) -> None:
+async def show(
+    ledger: Ledger,
+    output: CommandOutput,
+    *,
+    session: str,
+    at: str | None,
+    limit: int | None,
+    after: str | None,
+    everything: bool,
+) -> None:
     """Show what is pending, approved, connected and settled in a session: now, or as it was.
+
+    Each list is a page: the requests that wait longest, the oldest grants, the newest settled requests. Its title, and
+    `counts` with --json, has the length of the whole list; stderr, and `cursor`, how to see older settled requests.
 
     Below the table of what is pending each request stands whole: its dangers, every member of its input, every pattern,
     who asks, and what the characters are that look like others.
@@ -43,10 +71,16 @@ async def show(ledger: Ledger, output: CommandOutput, *, session: str, at: str |
     moment = await ledger.state_at(session, version_or_time(at))
     as_of_ms = await _as_of_ms(ledger, moment, at)
     standing = approved_at(moment.state, await project_grants(ledger, moment.state), as_of_ms)
+    count = None if everything else limit or (JSON_COUNT if output.as_json else PAGE_COUNT)
     if output.as_json:
-        output.row(moment_json(moment, standing))
-    else:
-        print_moment(output, moment, standing, as_of_ms)
+        output.row(moment_json(moment, standing, limit=count, after=after))
+        return
+    page = moment_page(moment.state, standing, count, after)
+    if after is None:
+        print_moment(output, moment, page, as_of_ms)
+    _print_settled(output, moment.state, page)
+    if page.cursor is not None:
+        tell_next(output, page.cursor)
 
 
 async def _as_of_ms(ledger: Ledger, moment: Moment[SessionState], at: str | None) -> int:
@@ -56,32 +90,38 @@ async def _as_of_ms(ledger: Ledger, moment: Moment[SessionState], at: str | None
     return moment.ms if isinstance(version_or_time(at), int) else parse_moment(at)
 
 
-def print_moment(output: CommandOutput, moment: Moment[SessionState], standing: list[Approved], as_of_ms: int) -> None:
-    """Print the state for a person; each pending request in full below the table."""
+def print_moment(output: CommandOutput, moment: Moment[SessionState], page: MomentPage, as_of_ms: int) -> None:
+    """Print the state for a person but for what is settled; each pending request in full below the table."""
     state = moment.state
     output.line(f"session {state.session_id}, version {moment.version}, {format_time(moment.ms)}")
     closed = "" if state.closed_ms is None else f", closed {format_time(state.closed_ms)}"
     imported = "" if state.imported_ms is None else f", imported {format_time(state.imported_ms)}"
     output.line(f"project {state.project or '-'}, agent {state.agent or '-'}{imported}{closed}")
-    waiting = pending_of(state)
-    _section(output, "pending", pending.COLUMNS, [pending.pending_cells(one, as_of_ms) for one in waiting])
-    for one in waiting:
+    rows = [pending.pending_cells(one, as_of_ms) for one in page.pending]
+    _section(output, "pending", page, pending.COLUMNS, rows)
+    for one in page.pending:
         output.line()
         output.line(f"request {one.request.request_id}:")
         for line in description_lines(one.request):
             output.line(f"  {line}")
-    _section(output, "approved", grants.COLUMNS, [grants.approved_cells(one.as_json()) for one in standing])
+    if len(page.pending) < page.counts["pending"]:
+        output.line()
+        output.line(f"all that is pending: permission-ledger pending --session {state.session_id}")
+    _section(output, "approved", page, grants.COLUMNS, [grants.approved_cells(one.as_json()) for one in page.approved])
+    if len(page.approved) < page.counts["approved"]:
+        output.line(f"all that is approved: permission-ledger approved --session {state.session_id}")
     clients = sorted(state.clients.values(), key=lambda client: client.version)
     rows = [
         (one.client_id, one.name, format_time(one.since_ms), "yes" * (one.client_id == state.lock)) for one in clients
     ]
-    _section(output, "clients", ("client", "name", "since", "input lock"), rows)
-    _section(
-        output, "settled", SETTLED_COLUMNS, [_settled_cells(state, request_id) for request_id in settled_ids(state)]
-    )
+    _section(output, "clients", page, ("client", "name", "since", "input lock"), rows)
 
 
 SETTLED_COLUMNS = ("request", "permission", "what was asked", "folder", "outcome", "reply", "by", "at", "run")
+
+
+def _print_settled(output: CommandOutput, state: SessionState, page: MomentPage) -> None:
+    _section(output, "settled", page, SETTLED_COLUMNS, [_settled_cells(state, one) for one in page.settled])
 
 
 def _settled_cells(state: SessionState, request_id: str) -> tuple[object, ...]:
@@ -116,8 +156,13 @@ RUNS: Final = {
 }
 
 
-def _section(output: CommandOutput, title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
+def _section(
+    output: CommandOutput, title: str, page: MomentPage, columns: tuple[str, ...], rows: list[tuple[Any, ...]]
+) -> None:
+    """Print a list under its title, which has the length of the whole list."""
+    count = page.counts[title]
+    some = "" if len(rows) == count else f"{len(rows)} of "
     output.line()
-    output.line(f"{title}: {len(rows) or 'none'}")
+    output.line(f"{title}: {some}{count or 'none'}")
     if rows:
         output.table(columns, rows)

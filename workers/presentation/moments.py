@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from ledger import Approved, Ledger
+from ledger import Approved, InputError, Ledger, Pending
 from ledger.client.results import pending_of, result_of
 from ledger.core.grants import StandingGrant
 from ledger.core.times import format_time
+from ledger.log.completed import CURSOR_DIGITS
 from ledger.log.history import Moment
 from ledger.session.open_claims import open_claims
 from ledger.session.state import SessionState
@@ -68,23 +70,83 @@ _OF_MOMENT: Final = frozenset({"session", "at", "version", "pending"})
 """Members of a summary that a moment has as of its own version, or in its state."""
 
 
-def moment_json(moment: Moment[SessionState], standing: list[Approved], *, brief: bool = False) -> dict[str, Any]:
-    """Return CONTRACT's row of `show` with further facts; with `brief`, settled requests are only counted."""
+NO_SETTLED: Final = "0"
+"""The cursor after which there is no settled request."""
+
+
+class MomentPage(NamedTuple):
+    """The part of a state's lists that is shown: what is pending and approved from the oldest on, the newest settled ones.
+
+    `settled` is in order of settling, `counts` are those of the whole lists, and after `cursor` come older settled ones.
+    """
+
+    pending: list[Pending]
+    approved: list[Approved]
+    settled: list[str]
+    counts: dict[str, int]
+    cursor: str | None
+
+
+def moment_page(
+    state: SessionState, standing: list[Approved], limit: int | None, after: str | None = None
+) -> MomentPage:
+    """Return a page of at most `limit` of each list (None: all). Raises InputError for a strange cursor.
+
+    It costs by its length, not by the number of requests that were ever settled.
+    """
+    before = None if after is None else _version_of(after)
+    ended = [
+        one.request.request_id for one in islice(state.settled.newest(before), None if limit is None else limit + 1)
+    ]
+    is_cut = limit is not None and len(ended) > limit
+    settled = ended[:limit][::-1]
+    waiting = pending_of(state, limit)
+    counts = {
+        "pending": len(state.pending),
+        "approved": len(standing),
+        "clients": len(state.clients),
+        "settled": len(state.settled),
+    }
+    cursor = str(state.settled[settled[0]].version) if is_cut else None
+    return MomentPage(waiting, standing[:limit], settled, counts, cursor)
+
+
+def _version_of(cursor: str) -> int:
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= CURSOR_DIGITS):
+        raise InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
+    return int(cursor)
+
+
+def moment_json(
+    moment: Moment[SessionState],
+    standing: list[Approved],
+    *,
+    brief: bool = False,
+    limit: int | None = None,
+    after: str | None = None,
+) -> dict[str, Any]:
+    """Return CONTRACT's row of `show` with further facts: a page, and the counts of the whole lists.
+
+    With `brief`, settled requests are only counted, by outcome. Errors as of `moment_page`.
+    """
     state = moment.state
-    settled: Any = Counter(one.outcome for one in state.settled.values()) if brief else settled_rows(state)
+    page = moment_page(state, standing, limit, NO_SETTLED if brief else after)
+    settled: Any = Counter(one.outcome for one in state.settled.values()) if brief else settled_rows(state, page)
     return {
         "session": state.session_id,
         "version": moment.version,
         "at": format_time(moment.ms),
         "state": {
-            "pending": [one.described() for one in pending_of(state)],
-            "approved": [one.as_json() for one in standing],
+            "pending": [one.described() for one in page.pending],
+            "approved": [one.as_json() for one in page.approved],
             "clients": [
                 {"client_id": client.client_id, "name": client.name, "since": format_time(client.since_ms)}
                 for client in sorted(state.clients.values(), key=lambda client: client.version)
             ],
             "settled": settled,
         },
+        "counts": page.counts,
+        "cursor": page.cursor,
         **{name: value for name, value in summary_of(state).items() if name not in _OF_MOMENT},
         "lock": state.lock,
         "claims": [claim_row(state, request_id) for request_id, _ in open_claims(state)],
@@ -103,10 +165,5 @@ def claim_row(state: SessionState, request_id: str) -> dict[str, Any]:
     }
 
 
-def settled_rows(state: SessionState) -> list[dict[str, Any]]:
-    return [result_of(state, request_id).as_json() for request_id in settled_ids(state)]
-
-
-def settled_ids(state: SessionState) -> list[str]:
-    ended = sorted(state.settled.values(), key=lambda settled: (settled.version, settled.request.request_id))
-    return [settled.request.request_id for settled in ended]
+def settled_rows(state: SessionState, page: MomentPage) -> list[dict[str, Any]]:
+    return [result_of(state, request_id).as_json() for request_id in page.settled]

@@ -157,6 +157,23 @@ def test_show_is_a_session_as_it_is_and_as_it_was(ledger: CommandLine) -> None:
     ledger("show", "ses_1", "--at", "1999-01-01T00:00:00Z", code=9)
 
 
+def test_show_is_a_page_that_says_how_to_go_on(ledger: CommandLine) -> None:
+    for number in range(3):
+        ask(ledger, f"r{number}")
+        ledger("cancel", f"r{number}", code=0)
+    row = ledger("show", "ses_1", "--limit", "2", "--json", code=0).row
+    assert [one["request_id"] for one in row["state"]["settled"]] == ["r1", "r2"]
+    assert row["counts"] == {"pending": 0, "approved": 0, "clients": 0, "settled": 3}
+    older = ledger("show", "ses_1", "--limit", "2", "--after", row["cursor"], "--json", code=0).row
+    assert ([one["request_id"] for one in older["state"]["settled"]], older["cursor"]) == (["r0"], None)
+    shown = ledger("show", "ses_1", "--limit", "2", code=0)
+    assert "settled: 2 of 3" in shown.out
+    assert f"--after {row['cursor']}" in shown.err
+    assert "settled: 3" in ledger("show", "ses_1", "--all", code=0).out
+    ledger("show", "ses_1", "--all", "--limit", "2", code=2)
+    ledger("show", "ses_1", "--after", "x", code=12)
+
+
 def test_a_connected_client_is_shown_with_the_input_lock(ledger: CommandLine) -> None:
     program = (
         "import asyncio\nfrom ledger import Ledger\n"

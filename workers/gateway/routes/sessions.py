@@ -89,9 +89,11 @@ async def read_state(
     principal: ThePrincipal,
     at: OptionalText = None,
     brief: Annotated[bool, QueryParameter(required=False, description="Only count what was settled")] = False,
+    cursor: OptionalText = None,
+    limit: Limit = PAGE_COUNT_MAX,
 ) -> Row:
     """Return pending requests, grants in force, clients and settled requests: now, as of a version, or at an RFC 3339
-    time (a date is the end of that day in UTC).
+    time (a date is the end of that day in UTC). Of each list a page, the newest settled requests; `cursor` has older ones.
     """
     found = await gateway.session(session, principal, fresh=True)
     version, time_ms = _moment(at)
@@ -100,7 +102,7 @@ async def read_state(
     moment = await gateway.history_cache.state_at(key, version=version, ms=time_ms)
     as_of_ms = gateway.now_ms if at is None else moment.ms if time_ms is None else time_ms
     standing = approved_at(moment.state, await project_grants(gateway.ledger, moment.state), as_of_ms)
-    return moment_json(moment, standing, brief=brief)
+    return moment_json(moment, standing, brief=brief, limit=limit, after=cursor)
 
 
 @get("/v1/sessions/{session:str}/timeline", operation_id="read_timeline")
