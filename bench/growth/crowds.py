@@ -14,6 +14,7 @@ from bench.growth.lives import RULES
 from bench.growth.rows import Figures
 from bench.place import Place, child
 from ledger import Session
+from projections.engine import Engine
 
 AT_ONCE_COUNT: Final = 256
 WARM_COUNT: Final = 20
@@ -21,7 +22,7 @@ TURNS_COUNT: Final = 60
 
 GRANTS, GRANTS_QUICK = (10, 100, 1_000, 10_000), (10, 20)
 PENDING, PENDING_QUICK = (0, 3_000), (0, 30)
-EVENTS, EVENTS_QUICK = 30_000, 300
+EVENTS, EVENTS_QUICK = 100_000, 300
 SETTLED, SETTLED_QUICK = (2_000, 5_000), (300, 600)
 
 
@@ -97,6 +98,8 @@ class Crowds:
     async def _first_ask(self, events: int) -> None:
         session = await self._place.ledger.session("long", rules=RULES)
         await at_once(lambda number: session.submit("bash", [f"git show {number}"]), 1, events)
+        # A projector, which writes the snapshots, is part of every deployment with long sessions.
+        await Engine(self._place.ledger.store).catch_up(session.stream.key)
         for _ in range(self._repetitions):
             async with child("bench.growth.newcomer", self._place.url, session.id) as newcomer:
                 self._figures.add("first ask", events, float(await newcomer.line()))
