@@ -11,14 +11,18 @@ import pytest
 from ledger import Ledger, UnknownSessionError
 from ledger.core.durations import DAY_MS
 from ledger.core.errors import ArchiveError, DamageError, InputError, LedgerError, SealedError
+from ledger.log import fresh_folds, snapshots
+from ledger.log.archive import sealing as sealing_module
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.buckets import FolderBucket
 from ledger.log.archive.files import ArchiveFiles
 from ledger.log.archive.sealing import Sealing, SealResult, SealRule
+from ledger.log.snapshots import SNAPSHOTS_VIEW, load_snapshot
 from ledger.log.verify import head_of
 from ledger.stores.port import Entry, StreamKey
 from ledger.stores.sealed import Seal
 from ledger.testing import TestClock
+from projections import engine as engine_module
 from projections.engine import Engine
 from tests.api.actors import ANN, RULES, OpenLedger, events_of, outcome_of, pend, raised
 from tests.support.archives import MemoryBucket
@@ -109,6 +113,24 @@ async def test_the_views_of_sealed_sessions_are_built_anew_from_the_archive(ledg
     await ledger.store.drop_views(ledger.store.partition_of(ONE))
     assert (await Engine(ledger.store).catch_up(ONE)).events == len(entries)
     assert await is_sealed(ledger)
+
+
+async def test_the_snapshot_of_a_sealed_session_leaves_the_server_and_none_is_written_anew(
+    ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (snapshots, fresh_folds, engine_module, sealing_module):
+        monkeypatch.setattr(module, "SNAPSHOT_EVERY_EVENTS", 4)
+    monkeypatch.setattr(snapshots, "_EVENT_BYTES", 1024 * 1024)
+    entries, partition = await lived(ledger), ledger.store.partition_of(ONE)
+    assert await load_snapshot(ledger.store, ONE, len(entries)) is not None
+    before = await ledger.state_at("ses_1")
+    await seal(ledger, ONE)
+    assert await is_sealed(ledger)
+    assert await ledger.store.view(SNAPSHOTS_VIEW, partition) == {}
+    assert await ledger.state_at("ses_1") == before
+    await ledger.store.drop_views(partition)
+    assert (await Engine(ledger.store).catch_up(ONE)).events == len(entries)
+    assert await ledger.store.view(SNAPSHOTS_VIEW, partition) == {}
 
 
 async def test_a_late_event_brings_its_session_back_by_itself(
