@@ -267,6 +267,18 @@ def _redacted(event: Redacted, at: _Context) -> str:
     return f"{at.who} redacted the content of {noun} {named}{more}{at.reason(event)}"
 
 
+def _moved(event: DeadlineMoved, at: _Context) -> str:
+    # None is unknown presence, or an older log, where nobody was connected.
+    nobody = "no client is known to be connected" if event.present is None else "no client is connected any more"
+    return f"{nobody}: {at.what(event.request_id)} waits {_for(event.duration_ms)} ({event.tier})"
+
+
+def _expired(event: Expired, at: _Context) -> str:
+    there = ", ".join(dict.fromkeys(one.name for one in event.present or ()))
+    connected = f", connected: {there}" if there else ""
+    return f"nobody answered {at.what(event.request_id)} in {format_duration(event.duration_ms)}: it expired{connected}"
+
+
 _SENTENCES: Final[dict[type, Callable[[Any, _Context], str]]] = {
     SessionOpened: _opened,
     PolicyChanged: _policy_changed,
@@ -276,12 +288,8 @@ _SENTENCES: Final[dict[type, Callable[[Any, _Context], str]]] = {
     Granted: _granted,
     UseTaken: _use_taken,
     Revoked: _revoked,
-    DeadlineMoved: lambda event, at: (
-        f"no client is connected any more: {at.what(event.request_id)} waits {_for(event.duration_ms)} ({event.tier})"
-    ),
-    Expired: lambda event, at: (
-        f"nobody answered {at.what(event.request_id)} in {format_duration(event.duration_ms)}: it expired"
-    ),
+    DeadlineMoved: _moved,
+    Expired: _expired,
     Cancelled: lambda event, at: (
         f"{at.what(event.request_id)} was cancelled: {CANCEL_CAUSES[event.cause]}{at.reason(event)}"
     ),

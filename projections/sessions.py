@@ -77,7 +77,7 @@ def project_sessions(key: StreamKey, before: StreamState, recorded: Recorded, af
 
 def _row(state: SessionState) -> dict[str, Any]:
     token = {} if state.token_id is None else {"token_id": state.token_id}
-    return {**summary_of(state), "clients": len(state.clients), **token}
+    return {**summary_of(state), **token}
 
 
 def _latest_of(state: StreamState) -> tuple[str, ...]:

@@ -96,6 +96,8 @@ class Calls:
         if project is not None and lifts_denies(policy):
             # In this mode a grant may lift a deny, so even a denial must rest on the newest grants.
             await project.refresh()
+        # Deciders are asked once: with them, the leases are read ahead.
+        live = await (self._grounds.read_live(state) if self._ledger.deciders else self._grounds.live(state))
         command = Ask(
             actor=actor,
             request_id=request_id,
@@ -107,7 +109,7 @@ class Calls:
             token_id=self.token_id,
             owner=self.owner,
             opinions=await self._opinions(policy, question) if self._ledger.deciders else (),
-            live=await self._grounds.live(state),
+            live=live,
             project=project.state if project else None,
         )
         done = await self._stream.submit(command, project)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from ledger.core.errors import InDoubtError
 from ledger.core.policy import Policy, PolicySource
+from ledger.log.folds import read_live
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
 from ledger.project.state import ProjectState, TakeUse
-from ledger.session.commands import Live, OutdatedRulesError
+from ledger.session.commands import Live, OutdatedRulesError, PresenceWantedError
 from ledger.session.state import SessionState
 from ledger.session.uses import UsesWantedError
 
@@ -23,11 +25,11 @@ log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-NOBODY: Final[frozenset[str]] = frozenset()
-NOBODY_THERE: Final = Live(asked_for=NOBODY)
-
 TRIES_MAX: Final = 16
 """Retries of a command whose inputs other processes keep changing, before it fails as in doubt."""
+
+PRESENCE_SECONDS: Final = 1.0
+"""The time for which commands of a session read leases ahead, after one whose decision depended on them."""
 
 
 class Grounds:
@@ -38,6 +40,12 @@ class Grounds:
         self._stream = stream
         self._policies = ledger.policies
         self._inboxes = ledger.inboxes
+        self._presence_until = float("-inf")
+        """When commands stop reading leases ahead, by the loop's time."""
+        self._looking: asyncio.Task[Live] | None = None
+        self._looking_for: object = None
+        self._wanting_presence = 0
+        """The commands in progress whose decision depends on leases."""
 
     async def folded(self) -> SessionState:
         """Return the cached state, read from the server only if there is none yet."""
@@ -63,19 +71,26 @@ class Grounds:
         if freezes.over(project) is not None:
             await freezes.refresh()
 
-    async def live(self, state: SessionState) -> Live:
-        """Return the presence, read again only if the last read is too old."""
-        return self._known_live(state) or await self._looked_up_live(state)
+    async def live(self, state: SessionState) -> Live | None:
+        """Return the presence if a command of this session has wanted it lately; most commands need none."""
+        if not self._wanting_presence and asyncio.get_running_loop().time() > self._presence_until:
+            return None
+        return await self.read_live(state)
 
-    def _known_live(self, state: SessionState) -> Live | None:
-        inbox = None if state.clients else self._inboxes.known(state.session_id, state.project)
-        return inbox if inbox is None else Live(inbox=inbox, asked_for=NOBODY) if inbox else NOBODY_THERE
+    async def read_live(self, state: SessionState) -> Live:
+        """Return the presence by leases: the session's as of now, the inboxes' at most a second old."""
+        if self._looking is None or state.clients is not self._looking_for:
+            self._looking = asyncio.create_task(self._look(state), name="ledger presence")
+            self._looking_for = state.clients
+        return await asyncio.shield(self._looking)
 
-    async def _looked_up_live(self, state: SessionState) -> Live:
-        inbox = await self._inboxes.current(state.session_id, state.project)
-        if not state.clients:
-            return Live(inbox=inbox, asked_for=NOBODY)
-        return await self._ledger.streams.session_fold.live(state, self._ledger.store.clock.now_ms())
+    async def _look(self, state: SessionState) -> Live:
+        # Commands of the same turn of the loop share one read; later ones must see later leases.
+        await asyncio.sleep(0)
+        if self._looking is asyncio.current_task():
+            self._looking = self._looking_for = None
+        inbox = self._inboxes.current(state.session_id, state.project)
+        return await read_live(self._ledger.store, state, inbox, self._ledger.store.clock.now_ms())
 
     async def _take(self, wanted: UsesWantedError) -> None:
         """Take uses in the project's stream, confirmed as grants are; a lost race leaves the grant without one."""
@@ -97,15 +112,23 @@ class Grounds:
     async def by_current_rules(self, attempt: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Retry when another process has changed the session's rules or clients, which this one has read by then.
 
-        Also take the uses of the project's grants that the attempt rests on. Raises InDoubtError after 16 tries, and
+        Also read the leases that the attempt depends on, and take the uses of the project's grants that it rests on. Raises InDoubtError after 16 tries, and
         what `attempt` raises.
         """
         session = self._stream.key.id
-        for _ in range(TRIES_MAX):
-            try:
-                return await attempt(*args, **kwargs)
-            except OutdatedRulesError:
-                log.info("the rules or clients of session %s changed during the evaluation; retrying", session)
-            except UsesWantedError as wanted:
-                await self._take(wanted)
+        wanted = 0
+        try:
+            for _ in range(TRIES_MAX):
+                try:
+                    return await attempt(*args, **kwargs)
+                except OutdatedRulesError:
+                    log.info("the rules or clients of session %s changed during the evaluation; retrying", session)
+                except PresenceWantedError:
+                    self._presence_until = asyncio.get_running_loop().time() + PRESENCE_SECONDS
+                    self._wanting_presence += 1
+                    wanted += 1
+                except UsesWantedError as wants:
+                    await self._take(wants)
+        finally:
+            self._wanting_presence -= wanted
         raise InDoubtError(f"the rules or clients of session `{session}` changed {TRIES_MAX} times; try again")

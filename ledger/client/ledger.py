@@ -61,6 +61,7 @@ from ledger.policy.demands import with_demands
 from ledger.project.state import GrantInProject, RevokeInProject
 from ledger.session.commands import Open
 from ledger.session.state import SessionState
+from ledger.session.tiers import records_clients
 from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
 from ledger.stores.port import Store, StreamKey
@@ -480,9 +481,7 @@ class Ledger:
         replayed: list[Pending] = []
         for state in await self.waiting.states():
             if state.closed_ms is None and reach.covers(state.session_id, state.project):
-                replayed += (
-                    await Session(self, state.session_id).connect(client_id, actor=who, name=who.name)
-                ).replayed
+                replayed += await Session(self, state.session_id).connect_by_inbox(presence, who)
         return sorted(replayed, key=lambda one: (one.request.asked_ms, one.session, one.request.version))
 
     async def renew_inbox(self, client_id: str, *, actor: str, reach: InboxReach = EVERYWHERE) -> None:
@@ -495,7 +494,7 @@ class Ledger:
         self.inboxes.forget()
         for state in await self.waiting.states():
             known = state.clients.get(client_id)
-            if known is not None and known.name == who.name:
+            if known is not None and known.name == who.name and records_clients(state):
                 await Session(self, state.session_id).disconnect(client_id, actor=who)
 
     # --- inside -----------------------------------------------------------------------------------------------------

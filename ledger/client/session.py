@@ -412,16 +412,32 @@ class Session(SessionRuns):
             check_id(client_id, "client id"),
             check_name(name or (actor if isinstance(actor, str) else actor.name), "client name"),
         )
-        await self.renew_lease(presence)
         who = self._ledger.actor(actor, "person")
         done = await self._grounds.by_current_rules(self._connect, presence, who)
+        # After the event: a client that fails in between connects again, and is not taken for one that has.
+        await self.renew_lease(presence)
         return ClientConnection(self, presence, who, pending_of(done.state, is_replay=True))
+
+    async def connect_by_inbox(self, presence: Presence, actor: Actor) -> list[Pending]:
+        """Connect a client whose presence is the lease of its inbox; return the pending requests for replay."""
+        done = await self._grounds.by_current_rules(self._connect, presence, actor)
+        return pending_of(done.state, is_replay=True)
 
     async def _connect(self, presence: Presence, actor: Actor) -> Done[SessionState]:
         state = await self._stream.refresh()
-        live = await self._streams.session_fold.live(state, self._ledger.store.clock.now_ms())
-        command = Connect(actor=actor, client_id=presence.client_id, name=presence.name, live=live)
+        command = Connect(
+            actor=actor, client_id=presence.client_id, name=presence.name, live=await self._grounds.live(state)
+        )
         return await self._stream.submit(command)
+
+    async def present(self) -> tuple[Presence, ...] | None:
+        """Return the clients that are online: in this session, and in inboxes that reach it; None if unknown."""
+        live = await self._grounds.read_live(await self._grounds.folded())
+        return live.all() if live.is_known else None
+
+    async def leases(self) -> tuple[Presence, ...]:
+        """Return the clients with a lease in this session, without inboxes. Raises DamageError, StoreError."""
+        return await self._ledger.store.leases(self.id)
 
     async def renew_lease(self, client: Presence, *, is_held: bool = False) -> None:
         """Renew a client's lease; `is_held`: it is renewed automatically."""

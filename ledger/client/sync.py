@@ -259,6 +259,7 @@ class SyncSession(_Face[Session]):
     disconnect = _blocking(Session.disconnect)
     take_lock = _blocking(Session.take_lock)
     pass_lock = _blocking(Session.pass_lock)
+    present = _blocking(Session.present)
 
     state = _blocking(Session.state)
     pending = _blocking(Session.pending)

@@ -31,7 +31,7 @@ from ledger.core.access_events import (
 )
 from ledger.core.errors import AgentAction
 from ledger.core.event_shapes import Detail, DurationMs, ReasonDetail, Value
-from ledger.core.limits import GRANT_USES_COUNT
+from ledger.core.limits import GRANT_USES_COUNT, LEAST_GAIN_MS
 from ledger.core.operands import Operand
 from ledger.core.policy import Demand, Evaluation, Offer, PolicySource, ReplyKind, Verdict
 from ledger.core.proofs import Proof
@@ -91,6 +91,8 @@ class Settings(Value, kw_only=True, frozen=True):
     """A session's settings of deadlines and cascades. Durations in ms; None means never.
 
     `when_abandoned`: the fate of an attended request at its deadline if no client is connected any more.
+    `least_gain_ms`: the least time that a connecting client must give an unattended request for its connection to be
+    recorded where anyone may answer.
     `late_denies`: the effect of a deny that is newer than the request on a yes. `approval_lifetime_ms`: the time for
     which a person's answer lets the call begin. `claim_timeout_ms`: the time after which a claim without a recorded end
     is ended. `when_frozen`: the fate of a request that comes during a freeze.
@@ -108,6 +110,7 @@ class Settings(Value, kw_only=True, frozen=True):
     approval_lifetime_ms: DurationMs | None = None
     claim_timeout_ms: DurationMs = 3_600_000
     when_frozen: WhenFrozen = "wait"
+    least_gain_ms: DurationMs = LEAST_GAIN_MS
 
 
 class Opinion(Value, frozen=True):
@@ -385,19 +388,28 @@ class EndUnknown(Value, tag="end_unknown", kw_only=True, frozen=True):
 
 
 class DeadlineMoved(Value, tag="deadline_moved", kw_only=True, frozen=True):
-    """An attended request without connected clients moved, once, to the unattended tier."""
+    """An attended request without connected clients moved, once, to the unattended tier.
+
+    `present` is as in `Expired`: empty, or None where the presence was unknown.
+    """
 
     request_id: str
     tier: Tier
     duration_ms: DurationMs | None = None
+    present: tuple[Presence, ...] | None = None
 
 
 class Expired(Value, tag="expired", kw_only=True, frozen=True):
-    """A request reached its deadline. `duration_ms` is the configured time, for the agent's message."""
+    """A request reached its deadline. `duration_ms` is the configured time, for the agent's message.
+
+    `present` are the clients that were connected then, at most `PRESENT_COUNT` of them; None where that was
+    unknown, and in older logs.
+    """
 
     request_id: str
     tier: Tier
     duration_ms: DurationMs
+    present: tuple[Presence, ...] | None = None
 
 
 class Cancelled(Value, tag="cancelled", kw_only=True, frozen=True):

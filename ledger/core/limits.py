@@ -92,6 +92,15 @@ Also in `ledger/stores/redis/append.lua`."""
 LEASE_MS: Final = 30_000
 """The duration of a client's lease, after which it counts as disconnected."""
 
+LEAST_GAIN_MS: Final = 60_000
+"""The default of the least time that a connecting client must give an unattended request to be recorded."""
+
+PRESENT_COUNT: Final = 16
+"""Present clients that one event names."""
+
+RECORDED_CLIENTS_COUNT: Final = 64
+"""Clients in the state of a session beyond which those named by asks are left out; decisions do not need them."""
+
 LOCK_REQUEST_MS: Final = 10_000
 """The time after which a requested input lock passes to the requester."""
 

@@ -6,12 +6,16 @@ The process that serves an asker renews the lease while the asker waits. Without
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from typing import Final
 
 from ledger.core.durations import DAY_MS
+from ledger.core.errors import DamageError
 from ledger.core.events import Presence
 from ledger.stores.port import AskersOf, Store
+
+log = logging.getLogger(__name__)
 
 RENEW_SECONDS: Final = 4.0
 GONE_AFTER_MS: Final = 15_000
@@ -52,5 +56,11 @@ async def gone_anywhere(store: Store, sessions: Iterable[str]) -> dict[tuple[str
 
 
 async def _gone(store: Store, session: str, now_ms: int) -> dict[str, int]:
-    seen = {one.client_id: int(one.name) for one in await store.leases(AskersOf(session)) if one.name.isdecimal()}
+    try:
+        leases = await store.leases(AskersOf(session))
+    except DamageError as error:
+        # A hint for display: whatever lies there, the requests are shown.
+        log.warning("the askers of session %s are unknown: %s", session, error.text)
+        return {}
+    seen = {one.client_id: int(one.name) for one in leases if one.name.isdecimal()}
     return {request_id: ms for request_id, ms in seen.items() if now_ms - ms > GONE_AFTER_MS}

@@ -13,6 +13,7 @@ from ledger.core.grants import Recorded
 from ledger.core.ids import new_event_id, new_salt
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT
 from ledger.log.plans import SETTLE, AppendPlan, Done, Fold
+from ledger.session.commands import PresenceWantedError
 from ledger.stores.port import Append, Position
 
 if TYPE_CHECKING:
@@ -143,6 +144,10 @@ class Batch(Generic[S]):
         if job.command is not None and job.command is not SETTLE:
             try:
                 self.take(self.fold.decide(self.ahead(), job.command, self.now_ms))
+            except PresenceWantedError as wanted:
+                # It rests on nothing that was read, so the next try, with the leases, need not wait for a read.
+                job.fail(wanted)
+                return True
             except LedgerError as refusal:
                 if first:
                     return False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from ledger.access.freeze import FreezeState, decide_freeze, evolve_freeze
@@ -10,7 +12,8 @@ from ledger.access.holds import HoldState, decide_holds, evolve_holds
 from ledger.access.passkeys.state import PasskeysState, decide_passkeys, evolve_passkeys
 from ledger.access.state import AccessState, decide_access, evolve_access
 from ledger.core.allowing import any_allowing
-from ledger.core.events import Asked, Claimed, Event, LogRegressed
+from ledger.core.errors import LedgerError
+from ledger.core.events import Asked, Claimed, Event, LogRegressed, Presence
 from ledger.core.grants import Recorded
 from ledger.core.limits import LEASE_MS
 from ledger.core.policy import Verdict
@@ -25,11 +28,14 @@ from ledger.session.commands import Ask, ClaimCall, Connect, Judging, Live, Outd
 from ledger.session.freezing import under_freeze
 from ledger.session.masking import masked_command, masked_record
 from ledger.session.state import claim_due_ms
+from ledger.session.tiers import records_clients
 from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
 
 S = TypeVar("S")
 
-_LOOKED_WHO_IS_THERE: Final = frozenset((Ask, Recheck, ClaimCall, Connect))
+log = logging.getLogger(__name__)
+
+_READ_PRESENCE: Final = frozenset((Ask, Recheck, ClaimCall, Connect))
 
 
 class SessionFold:
@@ -50,7 +56,7 @@ class SessionFold:
             return _regressed(command)
         if isinstance(command, Judging) and command.policy_digest not in (None, state.policy_digest):
             raise OutdatedRulesError(f"the rules of session `{state.session_id}` have changed; evaluate again")
-        if type(command) in _LOOKED_WHO_IS_THERE and not command.live.covers(state.clients):
+        if type(command) in _READ_PRESENCE and records_clients(state) and not _covers(command.live, state):
             raise OutdatedRulesError(f"new clients connected to session `{state.session_id}`; read presence again")
         masks = self._masks
         if masks is not None:
@@ -71,12 +77,11 @@ class SessionFold:
         return AppendPlan(settlement.events, SYSTEM, not_before_ms=settlement.not_before_ms, more=settlement.more)
 
     async def live(self, state: SessionState, now_ms: int) -> Live:
-        """Return the presence by leases. A client that connected less than one lease ago counts as present."""
-        fresh = {client.client_id for client in state.clients.values() if now_ms < client.since_ms + LEASE_MS}
-        inbox = present_in(await open_inboxes(self._store), state.session_id, state.project)
-        leases = await self._store.leases(state.session_id) if len(fresh) < len(state.clients) else ()
-        here = frozenset(fresh.union(client.client_id for client in leases))
-        return Live(here, inbox, asked_for=frozenset(state.clients))
+        """Return the presence by leases; unknown presence where they cannot be read."""
+        return await read_live(self._store, state, self._inbox(state), now_ms)
+
+    async def _inbox(self, state: SessionState) -> tuple[Presence, ...]:
+        return present_in(await open_inboxes(self._store), state.session_id, state.project)
 
     def next_due_ms(self, state: SessionState) -> int | None:
         return next_due_ms(state)
@@ -106,6 +111,29 @@ class SessionFold:
 
     def project_of(self, state: SessionState) -> str | None:
         return state.project
+
+
+async def read_live(store: Store, state: SessionState, inbox: Awaitable[tuple[Presence, ...]], now_ms: int) -> Live:
+    """Return the presence in a session, with that of `inbox`; unknown presence where a lease cannot be read.
+
+    A hint must not fail a command. Where connections are recorded, a client that connected less than one lease ago
+    counts as present.
+    """
+    try:
+        leases, reaching = await asyncio.gather(store.leases(state.session_id), inbox)
+    except LedgerError as error:
+        log.warning("the presence in session %s is unknown: %s", state.session_id, error)
+        return Live(asked_for=frozenset(state.clients), is_known=False)
+    here = {one.client_id: one for one in leases}
+    if records_clients(state):
+        for client in state.clients.values():
+            if now_ms < client.since_ms + LEASE_MS:
+                here.setdefault(client.client_id, Presence(client.client_id, client.name))
+    return Live(tuple(here.values()), reaching, asked_for=frozenset(state.clients))
+
+
+def _covers(live: Live | None, state: SessionState) -> bool:
+    return live is None or live.covers(state.clients)
 
 
 def _hint_of_claims(before: SessionState, after_ms: int) -> Due | str | None:

@@ -28,15 +28,17 @@ from ledger.session.claims import claim_with_ask, decide_claim, require_unclaime
 from ledger.session.commands import (
     Ask,
     ClaimCall,
+    Live,
     Recheck,
 )
 from ledger.session.decision import Decision, require_content, require_open, standing_grants, until_expiry
 from ledger.session.demands import askers, grants_for, proofs_of, signed_verdict, that_count
 from ledger.session.operands import wanted_at_claim
 from ledger.session.rechecks import rests_on_project
-from ledger.session.reopening import present_clients, reopened, tier_of
+from ledger.session.reopening import reopened
 from ledger.session.settle import drop_absent
 from ledger.session.state import Request, SessionState
+from ledger.session.tiers import present_clients, tier_of, wanted
 from ledger.session.uses import judge_sparingly, judging, recheckable, taker_of, uses_of
 from ledger.session.verdicts import with_opinions
 
@@ -62,8 +64,9 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
     if demands:
         verdict = signed_verdict(verdict, evaluation.verdict, demands)
     if verdict is Verdict.ASK:
-        asked = _pending(state, command, evaluation, standing, demands=demands)
-        return Decision((*drop_absent(state, command.live), asked))
+        live = wanted(command.live)
+        asked = _pending(state, command, evaluation, standing, live=live, demands=demands)
+        return Decision((*drop_absent(state, live), asked))
     used = tuple(named(standing, grant_ids)) if grant_ids and verdict is Verdict.ALLOW else ()
     decided = _decided(state, command, evaluation, verdict, used, demands=demands)
     claimed = () if command.claim is None or verdict is Verdict.DENY else claim_with_ask(state, command, decided)
@@ -131,13 +134,13 @@ def _pending(
     evaluation: Evaluation,
     standing: Sequence[StandingGrant],
     *,
+    live: Live,
     demands: tuple[Demand, ...],
 ) -> Asked:
     """Return the events of a request that a person must answer."""
     question, settings = command.question, state.settings
     call = question.call
-    present = present_clients(state, command.live)
-    tier, duration_ms = tier_of(settings, present)
+    tier, duration_ms = tier_of(settings, live)
     return Asked(
         request_id=command.request_id,
         permission=call.permission,
@@ -148,7 +151,7 @@ def _pending(
         duration_ms=duration_ms,
         unattended_ms=settings.unattended_ms,
         cap_ms=settings.cap_ms,
-        present=present,
+        present=present_clients(live),
         project_version=command.project.version if command.project else None,
         tool=question.tool,
         tool_name=call.tool_name,

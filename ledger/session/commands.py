@@ -17,6 +17,7 @@ from ledger.core.events import (
     Presence,
     Settings,
 )
+from ledger.core.limits import PRESENT_COUNT
 from ledger.core.operands import Operand
 from ledger.core.policy import Policy, PolicySource, ReplyKind
 from ledger.core.proofs import Proof
@@ -33,22 +34,33 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Live(msgspec.Struct, frozen=True, gc=False):
-    """Presence by leases: clients of this session, and open inboxes.
+    """Presence by leases: clients of this session, and open inboxes that reach it.
 
-    `asked_for` are the clients whose leases were read; None skips that check. A client that has connected since then
-    must not be mistaken for one whose lease has ended.
+    `asked_for` are the recorded clients whose leases were read; None skips that check. A client that has connected
+    since then must not be mistaken for one whose lease has ended. `is_known` False: the leases could not be read.
     """
 
-    clients: frozenset[str] = frozenset()
+    clients: tuple[Presence, ...] = ()
     inbox: tuple[Presence, ...] = ()
     asked_for: frozenset[str] | None = None
+    is_known: bool = True
+
+    def all(self) -> tuple[Presence, ...]:
+        """Return every present client once, by id."""
+        here = {one.client_id: one for one in self.clients}
+        here.update((one.client_id, one) for one in self.inbox)
+        return tuple(here[client_id] for client_id in sorted(here))
+
+    def named(self) -> tuple[Presence, ...] | None:
+        """Return the clients that an event names as present; None if that is unknown."""
+        return self.all()[:PRESENT_COUNT] if self.is_known else None
 
     def covers(self, clients: Iterable[str]) -> bool:
         """Return whether the leases of all these clients were read."""
         return self.asked_for is None or self.asked_for.issuperset(clients)
 
     def __contains__(self, client_id: object) -> bool:
-        return client_id in self.clients or any(one.client_id == client_id for one in self.inbox)
+        return any(one.client_id == client_id for one in (*self.clients, *self.inbox))
 
 
 class Open(Command, frozen=True, kw_only=True):
@@ -75,6 +87,12 @@ class OutdatedRulesError(LedgerError):
     code = "OUTDATED_RULES"
 
 
+class PresenceWantedError(LedgerError):
+    """An internal signal, never raised to a caller: the command's decision depends on leases, which were not read."""
+
+    code = "PRESENCE_WANTED"
+
+
 class Judging(Command, frozen=True, kw_only=True):
     """Base of commands that depend on the session's rules; `policy_digest` identifies them, None skips the check.
 
@@ -92,7 +110,7 @@ class Ask(Judging, frozen=True, kw_only=True):
 
     `owner` is the person for whom the asker works. `salt` is secret and random; it keys the digests of the request.
     `claim` is the runner that takes the right to run the call where it is allowed by this command, unless that rests on a
-    grant of the project.
+    grant of the project. `live` None: the leases were not read, here and in the other commands that have it.
     """
 
     request_id: str
@@ -102,7 +120,7 @@ class Ask(Judging, frozen=True, kw_only=True):
     token_id: str | None = None
     owner: str | None = None
     opinions: tuple[Opinion, ...] = ()
-    live: Live = Live()
+    live: Live | None = None
     project: ProjectState | None = None
 
 
@@ -112,7 +130,7 @@ class Recheck(Judging, frozen=True, kw_only=True):
     request_id: str
     question: Question
     project: ProjectState
-    live: Live = Live()
+    live: Live | None = None
 
 
 class ClaimCall(Judging, frozen=True, kw_only=True):
@@ -126,7 +144,7 @@ class ClaimCall(Judging, frozen=True, kw_only=True):
     question: Question
     operands: tuple[Operand, ...] | None = None
     project: ProjectState | None = None
-    live: Live = Live()
+    live: Live | None = None
 
 
 class ReleaseClaim(Command, frozen=True, kw_only=True):
@@ -210,7 +228,7 @@ class Revoke(Command, frozen=True, kw_only=True):
 class Connect(Command, frozen=True, kw_only=True):
     client_id: str
     name: str
-    live: Live = Live()
+    live: Live | None = None
 
 
 class Disconnect(Command, frozen=True, kw_only=True):

@@ -37,6 +37,7 @@ from ledger.core.events import (
 )
 from ledger.core.freezes import FREEZE
 from ledger.core.grants import Recorded, add_granted, mark_imported, mark_revoked
+from ledger.core.limits import RECORDED_CLIENTS_COUNT
 from ledger.core.policy import Verdict, without_facts
 from ledger.session.first import digest_behind
 from ledger.session.links import links_of
@@ -303,10 +304,13 @@ def _connected(state: SessionState, recorded: Recorded, event: ClientConnected) 
 
 
 def _with_present(state: SessionState, recorded: Recorded, present: tuple[Presence, ...]) -> SessionState:
-    """Add the clients with an open inbox at the time of an ask as connected to this session."""
+    """Add the clients that were present at the time of an ask as connected to this session.
+
+    Nothing records that they leave where anyone may answer, so only a bounded number is kept.
+    """
     clients = state.clients
     for one in present:
-        if one.client_id not in clients:
+        if one.client_id not in clients and len(clients) < RECORDED_CLIENTS_COUNT:
             clients = clients.insert(one.client_id, Client(one.client_id, one.name, recorded.ms, recorded.version))
     return replace(state, clients=clients)
 

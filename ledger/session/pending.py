@@ -137,10 +137,13 @@ class PendingRequests(Mapping[str, "Request"]):
             versions.append(version)
         return [self._by_id[self._ids[version]] for version in sorted(versions)]
 
-    def gains_time(self, now_ms: int) -> bool:
-        """Return whether a client that connects now gives an unattended request more time."""
+    def gains_time(self, now_ms: int, least_ms: int = 0) -> bool:
+        """Return whether a client that connects now gives an unattended request more time, `least_ms` or more.
+
+        A request close to its cap gains less, once.
+        """
         first = self._given.first()
-        return first is not None and first[0] < now_ms
+        return first is not None and first[0] + max(least_ms, 1) <= now_ms
 
     def held(self) -> list[Request]:
         """Return the requests that only a freeze keeps pending, in order of asking."""

@@ -13,11 +13,14 @@ from ledger.core.events import (
     Event,
     Expired,
     LockPassed,
+    Presence,
+    Tier,
 )
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT
 from ledger.session.commands import Live
 from ledger.session.open_claims import due_claims, ends_unknown
 from ledger.session.state import Client, Request, SessionState, longest_connected
+from ledger.session.tiers import records_clients
 
 
 class Settlement(msgspec.Struct, frozen=True):
@@ -32,9 +35,7 @@ class Settlement(msgspec.Struct, frozen=True):
 
 
 def needs_presence(state: SessionState, now_ms: int) -> bool:
-    """Return whether settling depends on presence, so that leases must be read first."""
-    if not state.clients:
-        return False
+    """Return whether settling depends on presence, or records it, so that leases must be read first."""
     lock_due = state.lock_request is not None and state.lock_request.due_ms <= now_ms
     request = state.pending.first_due()
     return lock_due or (request is not None and request.deadline_ms is not None and request.deadline_ms <= now_ms)
@@ -43,6 +44,7 @@ def needs_presence(state: SessionState, now_ms: int) -> bool:
 def settle(state: SessionState, now_ms: int, live: Live) -> Settlement:
     """Return the events of all deadlines up to `now_ms`, with the presence by leases.
 
+    Unknown presence moves an attended request to the unattended tier, and never ends it.
     No events for a session with events of a newer schema, which may have settled a request that looks due.
     """
     if state.newer:
@@ -52,16 +54,16 @@ def settle(state: SessionState, now_ms: int, live: Live) -> Settlement:
     lock_due = lock_request is not None and lock_request.due_ms <= now_ms
     if not due and not lock_due:
         return _settle_claims(state, now_ms) if state.open_claims else Settlement()
-    events = list(drop_absent(state, live))
-    remaining = [client for client in state.clients.values() if client.client_id in live]
+    events = _dropped(state, live) if lock_due else drop_absent(state, live)
     not_before = [request.deadline_ms for request in due if request.deadline_ms is not None]
     if lock_request is not None and lock_due:
         not_before.append(lock_request.due_ms)
-        events += _pass_requested_lock(state, lock_request.client_id, remaining)
+        events += _pass_requested_lock(state, lock_request.client_id, _remaining(state, live))
     room = max(EVENTS_PER_APPEND_COUNT - len(events), 1)
-    moves = not remaining and state.settings.when_abandoned == "move"
+    present = live.named()
+    moves = not present and state.settings.when_abandoned == "move"
     for request in due[:room]:
-        ends = _end_or_move(request, now_ms, moves=moves)
+        ends = _end_or_move(request, now_ms, present, moves=moves)
         if len(ends) > 1 and request.cap_at_ms is not None:
             not_before.append(request.cap_at_ms)
         events += ends
@@ -79,14 +81,27 @@ def _settle_claims(state: SessionState, now_ms: int) -> Settlement:
 
 
 def drop_absent(state: SessionState, live: Live) -> list[Event]:
-    """Return `ClientDisconnected` for every client whose lease has ended, and the change of the input lock."""
-    absent = [client for client in state.clients.values() if client.client_id not in live]
+    """Return `ClientDisconnected` for every client whose lease has ended, and the change of the input lock.
+
+    Where anyone may answer nothing depends on that, and it is no event. Unknown presence drops nobody.
+    """
+    return _dropped(state, live) if state.clients and records_clients(state) else []
+
+
+def _dropped(state: SessionState, live: Live) -> list[Event]:
+    remaining = _remaining(state, live)
+    present = {client.client_id for client in remaining}
+    absent = [client for client in state.clients.values() if client.client_id not in present]
     absent.sort(key=lambda client: client.version)
     events: list[Event] = [ClientDisconnected(client_id=client.client_id, cause="lease") for client in absent]
     if any(client.client_id == state.lock for client in absent):
-        remaining = [client for client in state.clients.values() if client.client_id in live]
         events.append(lock_after_disconnect(state, remaining))
     return events
+
+
+def _remaining(state: SessionState, live: Live) -> list[Client]:
+    """Return the recorded clients that are present; all of them where that is unknown."""
+    return [client for client in state.clients.values() if not live.is_known or client.client_id in live]
 
 
 def lock_after_disconnect(state: SessionState, remaining: list[Client]) -> LockPassed:
@@ -107,14 +122,20 @@ def _pass_requested_lock(state: SessionState, wanted_by: str, remaining: list[Cl
     return []
 
 
-def _end_or_move(request: Request, now_ms: int, *, moves: bool) -> list[Event]:
+def _end_or_move(
+    request: Request, now_ms: int, present: tuple[Presence, ...] | None, *, moves: bool
+) -> list[DeadlineMoved | Expired]:
     assert request.tier is not None
     assert request.duration_ms is not None
     if request.tier == "unattended" or not moves:
-        return [Expired(request_id=request.request_id, tier=request.tier, duration_ms=request.duration_ms)]
+        return [_expired(request, request.tier, request.duration_ms, present)]
     unattended_ms = request.unattended_ms
-    moved = DeadlineMoved(request_id=request.request_id, tier="unattended", duration_ms=unattended_ms)
+    moved = DeadlineMoved(request_id=request.request_id, tier="unattended", duration_ms=unattended_ms, present=present)
     # Settled after the cap: a request that is only moved would be due again before this append.
     if unattended_ms is not None and request.cap_at_ms is not None and request.cap_at_ms <= now_ms:
-        return [moved, Expired(request_id=request.request_id, tier="unattended", duration_ms=unattended_ms)]
+        return [moved, _expired(request, "unattended", unattended_ms, present)]
     return [moved]
+
+
+def _expired(request: Request, tier: Tier, duration_ms: int, present: tuple[Presence, ...] | None) -> Expired:
+    return Expired(request_id=request.request_id, tier=tier, duration_ms=duration_ms, present=present)

@@ -182,7 +182,7 @@ SETTLED_PACKING: Final = Packing(Settled, age=lambda settled: settled.version, r
 
 
 class Client(Value, frozen=True):
-    """A connected client, and the time of its connect (server ms)."""
+    """A client on record, and the time of its connect (server ms)."""
 
     client_id: str
     name: str
@@ -229,6 +229,8 @@ class SessionState(Value, kw_only=True, frozen=True):
     """All settled requests; the older ones are packed."""
     grants: Grants = no_grants()
     clients: HashTrieMap[str, Client] = HashTrieMap()
+    """The clients on record. They are all that are connected only where the holder of the input lock answers; who is
+    online is told by leases (`Session.present`)."""
     lock: str | None = None
     lock_request: LockRequest | None = None
     noted: HashTrieMap[str, bool] = HashTrieMap()

@@ -377,7 +377,9 @@ class Store(Protocol):
 
     async def drop_lease(self, place: Place, client_id: str) -> None: ...
 
-    async def leases(self, place: Place) -> tuple[Presence, ...]: ...
+    async def leases(self, place: Place) -> tuple[Presence, ...]:
+        """Return the leases that have not ended. Raises DamageError for a key of another program, StoreError."""
+        ...
 
     # projections -----------------------------------------------------------------------------------------------------
 

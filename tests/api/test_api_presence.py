@@ -60,7 +60,7 @@ async def test_an_attended_request_whose_people_have_gone_moves_once_to_the_unat
 async def test_a_client_whose_lease_ran_out_is_disconnected_before_anything_is_settled(
     ledger: Ledger, clock: TestClock
 ) -> None:
-    session = await ledger.session("ses_1")
+    session = await ledger.session("ses_1", answering="lock-holder")
     await session.connect("phone", actor=ANN)
     await pend(session, "call_1")
     clock.advance("60s")
@@ -124,11 +124,12 @@ async def test_connecting_again_replays_again_and_is_one_client(ledger: Ledger) 
     for _ in range(2):
         connection = await session.connect("phone", actor=ANN)
         assert [one.request.request_id for one in connection.replayed] == ["call_1"]
-    assert list((await session.state()).clients) == ["phone"]
+    assert [one.client_id for one in await session.present() or ()] == ["phone"]
+    assert await events_of(session) == ["session_opened", "asked"]
 
 
 async def test_a_connection_is_a_block_that_disconnects_at_its_end(ledger: Ledger) -> None:
-    session = await ledger.session("ses_1")
+    session = await ledger.session("ses_1", answering="lock-holder")
     async with await session.connect("phone", actor=ANN) as connection:
         await pend(session, "call_1")
         assert (await connection.reply("call_1", "once")).by.name == "ann"
@@ -153,7 +154,6 @@ async def test_who_has_the_inbox_open_is_present_for_every_session(
     assert [(item.session, item.request.request_id, item.is_replay) for item in replayed] == [("ses_1", "call_1", True)]
     asked = await pend(two, "call_2")
     assert (asked.request.tier, [one.name for one in asked.request.present]) == ("attended", ["ann"])
-    assert list((await two.state()).clients) == ["laptop"]
     await people.disconnect_inbox("laptop", actor=ANN)
     assert (await pend(two, "call_3", "ls")).request.tier == "unattended"
 
@@ -177,7 +177,8 @@ async def test_who_sees_some_projects_in_the_inbox_is_present_in_their_sessions_
     tiers = {name: (await pend(one, "call_2")).request.tier for name, one in opened_later.items()}
     assert tiers == {"ses_3": "attended", "ses_4": "unattended", "ses_5": "attended", "ses_6": "unattended"}
     assert (await pend(elsewhere, "call_2")).request.tier == "unattended"
-    assert list((await opened_later["ses_3"].state()).clients) == ["laptop"]
+    assert await opened_later["ses_3"].present() == (Presence("laptop", "ann"),)
+    assert await opened_later["ses_4"].present() == ()
     await people.disconnect_inbox("laptop", actor=ANN)
     assert (await pend(opened_later["ses_3"], "call_3", "ls")).request.tier == "unattended"
 
@@ -265,7 +266,7 @@ async def test_an_administrator_may_answer_without_the_lock_and_it_is_marked(led
 async def test_a_connecting_client_takes_a_free_lock_and_hands_it_on_to_the_longest_connected(
     ledger: Ledger, clock: TestClock
 ) -> None:
-    session = await ledger.session("ses_1")
+    session = await ledger.session("ses_1", answering="lock-holder")
     first = await session.connect("first", actor=ANN)
     for name in ("second", "third"):
         clock.advance("1s")
@@ -276,7 +277,7 @@ async def test_a_connecting_client_takes_a_free_lock_and_hands_it_on_to_the_long
 
 
 async def test_a_lock_that_is_asked_for_passes_after_10_s(ledger: Ledger, clock: TestClock) -> None:
-    session = await ledger.session("ses_1")
+    session = await ledger.session("ses_1", answering="lock-holder")
     await session.connect("first", actor=ANN)
     await session.connect("second", actor=BOB)
     assert await session.take_lock("second", actor=BOB) is False
@@ -288,7 +289,7 @@ async def test_a_lock_that_is_asked_for_passes_after_10_s(ledger: Ledger, clock:
 
 
 async def test_a_lock_can_be_passed_by_its_holder_only(ledger: Ledger) -> None:
-    session = await ledger.session("ses_1")
+    session = await ledger.session("ses_1", answering="lock-holder")
     await session.connect("first", actor=ANN)
     await session.connect("second", actor=BOB)
     error = await raised(session.pass_lock("second", "second", actor=BOB))
@@ -299,7 +300,7 @@ async def test_a_lock_can_be_passed_by_its_holder_only(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("client_id", ["ghost"])
 async def test_who_is_not_connected_cannot_take_the_lock(ledger: Ledger, client_id: str) -> None:
-    session = await ledger.session("ses_1")
+    session = await ledger.session("ses_1", answering="lock-holder")
     error = await raised(session.take_lock(client_id))
     assert error.text == "client `ghost` is not connected to session `ses_1`"
 
@@ -315,7 +316,7 @@ async def test_an_agent_that_has_not_read_since_still_sees_who_connected(open_le
 
 
 async def test_clients_that_connect_at_the_same_moment_do_not_drop_one_another(open_ledger: OpenLedger) -> None:
-    await (await open_ledger()).session("ses_1")
+    await (await open_ledger()).session("ses_1", answering="lock-holder")
     ledgers = [await open_ledger() for _ in range(5)]
     sessions = [await ledger.attach("ses_1") for ledger in ledgers]
     connections = await asyncio.gather(*(one.connect(f"c{i}", actor=ANN) for i, one in enumerate(sessions)))

@@ -44,7 +44,7 @@ INSIDE: Final = {
         "tokens",
         "stream_of_grant",
     },
-    Session: {"on_behalf_of", "stream", "renew_lease"},
+    Session: {"connect_by_inbox", "leases", "on_behalf_of", "stream", "renew_lease"},
     ClientConnection: set[str](),
 }
 

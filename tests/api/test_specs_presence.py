@@ -8,7 +8,9 @@ import pytest
 
 from ledger import Ledger
 from ledger.client.connection import RENEW_SECONDS
+from ledger.core.events import DeadlineMoved, Expired, Presence
 from ledger.core.limits import LEASE_MS
+from ledger.core.questions import Question
 from ledger.testing import TestClock
 from tests.api.actors import ANN, OpenLedger, ask_and_wait, events_of, pend, pending_ids, raised
 
@@ -50,13 +52,14 @@ async def test_a_client_that_is_there_stays_there_however_far_a_test_moves_the_c
     assert (await pend(session, "call_2")).request.tier == "unattended"
 
 
-async def test_opening_the_inbox_is_written_only_to_sessions_where_something_waits(
+async def test_opening_the_inbox_is_written_only_to_sessions_where_something_gains_time(
     ledger: Ledger, clock: TestClock
 ) -> None:
     waiting, quiet = await ledger.session("ses_1"), await ledger.session("ses_2")
     await pend(waiting, "call_1")
+    clock.advance("60s")
     await ledger.connect_inbox("laptop", actor=ANN)
-    assert await events_of(waiting) == ["session_opened", "asked", "client_connected", "lock_taken"]
+    assert await events_of(waiting) == ["session_opened", "asked", "client_connected"]
     assert await events_of(quiet) == ["session_opened"]
 
 
@@ -100,3 +103,70 @@ async def test_who_attaches_in_another_dialect_changes_no_cascade_of_the_session
     await ledger.session("ses_1", rules=[])
     session = await ledger.session("ses_1", dialect="betcode")
     assert (await session.state()).settings.cascade_reject == "session"
+
+
+async def test_a_session_with_an_open_inbox_and_clients_that_come_and_go_has_no_new_event(
+    ledger: Ledger, open_ledger: OpenLedger, clock: TestClock
+) -> None:
+    session = await ledger.session("ses_1")
+    people = await open_ledger()
+    elsewhere = await people.attach("ses_1")
+    before = (await session.state()).version
+    for _ in range(100):
+        await people.connect_inbox("laptop", actor=ANN)
+        connection = await elsewhere.connect("phone", actor=ANN)
+        clock.advance("10s")
+        await connection.renew()
+        await people.renew_inbox("laptop", actor="ann")
+        await connection.disconnect()
+        await people.disconnect_inbox("laptop", actor=ANN)
+    assert (await session.state()).version == before
+    assert await session.present() == ()
+
+
+async def test_an_expired_request_says_who_was_there_and_a_moved_one_that_nobody_was(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    session = await ledger.session("ses_1")
+    connection = await session.connect("phone", actor=ANN)
+    await pend(session, "call_1")
+    clock.advance("20s")
+    await pend(session, "call_2", "ls")
+    clock.advance("40s")
+    await connection.renew()
+    await session.submit("bash", ["pwd"], request_id="call_3")
+    await connection.disconnect()
+    clock.advance("20s")
+    await session.submit("bash", ["cd"], request_id="call_4")
+    ended = {
+        one.event.request_id: one.event.present
+        async for one in session.events(follow_on=False)
+        if isinstance(one.event, Expired | DeadlineMoved)
+    }
+    assert ended == {"call_1": (Presence("phone", "ann"),), "call_2": ()}
+
+
+async def test_a_client_is_online_as_long_as_its_lease(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1", project="shop")
+    await session.connect("phone", actor=ANN)
+    await ledger.connect_inbox("laptop", actor="bob")
+    assert await session.present() == (Presence("laptop", "bob"), Presence("phone", "ann"))
+    clock.advance("31s")
+    assert await session.present() == ()
+
+
+class Counting:
+    name = "counting"
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+
+    async def decide(self, session: str, question: Question, evaluation: object) -> None:
+        self.asked.append(question.call.patterns)
+
+
+async def test_deciders_are_asked_once_for_a_request_that_waits(open_ledger: OpenLedger) -> None:
+    counting = Counting()
+    session = await (await open_ledger(plugins=[counting])).session("ses_1")
+    await pend(session, "call_1", "ls")
+    assert counting.asked == [("ls",)]

@@ -19,7 +19,7 @@ from workers.cli.log import event_line
 from workers.cli.output import CommandOutput
 from workers.cli.pending import COLUMNS, pending_cells
 from workers.cli.show import print_moment
-from workers.presentation.moments import moment_page
+from workers.presentation.moments import Clients, moment_page
 from workers.presentation.timeline import TimelineFold
 
 
@@ -224,7 +224,8 @@ async def test_a_command_for_which_there_is_no_room_is_bound_by_its_digest(ledge
 
 async def _shown_by_show(ledger: Ledger, capsys: pytest.CaptureFixture[str]) -> list[str]:
     moment = await ledger.state_at("ses_1", None)
-    print_moment(CommandOutput(), moment, moment_page(moment.state, [], None), 0)
+    page = moment_page(moment.state, [], Clients("online", []), None)
+    print_moment(CommandOutput(), moment, page, 0)
     return capsys.readouterr().out.splitlines()
 
 

@@ -227,7 +227,7 @@ async def expired(asker: Ledger) -> None:
 
 
 async def present(approver: Ledger) -> None:
-    session = await approver.attach("ses_1")
+    session = await approver.session("ses_1", answering="lock-holder")
     await session.connect("phone", actor="ann")
     await session.take_lock("phone", actor="ann")
     await session.disconnect("phone", actor="ann")

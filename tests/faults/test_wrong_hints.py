@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from ledger import ExpiredError, Ledger, Timeouts
+from ledger.core.events import DeadlineMoved
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
@@ -62,20 +63,23 @@ async def test_a_request_ends_at_its_deadline_whatever_lies_at_a_hints_key(
         await asked
 
 
-async def test_who_cannot_be_heard_of_any_more_keeps_no_request_from_ending(
-    ledger: Ledger, admin: Operator, clock: TestClock
+@pytest.mark.parametrize("hint", ["leases", "inbox"])
+async def test_presence_that_cannot_be_read_moves_the_deadline_and_never_ends_it(
+    ledger: Ledger, admin: Operator, clock: TestClock, hint: str
 ) -> None:
-    """A client whose presence cannot be read counts as one whose lease has run out."""
+    """The second deadline ends it: nothing waits for ever."""
     session = await ledger.session("ses_1", timeouts=Timeouts(attended=60, unattended=600))
     await session.connect("phone", actor="ann")
     asked = await ask_and_wait(session, "r1")
-    await put_something_else(admin, "leases")
+    await put_something_else(admin, hint)
     clock.advance("60s")
 
     async def is_moved() -> bool:
         return "deadline_moved" in await events_of(session)
 
     await wait_until_async(is_moved, "the deadline to move")
+    moved = [one.event async for one in session.events(follow_on=False) if isinstance(one.event, DeadlineMoved)]
+    assert [one.present for one in moved] == [None]
     clock.advance("10m")
     with pytest.raises(ExpiredError):
         await asked

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
+from ledger.core.times import parse_time
 from tests.gateway.callers import Caller, Served, served
 from tests.support.servers import RealServer
 from workers.projector.worker import CatchingUp
@@ -186,13 +187,50 @@ async def test_a_grant_is_made_listed_and_revoked(root: Caller, ann: Caller) -> 
 
 
 async def test_a_person_who_is_there_makes_a_request_attended(root: Caller, ann: Caller) -> None:
-    await root.put("/v1/sessions/ses_1")
+    await root.put("/v1/sessions/ses_1", {"answering": "lock-holder"})
     assert (await ann.put("/v1/sessions/ses_1/clients/phone")).json() == {"lock": "phone", "replayed": []}
     asked = (await root.ask("ses_1", request_id="r1")).json()["request"]
     assert (asked["tier"], asked["deadline"]) == ("attended", "2027-01-15T08:01:00.000Z")
     assert (await ann.put("/v1/sessions/ses_1/clients/desk")).json()["replayed"][0]["is_replay"] is True
     assert (await ann.delete("/v1/sessions/ses_1/clients/phone")).status_code == 204
     assert (await root.get("/v1/sessions/ses_1")).json()["lock"] == "desk"
+
+
+async def test_who_is_online_is_shown_by_leases_and_written_nowhere(root: Caller, ann: Caller, gateway: Served) -> None:
+    await root.put("/v1/sessions/ses_1")
+    for _ in range(2):
+        assert (await ann.put("/v1/sessions/ses_1/clients/phone")).json() == {"lock": None, "replayed": []}
+    bob = await gateway.caller("approver", "bob")
+    await bob.put("/v1/clients/desk")
+    online = [{"client_id": one, "name": name, "since": None} for one, name in (("desk", "bob"), ("phone", "ann"))]
+    assert (await root.get("/v1/sessions/ses_1")).json()["clients"] == online
+    now = (await root.get("/v1/sessions/ses_1/state")).json()
+    assert (now["state"]["clients"], now["clients_are"], now["version"]) == (online, "online", 1)
+    past = (await root.get("/v1/sessions/ses_1/state?at=1")).json()
+    assert (past["state"]["clients"], past["clients_are"]) == ([], "recorded")
+    for refused in (
+        await bob.put("/v1/sessions/ses_1/clients/phone"),
+        await bob.delete("/v1/sessions/ses_1/clients/phone"),
+    ):
+        assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
+    await ann.delete("/v1/sessions/ses_1/clients/phone")
+    await bob.delete("/v1/clients/desk")
+    row = (await root.get("/v1/sessions/ses_1")).json()
+    assert (row["clients"], row["version"]) == ([], 1)
+
+
+async def test_every_connection_counts_in_a_session_without_a_least_gain(root: Caller, ann: Caller, clock: Any) -> None:
+    deadlines = {}
+    for session, gain in (("ses_1", {"least_gain": "1ms"}), ("ses_2", {})):
+        await root.put(f"/v1/sessions/{session}", {"timeouts": gain})
+        asked = (await root.ask(session, request_id="r1")).json()["request"]
+        clock.advance("1s")
+        await ann.put(f"/v1/sessions/{session}/clients/phone")
+        (row,) = (await ann.get(f"/v1/pending?session={session}")).json()["pending"]
+        deadlines[session] = parse_time(row["deadline"]) - parse_time(asked["deadline"])
+    assert deadlines == {"ses_1": 1000, "ses_2": 0}
+    none = await root.put("/v1/sessions/ses_3", {"timeouts": {"least_gain": "none"}})
+    assert (none.status_code, none.json()["code"]) == (422, "INPUT")
 
 
 async def test_the_open_inbox_makes_requests_of_all_sessions_attended(root: Caller, ann: Caller) -> None:

@@ -28,7 +28,8 @@ async def test_every_route_of_a_session_takes_an_id_with_slashes(
     )
     assert (answer.json()["request_id"], answer.headers["location"]) == (request_id, asked)
     at_client = f"{place}/clients/{encoded(client)}"
-    assert (await admin_caller.put(at_client)).json()["lock"] == client
+    assert (await admin_caller.put(at_client)).status_code == 200
+    assert [one["client_id"] for one in (await admin_caller.get(place)).json()["clients"]] == [client]
     assert (await admin_caller.delete(at_client)).status_code == 204
     inbox = f"/v1/clients/{encoded(client)}"
     assert (await admin_caller.put(inbox)).json()["replayed"][0]["session"] == session

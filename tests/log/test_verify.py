@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ledger.core import chain, codec
 from ledger.core.errors import DamageError
-from ledger.core.events import Actor, ReasonDetail, Redacted
+from ledger.core.events import Actor, ReasonDetail, Redacted, Settings
 from ledger.log.entries import read_entry
 from ledger.log.verify import KINDS, Head, Problem, ProblemKind, head_of, read_entries, verify_entries
 from ledger.log.wholeness import is_whole
@@ -30,7 +30,7 @@ KEY = StreamKey("session", "ses_1")
 def history() -> Scenario:
     """Eleven entries: 3 and 4 are of one append, as are 8 and 9, and 10 and 11; 5 and 6 are of two in one ms."""
     scenario = given(
-        opens(),
+        opens(settings=Settings(answering="lock-holder")),
         later("1s"),
         asks("per_1", "git push", always=("git *",)),
         later("1s"),
@@ -39,9 +39,9 @@ def history() -> Scenario:
         asks("per_2", "git pull"),
         asks("per_3", "ls"),
         later("1s"),
-        replies("per_2", "session"),
+        replies("per_2", "session", client="phone"),
         later("1s"),
-        replies("per_1", "session"),
+        replies("per_1", "session", client="phone"),
         later("1s"),
         closes(),
     )

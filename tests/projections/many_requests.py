@@ -20,7 +20,7 @@ from ledger.log.plans import SETTLE
 from ledger.testing import TestClock
 from projections.engine import Engine
 from tests.support.backends import PARTITION_COUNT
-from workers.presentation.moments import moment_json
+from workers.presentation.moments import Clients, moment_json
 
 WAVE_COUNT: Final = 1000
 AT_ONCE_COUNT: Final = 250
@@ -58,7 +58,7 @@ async def main(url: str, count: int) -> None:
             while (await session.stream.submit(SETTLE)).state.pending:
                 pass
             await engine.catch_up(session.stream.key)
-            shown = moment_json(await ledger.state_at("ses_1"), [], limit=PAGE_COUNT)
+            shown = moment_json(await ledger.state_at("ses_1"), [], Clients("online", []), limit=PAGE_COUNT)
             assert len(shown["state"]["settled"]) == PAGE_COUNT
             most = max(most, resident_bytes() - before)
         state = await session.state()

@@ -134,7 +134,7 @@ async def live_is_rebuilt(url: str, actions: list[Action]) -> None:
     async with Ledger.connect(url, clock=clock, partitions=PARTITION_COUNT, entry_points=False) as ledger:
         await ledger.session("ses_1", project="shop", rules=RULES)
         await ledger.session("ses_2", project="shop", rules=RULES, cascade_always="project", cascade_reject="none")
-        await ledger.session("ses_3", rules=RULES)
+        await ledger.session("ses_3", rules=RULES, answering="lock-holder")
         engine = Engine(ledger.store)
         for action in actions:
             with suppress(LedgerError):

@@ -41,6 +41,7 @@ from ledger.core.events import (
     PasskeyRemoved,
     PasskeyUsed,
     PolicyChanged,
+    Presence,
     ReasonDetail,
     Redacted,
     Reopened,
@@ -264,8 +265,21 @@ SENTENCES: Final[list[tuple[Event, str]]] = [
     (Revoked(grant_id="grn_1", detail=WHY), "claude revoked the grant of bash `git *`: too wide"),
     (Revoked(grant_id="grn_9"), "claude revoked the grant of grn_9"),
     (
-        DeadlineMoved(request_id="r1", tier="unattended", duration_ms=7 * 86_400_000),
+        DeadlineMoved(request_id="r1", tier="unattended", duration_ms=7 * 86_400_000, present=()),
         "no client is connected any more: bash `make` waits for 7d (unattended)",
+    ),
+    (
+        DeadlineMoved(request_id="r1", tier="unattended", duration_ms=7 * 86_400_000),
+        "no client is known to be connected: bash `make` waits for 7d (unattended)",
+    ),
+    (
+        Expired(
+            request_id="r1",
+            tier="attended",
+            duration_ms=EVERY_MS,
+            present=(Presence("desk", "bob"), Presence("phone", "ann"), Presence("tablet", "ann")),
+        ),
+        "nobody answered bash `make` in 60s: it expired, connected: bob, ann",
     ),
     (
         Expired(request_id="r1", tier="attended", duration_ms=EVERY_MS),

@@ -17,7 +17,7 @@ from ledger.stores.port import StreamKey
 from projections.projection import LateRow
 from projections.sessions import project_sessions, summary_of
 from workers.gateway.rows import session_row
-from workers.presentation.moments import moment_json
+from workers.presentation.moments import Clients, moment_json
 
 OPEN: Final = SessionState(
     session_id="ses_1",
@@ -80,7 +80,7 @@ def _of_view(state: SessionState) -> dict[str, Any]:
 READERS: Final[dict[str, Callable[[SessionState], dict[str, Any]]]] = {
     "view": _of_view,
     "gateway": session_row,
-    "show": lambda state: moment_json(Moment(state, state.version, state.last_ms), []),
+    "show": lambda state: moment_json(Moment(state, state.version, state.last_ms), [], Clients("online", [])),
 }
 
 
@@ -99,9 +99,8 @@ def test_every_reader_shows_the_whole_summary(state: SessionState, summary: dict
     }
 
 
-def test_the_view_adds_the_token_and_the_number_of_clients() -> None:
+def test_the_view_adds_the_token() -> None:
     assert {name: value for name, value in _of_view(OPEN).items() if name not in summary_of(OPEN)} == {
-        "clients": 0,
         "token_id": "tok_1",
     }
     assert "token_id" not in _of_view(CLOSED)

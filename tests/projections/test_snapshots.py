@@ -36,7 +36,9 @@ async def long_session(soon: None, ledger: Ledger) -> Ledger:
 
 
 async def fill(ledger: Ledger) -> None:
-    session = await ledger.session("ses_1", rules=RULES, project="shop", agent="build", cwd="/w", home="/h")
+    session = await ledger.session(
+        "ses_1", rules=RULES, project="shop", agent="build", cwd="/w", home="/h", answering="lock-holder"
+    )
     await session.grant("bash", "ls *", expires_in_ms=5000, actor="ann")
     connection = await session.connect("phone", actor="ann")
     await session.take_lock("phone", actor="ann")

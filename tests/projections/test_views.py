@@ -112,7 +112,6 @@ async def test_recent_sessions_come_newest_first_with_how_their_requests_ended(
         "at": "2027-01-15T08:00:00.000Z",
         "version": 6,
         "pending": 0,
-        "clients": 0,
         "dialect": "opencode",
         "outcomes": {"allowed": 1, "denied": 1, "corrected": 1},
     }

@@ -47,8 +47,8 @@ def asked_with_somebody_who_left(when_abandoned: WhenAbandoned) -> SessionState:
 @pytest.mark.parametrize(
     ("when_abandoned", "ends"),
     [
-        ("move", DeadlineMoved(request_id="r1", tier="unattended", duration_ms=600_000)),
-        ("expire", Expired(request_id="r1", tier="attended", duration_ms=60_000)),
+        ("move", DeadlineMoved(request_id="r1", tier="unattended", duration_ms=600_000, present=())),
+        ("expire", Expired(request_id="r1", tier="attended", duration_ms=60_000, present=())),
     ],
 )
 def test_an_abandoned_request_moves_or_expires_as_the_session_says(

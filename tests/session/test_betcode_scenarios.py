@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.core.errors import AlreadyAnsweredError, InputError, StaleReplyError
-from ledger.core.events import Asked, Expired, Replied, Settings
+from ledger.core.events import Asked, Expired, Presence, Replied, Settings
 from ledger.core.replies import parse_reply
 from ledger.policy import Verdict
 from tests.support.commands import ANN, BOB, Rules, asks, connects, disconnects, grants, opens, replies
@@ -64,7 +64,7 @@ class TestTimeouts:
     def test_with_a_connected_client_it_times_out_after_sixty_seconds(self) -> None:
         scenario = with_client().given(asks("req_020", "ls"))
         scenario.when(Settle(), now=T0 + ms("60s")).then(
-            Expired(request_id="req_020", tier="attended", duration_ms=60_000)
+            Expired(request_id="req_020", tier="attended", duration_ms=60_000, present=(Presence("c1", "ann"),))
         )
         assert scenario.result("req_020").message == "Permission request timed out after 60 seconds."
 

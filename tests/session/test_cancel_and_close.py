@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from ledger.core.errors import AlreadyAnsweredError, SessionClosedError, UnknownRequestError, UnknownSessionError
-from ledger.core.events import Cancelled, ReasonDetail, SessionClosed
+from ledger.core.events import Cancelled, ReasonDetail, SessionClosed, Settings
 from ledger.session import next_due_ms
 from tests.support.commands import asks, cancels, closes, connects, grants, opens, replies, takes_lock
 from tests.support.scenario import T0, Scenario, given, later, ms
@@ -87,7 +87,8 @@ def test_closing_again_changes_nothing() -> None:
 
 
 def test_nothing_is_due_in_a_closed_session() -> None:
-    scenario = given(opens(), connects("phone"), connects("desk"), takes_lock("desk"), asks("per_1", "ls"), closes())
+    locked = opens(settings=Settings(answering="lock-holder"))
+    scenario = given(locked, connects("phone"), connects("desk"), takes_lock("desk"), asks("per_1", "ls"), closes())
     assert next_due_ms(scenario.state) is None
 
 

@@ -6,11 +6,13 @@ import pytest
 
 from ledger.core.errors import NoInputLockError, SessionClosedError
 from ledger.core.events import (
+    ClientConnected,
     ClientDisconnected,
     Expired,
     LockPassed,
     LockRequested,
     LockTaken,
+    Presence,
     Replied,
     Settings,
 )
@@ -28,14 +30,16 @@ from tests.support.commands import (
     replies,
     takes_lock,
 )
-from tests.support.scenario import T0, LosesLease, Scenario, Settle, given, later, ms
+from tests.support.scenario import T0, LosesLease, LosesPresence, Scenario, Settle, given, later, ms
 
+LOCKED = Settings(answering="lock-holder")
+PHONE, DESK = Presence("phone", "ann"), Presence("desk", "ann")
 WANTED = LockRequested(client_id="desk", duration_ms=ms("10s"))
 
 
 def two_clients() -> Scenario:
     """The phone holds the lock."""
-    return given(opens(), connects("phone"), connects("desk"))
+    return given(opens(settings=LOCKED), connects("phone"), connects("desk"))
 
 
 def three_clients() -> Scenario:
@@ -44,7 +48,7 @@ def three_clients() -> Scenario:
 
 class TestTaking:
     def test_a_free_lock_is_taken_at_once(self) -> None:
-        scenario = given(opens(), has_inbox_open("phone"), asks("per_1", "ls"))
+        scenario = given(opens(settings=LOCKED), has_inbox_open("phone"), asks("per_1", "ls"))
         scenario.when(takes_lock("phone")).then(LockTaken(client_id="phone"))
 
     def test_who_holds_it_has_nothing_to_take(self) -> None:
@@ -95,11 +99,12 @@ class TestTaking:
         scenario.when(Settle()).then_nothing_happens()
 
     def test_a_request_that_is_due_with_the_lock_is_settled_in_the_same_append(self) -> None:
-        scenario = given(opens(settings=Settings(attended_ms=ms("10s"))), connects("phone"), connects("desk"))
+        settings = Settings(attended_ms=ms("10s"), answering="lock-holder")
+        scenario = given(opens(settings=settings), connects("phone"), connects("desk"))
         scenario.given(takes_lock("desk"), asks("per_1", "ls"))
         scenario.when(Settle(), now=T0 + ms("10s")).then(
             LockPassed(holder="phone", to="desk", cause="request"),
-            Expired(request_id="per_1", tier="attended", duration_ms=ms("10s")),
+            Expired(request_id="per_1", tier="attended", duration_ms=ms("10s"), present=(DESK, PHONE)),
         )
 
 
@@ -134,7 +139,7 @@ class TestPassing:
 
     def test_the_last_one_to_leave_leaves_it_free(self) -> None:
         scenario = (
-            given(opens(), connects("phone"))
+            given(opens(settings=LOCKED), connects("phone"))
             .when(disconnects("phone"))
             .then(
                 ClientDisconnected(client_id="phone", cause="left"),
@@ -174,9 +179,7 @@ class TestPassing:
 class TestAnsweringByItsHolder:
     @pytest.fixture
     def scenario(self) -> Scenario:
-        return given(
-            opens(settings=Settings(answering="lock-holder")), connects("phone"), connects("desk"), asks("per_1", "ls")
-        )
+        return given(opens(settings=LOCKED), connects("phone"), connects("desk"), asks("per_1", "ls"))
 
     def test_the_holder_may_answer(self, scenario: Scenario) -> None:
         scenario.when(replies("per_1", "once", client="phone")).then(
@@ -221,7 +224,7 @@ class TestAnsweringByItsHolder:
         )
 
     def test_where_anyone_may_answer_an_administrator_overrides_nothing(self) -> None:
-        two_clients().given(asks("per_1", "ls")).when(replies("per_1", "once", administrator=True)).then(
+        given(opens(), asks("per_1", "ls")).when(replies("per_1", "once", administrator=True)).then(
             Replied(request_id="per_1", reply="once", outcome="allowed")
         )
 
@@ -236,3 +239,28 @@ def test_a_closed_session_has_no_lock_to_take_or_give_and_nothing_passes_any_mor
     scenario.when(Settle(), now=T0 + ms("10s")).then_nothing_happens()
     scenario.when(takes_lock("desk")).then_refused(SessionClosedError, "SESSION_CLOSED")
     scenario.when(passes_lock("phone", "desk")).then_refused(SessionClosedError, "SESSION_CLOSED")
+
+
+class TestAnyoneMayAnswer:
+    def test_there_is_no_lock_to_take_or_to_give(self) -> None:
+        scenario = given(opens(), connects("phone"), connects("desk"))
+        for command in (takes_lock("phone"), passes_lock("phone", "desk")):
+            scenario.when(command).then_refused(
+                NoInputLockError, "NO_INPUT_LOCK", contains="session `ses_1` has no input lock: anyone may answer"
+            )
+
+    def test_a_lock_request_of_an_older_log_still_ends(self) -> None:
+        joined = [ClientConnected(client_id=one, name="ann") for one in ("phone", "desk")]
+        scenario = given(opens(), *joined, LockTaken(client_id="phone"), WANTED, later("10s"))
+        scenario.when(Settle()).then(
+            ClientDisconnected(client_id="phone", cause="lease"),
+            ClientDisconnected(client_id="desk", cause="lease"),
+            LockPassed(holder="phone", to=None, cause="disconnect"),
+        )
+        assert next_due_ms(scenario.given(later("1h"), Settle()).state) is None
+
+
+def test_who_is_present_is_unknown_and_a_lock_that_was_asked_for_passes_all_the_same() -> None:
+    scenario = two_clients().given(takes_lock("desk"), LosesPresence())
+    scenario.when(Settle(), now=T0 + ms("10s")).then(LockPassed(holder="phone", to="desk", cause="request"))
+    assert sorted(scenario.state.clients) == ["desk", "phone"]

@@ -5,6 +5,7 @@ import pytest
 from ledger.core import codec
 from ledger.core.codec import NewerEvent
 from ledger.core.errors import NewerSchemaError
+from ledger.core.events import Settings
 from ledger.session.commands import Command
 from ledger.stores.port import Entry
 from tests.support.commands import (
@@ -75,7 +76,7 @@ def test_nothing_is_expired_beside_it_since_it_may_have_been_answered(scenario: 
 
 
 def test_what_comes_after_it_is_folded_on(scenario: Scenario) -> None:
-    event = given(opens(), connects("phone")).records[-1].event
+    event = given(opens(settings=Settings(answering="lock-holder")), connects("phone")).records[-1].event
     assert not isinstance(event, NewerEvent)
     scenario.given(event)
     assert (scenario.state.version, scenario.state.newer, scenario.state.lock) == (4, True, "phone")

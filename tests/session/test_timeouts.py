@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from ledger.core.errors import StaleReplyError
 from ledger.core.events import (
@@ -11,17 +12,22 @@ from ledger.core.events import (
     DeadlineMoved,
     Expired,
     LockPassed,
+    Presence,
     Replied,
     Settings,
 )
+from ledger.core.limits import PRESENT_COUNT
 from ledger.log.plans import SYSTEM
 from ledger.session import next_due_ms, settle
 from tests.support.commands import asks, cancels, connects, disconnects, has_inbox_open, opens, replies
-from tests.support.scenario import T0, LosesLease, Scenario, Settle, given, later, ms
+from tests.support.scenario import T0, LosesLease, LosesPresence, Scenario, Settle, given, later, ms
 
-MOVED = DeadlineMoved(request_id="per_1", tier="unattended", duration_ms=ms("7d"))
-LAPSED = Expired(request_id="per_1", tier="attended", duration_ms=ms("60s"))
-EXPIRED = Expired(request_id="per_1", tier="unattended", duration_ms=ms("7d"))
+PHONE = Presence("phone", "ann")
+MOVED = DeadlineMoved(request_id="per_1", tier="unattended", duration_ms=ms("7d"), present=())
+LAPSED = Expired(request_id="per_1", tier="attended", duration_ms=ms("60s"), present=(PHONE,))
+EXPIRED = Expired(request_id="per_1", tier="unattended", duration_ms=ms("7d"), present=())
+JOINS = ClientConnected(client_id="phone", name="ann")
+LOCKED = Settings(answering="lock-holder")
 
 
 def attended(settings: Settings | None = None) -> Scenario:
@@ -70,19 +76,38 @@ class TestAttended:
         )
 
     def test_a_lease_that_ran_out_is_written_first_and_then_nobody_is_connected(self) -> None:
-        attended().given(LosesLease("phone")).when(Settle(), now=T0 + ms("60s")).then(
+        attended(LOCKED).given(LosesLease("phone")).when(Settle(), now=T0 + ms("60s")).then(
             ClientDisconnected(client_id="phone", cause="lease"),
             LockPassed(holder="phone", to=None, cause="disconnect"),
             MOVED,
         )
 
     def test_of_two_clients_the_one_that_is_there_counts(self) -> None:
-        scenario = attended().given(connects("desk"), LosesLease("phone"))
+        scenario = attended(LOCKED).given(connects("desk"), LosesLease("phone"))
         scenario.when(Settle(), now=T0 + ms("60s")).then(
             ClientDisconnected(client_id="phone", cause="lease"),
             LockPassed(holder="phone", to="desk", cause="disconnect"),
-            LAPSED,
+            replace(LAPSED, present=(Presence("desk", "ann"),)),
         )
+
+    def test_where_anyone_may_answer_a_lease_that_ran_out_is_no_event(self) -> None:
+        attended().given(LosesLease("phone")).when(Settle(), now=T0 + ms("60s")).then(MOVED)
+
+    @pytest.mark.parametrize("settings", [None, LOCKED])
+    def test_unknown_presence_moves_the_deadline_and_never_ends_it(self, settings: Settings | None) -> None:
+        scenario = attended(settings).given(LosesPresence())
+        scenario.when(Settle(), now=T0 + ms("60s")).then(replace(MOVED, present=None))
+        assert list(scenario.state.clients) == ["phone"]
+
+    def test_who_came_after_the_ask_is_somebody_connected(self) -> None:
+        scenario = attended().given(connects("desk"), disconnects("phone"))
+        scenario.when(Settle(), now=T0 + ms("60s")).then(replace(LAPSED, present=(Presence("desk", "ann"),)))
+
+    def test_an_event_names_a_bounded_number_of_those_present(self) -> None:
+        scenario = attended().given(*(connects(f"desk_{number:02}") for number in range(PRESENT_COUNT)))
+        (expired,) = scenario.when(Settle(), now=T0 + ms("60s")).events
+        assert isinstance(expired, Expired)
+        assert expired.present == tuple(Presence(f"desk_{number:02}", "ann") for number in range(PRESENT_COUNT))
 
     def test_a_lease_that_ran_out_is_not_written_while_nothing_is_due(self) -> None:
         attended().given(LosesLease("phone")).when(Settle(), now=T0 + ms("59s")).then_nothing_happens()
@@ -93,7 +118,7 @@ class TestAttended:
 
     def test_who_closed_the_inbox_since_does_not(self) -> None:
         scenario = given(opens(), has_inbox_open("phone"), asks("per_1", "ls"), LosesLease("phone"))
-        scenario.when(Settle(), now=T0 + ms("60s")).then(ClientDisconnected(client_id="phone", cause="lease"), MOVED)
+        scenario.when(Settle(), now=T0 + ms("60s")).then(MOVED)
 
 
 class TestUnattended:
@@ -115,7 +140,7 @@ class TestUnattended:
 
     def test_connecting_writes_no_event_for_each_request(self) -> None:
         scenario = unattended().given(asks("per_2", "pwd"), later("1d"))
-        assert len(scenario.when(connects("phone")).events) == 2
+        assert len(scenario.when(connects("phone")).events) == 1
 
     def test_so_does_a_client_that_connects_again_although_nobody_saw_it_leave(self) -> None:
         scenario = unattended().given(connects("phone"), later("1d"))
@@ -137,7 +162,33 @@ class TestUnattended:
 
     def test_it_expires_although_somebody_is_connected(self) -> None:
         scenario = unattended().given(connects("phone"))
-        scenario.when(Settle(), now=T0 + ms("7d")).then(EXPIRED)
+        scenario.when(Settle(), now=T0 + ms("7d")).then(replace(EXPIRED, present=(PHONE,)))
+
+    def test_it_expires_also_where_nobody_knows_who_is_connected(self) -> None:
+        scenario = unattended().given(LosesPresence())
+        scenario.when(Settle(), now=T0 + ms("7d")).then(replace(EXPIRED, present=None))
+
+    def test_a_client_that_gives_less_than_a_minute_is_not_recorded(self) -> None:
+        scenario = unattended().given(later("59s"))
+        scenario.when(connects("phone")).then_nothing_happens()
+        assert scenario.deadline_of("per_1") == ms("7d")
+        scenario.given(later("1s")).when(connects("phone")).then(JOINS)
+        assert scenario.deadline_of("per_1") == ms("7d") + ms("60s")
+
+    def test_without_a_least_gain_every_connection_counts_as_in_the_specification(self) -> None:
+        scenario = unattended(Settings(least_gain_ms=0)).given(later("1s")).when(connects("phone")).then(JOINS)
+        assert scenario.deadline_of("per_1") == ms("7d") + ms("1s")
+        scenario.when(connects("phone")).then_nothing_happens()
+
+    def test_of_a_short_time_a_tenth_is_enough(self) -> None:
+        scenario = unattended(Settings(unattended_ms=ms("50s"))).given(later("4999ms"))
+        scenario.when(connects("phone")).then_nothing_happens()
+        scenario.when(connects("phone"), now=T0 + ms("5s")).then(JOINS)
+        assert scenario.deadline_of("per_1") == ms("55s")
+
+    def test_a_client_gives_no_time_where_the_cap_is_reached(self) -> None:
+        scenario = unattended(Settings(unattended_ms=ms("1h"), cap_ms=ms("1h"))).given(later("30m"))
+        scenario.when(connects("phone")).then_nothing_happens()
 
 
 class TestSettings:
@@ -160,7 +211,7 @@ class TestSettings:
     def test_moved_to_an_unattended_tier_of_none_it_waits_for_ever(self) -> None:
         scenario = attended(Settings(unattended_ms=None)).given(disconnects("phone"))
         scenario.when(Settle(), now=T0 + ms("60s")).then(
-            DeadlineMoved(request_id="per_1", tier="unattended", duration_ms=None)
+            DeadlineMoved(request_id="per_1", tier="unattended", duration_ms=None, present=())
         )
         scenario.when(Settle(), now=T0 + ms("365d")).then_nothing_happens()
 
@@ -187,9 +238,9 @@ class TestSettling:
         scenario = given(opens(), asks("per_b", "ls"), later("1s"), asks("per_a", "ls"), connects("phone"))
         scenario.given(asks("per_c", "ls"), later("7d"))
         scenario.when(Settle()).then(
-            Expired(request_id="per_b", tier="unattended", duration_ms=ms("7d")),
-            Expired(request_id="per_a", tier="unattended", duration_ms=ms("7d")),
-            Expired(request_id="per_c", tier="attended", duration_ms=ms("60s")),
+            Expired(request_id="per_b", tier="unattended", duration_ms=ms("7d"), present=(PHONE,)),
+            Expired(request_id="per_a", tier="unattended", duration_ms=ms("7d"), present=(PHONE,)),
+            Expired(request_id="per_c", tier="attended", duration_ms=ms("60s"), present=(PHONE,)),
         )
         assert len({entry.ms for entry in scenario.entries[-3:]}) == 1
 

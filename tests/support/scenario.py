@@ -28,7 +28,7 @@ from ledger.log.plans import SYSTEM
 from ledger.policy import Policy, PolicySource, compile_policy
 from ledger.project.state import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
 from ledger.session import Decision, SessionState, decide, evolve, settle
-from ledger.session.commands import AnyCommand, Command, Live
+from ledger.session.commands import AnyCommand, Command, Connect, Disconnect, Live
 from ledger.stores.port import START, Entry, Position, StreamKey
 from tests.support.salts import SALT, unsalted
 
@@ -54,6 +54,10 @@ class LosesLease(msgspec.Struct, frozen=True):
     client_id: str
 
 
+class LosesPresence(msgspec.Struct, frozen=True):
+    """The leases cannot be read any more."""
+
+
 class HasInboxOpen(msgspec.Struct, frozen=True):
     """A person who has the inbox open, without having opened the session."""
 
@@ -64,7 +68,7 @@ class Settle(msgspec.Struct, frozen=True):
     """A command of an expiry worker: only the settling that precedes every command."""
 
 
-Step: TypeAlias = Command | Value | Later | LosesLease | HasInboxOpen | Settle | ProjectCommand
+Step: TypeAlias = Command | Value | Later | LosesLease | LosesPresence | HasInboxOpen | Settle | ProjectCommand
 
 
 def later(duration: str) -> Later:
@@ -126,8 +130,9 @@ class Scenario:
         self.records: list[Recorded] = []
         self.project = project
         self.now_ms = T0
-        self._silent: set[str] = set()
+        self._leases: dict[str, Presence] = {}
         self._inbox: dict[str, Presence] = {}
+        self._is_presence_known = True
         self._compiled: tuple[PolicySource, Policy] | None = None
 
     # --- given ------------------------------------------------------------------------------------------------------
@@ -143,7 +148,10 @@ class Scenario:
             case Later():
                 self.now_ms += step.ms
             case LosesLease():
-                self._silent.add(step.client_id)
+                self._leases.pop(step.client_id, None)
+                self._inbox.pop(step.client_id, None)
+            case LosesPresence():
+                self._is_presence_known = False
             case HasInboxOpen():
                 self._inbox[step.client.client_id] = step.client
             case Settle():
@@ -194,8 +202,8 @@ class Scenario:
     @property
     def live(self) -> Live:
         """Return the clients that are present by their leases."""
-        inbox = tuple(one for one in self._inbox.values() if one.client_id not in self._silent)
-        return Live(frozenset(self.state.clients) - self._silent, inbox)
+        leases, inbox = tuple(self._leases.values()), tuple(self._inbox.values())
+        return Live(leases, inbox) if self._is_presence_known else Live(is_known=False)
 
     @property
     def head(self) -> Position:
@@ -215,14 +223,15 @@ class Scenario:
         before = self.state
         self._append(decision.events, command.actor)
         self._tell_project(before, decision.events, command.actor)
-        client_id = getattr(command, "client_id", None)
-        if client_id is not None:
-            self._silent.discard(client_id)
+        if isinstance(command, Connect):
+            self._leases[command.client_id] = Presence(command.client_id, command.name)
+        elif isinstance(command, Disconnect):
+            self._leases.pop(command.client_id, None)
         return decision.events
 
     def _filled(self, command: Any) -> AnyCommand:
         known: dict[str, Any] = {}
-        if getattr(command, "live", None) == Live():
+        if hasattr(command, "live") and command.live is None:
             known["live"] = self.live
         if getattr(command, "policy", None) is AS_OPENED:
             known["policy"] = self.policy

@@ -10,10 +10,12 @@ from ledger.log.history import Moment
 from ledger.session.state import SETTLED_PACKING, SessionState
 from tests.support.commands import asks, opens, replies
 from tests.support.scenario import given
-from workers.presentation.moments import moment_json, moment_page
+from workers.presentation.moments import Clients, moment_json, moment_page
 
 SETTLED = 2 * WHOLE_MAX_COUNT
 WAITING = 5
+
+NOBODY = Clients("online", [])
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,7 @@ def state() -> SessionState:
 
 
 def test_a_page_has_the_newest_settled_and_the_oldest_pending_requests(state: SessionState) -> None:
-    page = moment_page(state, [], 3)
+    page = moment_page(state, [], NOBODY, 3)
     assert page.settled == [f"old_{SETTLED - 3}", f"old_{SETTLED - 2}", f"old_{SETTLED - 1}"]
     assert [one.request.request_id for one in page.pending] == ["waiting_0", "waiting_1", "waiting_2"]
     assert page.counts == {"pending": WAITING, "approved": 0, "clients": 0, "settled": SETTLED}
@@ -39,7 +41,7 @@ def test_page_by_page_every_settled_request_comes_once_and_in_order(state: Sessi
     found: list[str] = []
     cursor: str | None = None
     while True:
-        page = moment_page(state, [], limit, cursor)
+        page = moment_page(state, [], NOBODY, limit, cursor)
         found = [*page.settled, *found]
         cursor = page.cursor
         if cursor is None:
@@ -49,7 +51,7 @@ def test_page_by_page_every_settled_request_comes_once_and_in_order(state: Sessi
 
 
 def test_without_a_limit_it_is_everything(state: SessionState) -> None:
-    page = moment_page(state, [], None)
+    page = moment_page(state, [], NOBODY, None)
     assert (len(page.settled), len(page.pending), page.cursor) == (SETTLED, WAITING, None)
 
 
@@ -58,13 +60,13 @@ def test_a_page_of_the_newest_unpacks_no_older_request(state: SessionState, monk
         raise AssertionError("a block was unpacked")
 
     monkeypatch.setattr(SETTLED_PACKING, "unpack", unpacked)
-    row = moment_json(Moment(state, state.version, state.last_ms), [], limit=50)
+    row = moment_json(Moment(state, state.version, state.last_ms), [], NOBODY, limit=50)
     assert len(row["state"]["settled"]) == 50
     assert row["counts"]["settled"] == SETTLED
 
 
 def test_in_brief_the_settled_requests_are_counted_by_outcome(state: SessionState) -> None:
-    row = moment_json(Moment(state, state.version, state.last_ms), [], brief=True, limit=50)
+    row = moment_json(Moment(state, state.version, state.last_ms), [], NOBODY, brief=True, limit=50)
     assert row["state"]["settled"] == {"allowed": SETTLED}
     assert row["cursor"] is None
 
@@ -72,4 +74,4 @@ def test_in_brief_the_settled_requests_are_counted_by_outcome(state: SessionStat
 @pytest.mark.parametrize("cursor", ["", "x", "-1", "٤", "9" * 40])
 def test_a_strange_cursor_is_refused(state: SessionState, cursor: str) -> None:
     with pytest.raises(InputError, match="is not a cursor that was handed out"):
-        moment_page(state, [], 10, cursor)
+        moment_page(state, [], NOBODY, 10, cursor)

@@ -12,13 +12,22 @@ from ledger.core.times import format_time, parse_moment
 from ledger.log.history import Moment
 from ledger.session.state import SessionState
 from ledger.session.texts import answerer
+from ledger.session.tiers import records_clients
 from workers.cli import grants, pending
 from workers.cli.base import checked, command, with_ledger
 from workers.cli.description import description_lines, what_would_run
 from workers.cli.inputs import version_or_time
 from workers.cli.output import CommandOutput
 from workers.cli.paging import LIMIT_MAX, PAGE_COUNT, check_page, tell_next
-from workers.presentation.moments import MomentPage, approved_at, moment_json, moment_page, project_grants
+from workers.presentation.moments import (
+    Clients,
+    MomentPage,
+    approved_at,
+    clients_of,
+    moment_json,
+    moment_page,
+    project_grants,
+)
 
 JSON_COUNT: Final = 1000
 """Rows of each list in the one object of `--json`."""
@@ -71,11 +80,12 @@ async def show(
     moment = await ledger.state_at(session, version_or_time(at))
     as_of_ms = await _as_of_ms(ledger, moment, at)
     standing = approved_at(moment.state, await project_grants(ledger, moment.state), as_of_ms)
+    clients = await clients_of(ledger, moment.state, is_now=at is None)
     count = None if everything else limit or (JSON_COUNT if output.as_json else PAGE_COUNT)
     if output.as_json:
-        output.row(moment_json(moment, standing, limit=count, after=after))
+        output.row(moment_json(moment, standing, clients, limit=count, after=after))
         return
-    page = moment_page(moment.state, standing, count, after)
+    page = moment_page(moment.state, standing, clients, count, after)
     if after is None:
         print_moment(output, moment, page, as_of_ms)
     _print_settled(output, moment.state, page)
@@ -98,7 +108,7 @@ def print_moment(output: CommandOutput, moment: Moment[SessionState], page: Mome
     imported = "" if state.imported_ms is None else f", imported {format_time(state.imported_ms)}"
     output.line(f"project {state.project or '-'}, agent {state.agent or '-'}{imported}{closed}")
     rows = [pending.pending_cells(one, as_of_ms) for one in page.pending]
-    _section(output, "pending", page, pending.COLUMNS, rows)
+    _section(output, "pending", page.counts["pending"], pending.COLUMNS, rows)
     for one in page.pending:
         output.line()
         output.line(f"request {one.request.request_id}:")
@@ -107,21 +117,38 @@ def print_moment(output: CommandOutput, moment: Moment[SessionState], page: Mome
     if len(page.pending) < page.counts["pending"]:
         output.line()
         output.line(f"all that is pending: permission-ledger pending --session {state.session_id}")
-    _section(output, "approved", page, grants.COLUMNS, [grants.approved_cells(one.as_json()) for one in page.approved])
+    _section(
+        output,
+        "approved",
+        page.counts["approved"],
+        grants.COLUMNS,
+        [grants.approved_cells(one.as_json()) for one in page.approved],
+    )
     if len(page.approved) < page.counts["approved"]:
         output.line(f"all that is approved: permission-ledger approved --session {state.session_id}")
-    clients = sorted(state.clients.values(), key=lambda client: client.version)
+    _print_clients(output, state, page.clients)
+
+
+def _print_clients(output: CommandOutput, state: SessionState, clients: Clients) -> None:
+    if clients.rows is None:
+        output.line()
+        output.line("clients online: unknown, their leases cannot be read")
+        return
+    lock = state.lock if records_clients(state) else None
     rows = [
-        (one.client_id, one.name, format_time(one.since_ms), "yes" * (one.client_id == state.lock)) for one in clients
+        (one["client_id"], one["name"], one["since"] or "", "yes" * (one["client_id"] == lock)) for one in clients.rows
     ]
-    _section(output, "clients", page, ("client", "name", "since", "input lock"), rows)
+    name = "clients online" if clients.are == "online" else "clients on record"
+    _section(output, name, len(rows), ("client", "name", "since", "input lock"), rows)
 
 
 SETTLED_COLUMNS = ("request", "permission", "what was asked", "folder", "outcome", "reply", "by", "at", "run")
 
 
 def _print_settled(output: CommandOutput, state: SessionState, page: MomentPage) -> None:
-    _section(output, "settled", page, SETTLED_COLUMNS, [_settled_cells(state, one) for one in page.settled])
+    _section(
+        output, "settled", page.counts["settled"], SETTLED_COLUMNS, [_settled_cells(state, one) for one in page.settled]
+    )
 
 
 def _settled_cells(state: SessionState, request_id: str) -> tuple[object, ...]:
@@ -157,10 +184,9 @@ RUNS: Final = {
 
 
 def _section(
-    output: CommandOutput, title: str, page: MomentPage, columns: tuple[str, ...], rows: list[tuple[Any, ...]]
+    output: CommandOutput, title: str, count: int, columns: tuple[str, ...], rows: list[tuple[Any, ...]]
 ) -> None:
     """Print a list under its title, which has the length of the whole list."""
-    count = page.counts[title]
     some = "" if len(rows) == count else f"{len(rows)} of "
     output.line()
     output.line(f"{title}: {some}{count or 'none'}")

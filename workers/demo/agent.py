@@ -9,10 +9,9 @@ import asyncio
 import sys
 
 from ledger import Ledger, RefusalError, Session, Timeouts
-from ledger.core.events import ClientConnected, ClientDisconnected
 from ledger.core.requests import make_question
 from workers.demo.recording import RecordedAsk, RecordedCall, Recording, recording
-from workers.demo.script import AGENT, NOBODY_THERE_SECONDS, THINKING_SECONDS
+from workers.demo.script import AGENT, LOOK_SECONDS, NOBODY_THERE_SECONDS, THINKING_SECONDS
 
 
 async def play(ledger: Ledger, session_id: str, project: str, played: Recording) -> None:
@@ -31,22 +30,22 @@ async def play(ledger: Ledger, session_id: str, project: str, played: Recording)
         agent=AGENT,
         actor=AGENT,
     )
-    await _until(session, ClientConnected)
+    await _until_present(session, wanted=True)
     *turns, last_turn = played.turns
     goes_on = True
     for turn in turns:
         goes_on = goes_on and await _take_turn(session, turn)
     # The requests without an answer are asked unattended.
-    await _until(session, ClientDisconnected)
+    await _until_present(session, wanted=False)
     if goes_on:
         await _take_turn(session, last_turn)
     await session.close(reason="the agent is done", actor=AGENT)
 
 
-async def _until(session: Session, happened: type[ClientConnected | ClientDisconnected]) -> None:
-    async for event in session.events():
-        if isinstance(event.event, happened):
-            return
+async def _until_present(session: Session, *, wanted: bool) -> None:
+    """Wait until somebody is online in the session, or nobody."""
+    while bool(await session.present()) is not wanted:  # noqa: ASYNC110 - leases make no event to wait for
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _take_turn(session: Session, turn: tuple[RecordedCall, ...]) -> bool:

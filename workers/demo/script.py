@@ -14,6 +14,9 @@ PHONE: Final = "anns-phone"
 THINKING_SECONDS: Final = 0.08
 """The thinking time of a model, which takes 0.7 s in the recording."""
 
+LOOK_SECONDS: Final = 0.05
+"""The interval at which the agent looks who is online."""
+
 READING_SECONDS: Final = 0.15
 """The reading time of a person after the last new request."""
 

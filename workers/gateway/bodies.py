@@ -62,6 +62,7 @@ class TimeoutsBody(Body, kw_only=True, frozen=True):
     attended: Duration | None = None
     unattended: Duration | None = None
     cap: Duration | None = None
+    least_gain: Duration | None = None
 
 
 class OpenSession(Body, kw_only=True, frozen=True):

@@ -1,17 +1,23 @@
 """Presence over HTTP: a client renews its presence at intervals, and is removed when it stops.
 
-Nothing is kept in memory: the log and a lease hold all of it, so any gateway can take the next renewal.
+Nothing is kept in memory: leases hold all of it, so any gateway can take the next renewal.
 """
 
 from __future__ import annotations
 
+import logging
+
 from ledger import Ledger, Session
 from ledger.client.results import Pending
+from ledger.core.errors import DamageError
 from ledger.core.events import Presence
 from ledger.core.ids import check_id
 from ledger.log.inboxes import Inbox, open_inboxes
 from ledger.session.state import SessionState
+from ledger.session.tiers import records_clients
 from workers.gateway.principals import ForbiddenError, Principal
+
+log = logging.getLogger(__name__)
 
 
 class Presences:
@@ -23,8 +29,8 @@ class Presences:
     async def in_session(self, session: Session, principal: Principal, client_id: str) -> list[Pending]:
         """Connect or stay connected; return the replayed requests at the first call. Raises ForbiddenError."""
         state = await session.state()
-        require_own_client(session, principal, check_id(client_id, "client id"))
-        if client_id in state.clients:
+        has_lease = await require_own_client(session, principal, check_id(client_id, "client id"))
+        if has_lease and (client_id in state.clients or not records_clients(state)):
             await session.renew_lease(Presence(client_id, principal.name))
             return []
         return (await session.connect(client_id, actor=principal.actor, name=principal.name)).replayed
@@ -32,7 +38,7 @@ class Presences:
     async def leave_session(self, session: Session, principal: Principal, client_id: str) -> None:
         """Disconnect from a session. Raises ForbiddenError."""
         await session.state()
-        require_own_client(session, principal, check_id(client_id, "client id"))
+        await require_own_client(session, principal, check_id(client_id, "client id"))
         await session.disconnect(client_id, actor=principal.actor)
 
     async def in_inbox(self, principal: Principal, client_id: str) -> list[Pending]:
@@ -59,13 +65,32 @@ class Presences:
         return found
 
 
-def require_own_client(session: Session, principal: Principal, client_id: str | None) -> None:
-    """Raise ForbiddenError for another person's client: nobody answers, locks or leaves as somebody else's device."""
-    if client_id is not None:
-        _require_own(session.stream.state, principal, client_id)
+async def require_own_client(session: Session, principal: Principal, client_id: str | None) -> bool:
+    """Return whether a client has a lease in this session; None has none.
+
+    Raises ForbiddenError for another person's client: nobody answers, locks or leaves as somebody else's device.
+    """
+    if client_id is None:
+        return False
+    _require_own(session.stream.state, principal, client_id)
+    try:
+        leases = await session.leases()
+    except DamageError as error:
+        # Answers count whatever lies at the key of a hint.
+        log.warning("the clients of session %s are unknown: %s", session.id, error)
+        return False
+    own = next((one for one in leases if one.client_id == client_id), None)
+    if own is not None and own.name != principal.name:
+        raise _not_own(client_id, session.id)
+    return own is not None
 
 
 def _require_own(state: SessionState, principal: Principal, client_id: str) -> None:
-    client = state.clients.get(client_id)
+    """Check a client on record; where connections are not recorded, its lease alone tells whose it is."""
+    client = state.clients.get(client_id) if records_clients(state) else None
     if client is not None and client.name != principal.name:
-        raise ForbiddenError(f"the client `{client_id}` is somebody else's", session=state.session_id)
+        raise _not_own(client_id, state.session_id)
+
+
+def _not_own(client_id: str, session_id: str) -> ForbiddenError:
+    return ForbiddenError(f"the client `{client_id}` is somebody else's", session=session_id)

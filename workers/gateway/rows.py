@@ -6,22 +6,28 @@ from typing import Any
 
 import msgspec
 
+from ledger import Ledger
 from ledger.client.results import Pending, Result
-from ledger.core.times import format_time
-from ledger.session.state import Client, SessionState
+from ledger.session.state import SessionState
+from ledger.session.tiers import records_clients
 from ledger.session.wanted import always_scope
 from projections.sessions import summary_of
 from workers.gateway.descriptions import described
+from workers.presentation.online import online
 
 Row = dict[str, Any]
 
 
+async def session_row_now(ledger: Ledger, state: SessionState) -> Row:
+    """Return the row of a session, and who is online in it by leases; None if that is unknown."""
+    return {**session_row(state), "clients": await online(ledger, state)}
+
+
 def session_row(state: SessionState) -> Row:
-    """Return the summary of a session, and who is connected to it under which settings."""
+    """Return the summary of a session, and its settings."""
     return {
         **summary_of(state),
-        "clients": [_client(one) for one in sorted(state.clients.values(), key=lambda one: one.version)],
-        "lock": state.lock,
+        "lock": state.lock if records_clients(state) else None,
         "policy_digest": state.policy_digest,
         "settings": msgspec.to_builtins(state.settings),
         "cwd": state.cwd,
@@ -57,7 +63,3 @@ def result_row(result: Result, *, is_described: bool = True) -> Row:
         "cancel_cause": None if settled is None else settled.cancel_cause,
         "request": described(request) if is_described else request.as_json(),
     }
-
-
-def _client(client: Client) -> Row:
-    return {"client_id": client.client_id, "name": client.name, "since": format_time(client.since_ms)}

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
 from ledger.core.durations import DAY_MS, HOUR_MS
+from ledger.core.limits import LEASE_MS
 from ledger.session.state import Request, SessionState, Settled, in_order
 from projections.queries import SentMessage
 from workers.notifier.notification_state import NotificationState, Told
@@ -64,8 +65,11 @@ def plan(
     now_ms: int,
     *,
     under_way: int = 0,
+    attended: Collection[str] = frozenset(),
 ) -> MessagePlan:
     """Plan the messages of one service to one person.
+
+    In the sessions of `attended` a client is connected and shows what waits: their reminders wait for it to leave.
 
     `messages` are those recently sent to the person, by any service; `under_way` are in flight at other services: they
     count as accepted, so that two services do not both send the last one.
@@ -87,7 +91,10 @@ def plan(
         for request in in_order(notified.state.pending.values()):
             for at_ms, reminder in _reminders(channel, notified, request, timing, now_ms):
                 due_ms = max(at_ms, free_ms, session_free_ms)
-                if due_ms <= now_ms and reminder is not None:
+                if due_ms <= now_ms and reminder is not None and notified.state.session_id in attended:
+                    # No event tells that a lease has ended.
+                    times.append(now_ms + LEASE_MS)
+                elif due_ms <= now_ms and reminder is not None:
                     ready.append(reminder)
                 else:
                     times.append(max(due_ms, now_ms + 1))
@@ -111,8 +118,8 @@ def _reminders(
     Only the latest step that is due is sent: after two days away nobody needs three messages.
     """
     since_ms = notified.since_ms.get(request.request_id)
-    if since_ms is None or notified.state.clients:
-        return  # a client is connected and shows it; it ends or becomes unattended within a minute
+    if since_ms is None:
+        return  # a client was connected at the ask; it ends or becomes unattended within a minute
     come = [step for step, offset_ms in enumerate(timing.steps_ms) if since_ms + offset_ms <= now_ms]
     if len(come) < len(timing.steps_ms):
         yield since_ms + timing.steps_ms[len(come)], None

@@ -13,6 +13,7 @@ from ledger.core.errors import LedgerError, StoreError
 from ledger.core.ids import new_id
 from ledger.session.rounds import shown_digest
 from workers.notifier.allowance import Allowance
+from workers.notifier.attendance import Attendance
 from workers.notifier.delivery import deliver
 from workers.notifier.formats import OutgoingMessage
 from workers.notifier.notification_states import NotificationStates
@@ -135,9 +136,20 @@ class ChannelRunner:
         states = await self._states.of_all()
         now_ms = await self._ledger.store.now_ms()
         messages, timing = await self._allowance.messages(now_ms), self._settings.timing
-        found = self._recordable(plan(self.channel, states, messages, timing, now_ms, under_way=under_way))
+        attendance = Attendance(self._ledger.store)
+
+        async def planned(under_way: int) -> MessagePlan:
+            return self._recordable(
+                await attendance.planned(
+                    lambda attended: plan(
+                        self.channel, states, messages, timing, now_ms, under_way=under_way, attended=attended
+                    )
+                )
+            )
+
+        found = await planned(under_way)
         if under_way and not found.reminders and not found.corrections:
-            alone = self._recordable(plan(self.channel, states, messages, timing, now_ms))
+            alone = await planned(0)
             return None if alone.reminders else found
         return found
 

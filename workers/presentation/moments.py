@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,8 +17,10 @@ from ledger.log.completed import CURSOR_DIGITS
 from ledger.log.history import Moment
 from ledger.session.open_claims import open_claims
 from ledger.session.state import SessionState
+from ledger.session.tiers import records_clients
 from ledger.session.would_run import would_run
 from projections.sessions import summary_of
+from workers.presentation.online import on_record, online
 
 
 async def project_grants(ledger: Ledger, state: SessionState) -> list[StandingGrant]:
@@ -66,6 +68,18 @@ def _in_order(grants: Iterable[StandingGrant]) -> list[StandingGrant]:
     return sorted(grants, key=lambda grant: (grant.version, grant.grant_id))
 
 
+class Clients(NamedTuple):
+    """The clients of a moment: who is online now by leases (None if unknown), or who was on record at a past moment."""
+
+    are: Literal["online", "recorded"]
+    rows: list[dict[str, Any]] | None
+
+
+async def clients_of(ledger: Ledger, state: SessionState, *, is_now: bool) -> Clients:
+    """Return who is online in the session now, or the clients on record in a past state of it."""
+    return Clients("online", await online(ledger, state)) if is_now else Clients("recorded", on_record(state))
+
+
 _OF_MOMENT: Final = frozenset({"session", "at", "version", "pending"})
 """Members of a summary that a moment has as of its own version, or in its state."""
 
@@ -83,12 +97,13 @@ class MomentPage(NamedTuple):
     pending: list[Pending]
     approved: list[Approved]
     settled: list[str]
+    clients: Clients
     counts: dict[str, int]
     cursor: str | None
 
 
 def moment_page(
-    state: SessionState, standing: list[Approved], limit: int | None, after: str | None = None
+    state: SessionState, standing: list[Approved], clients: Clients, limit: int | None, after: str | None = None
 ) -> MomentPage:
     """Return a page of at most `limit` of each list (None: all). Raises InputError for a strange cursor.
 
@@ -104,11 +119,11 @@ def moment_page(
     counts = {
         "pending": len(state.pending),
         "approved": len(standing),
-        "clients": len(state.clients),
+        "clients": len(clients.rows or ()),
         "settled": len(state.settled),
     }
     cursor = str(state.settled[settled[0]].version) if is_cut else None
-    return MomentPage(waiting, standing[:limit], settled, counts, cursor)
+    return MomentPage(waiting, standing[:limit], settled, clients, counts, cursor)
 
 
 def _version_of(cursor: str) -> int:
@@ -120,6 +135,7 @@ def _version_of(cursor: str) -> int:
 def moment_json(
     moment: Moment[SessionState],
     standing: list[Approved],
+    clients: Clients,
     *,
     brief: bool = False,
     limit: int | None = None,
@@ -130,7 +146,7 @@ def moment_json(
     With `brief`, settled requests are only counted, by outcome. Errors as of `moment_page`.
     """
     state = moment.state
-    page = moment_page(state, standing, limit, NO_SETTLED if brief else after)
+    page = moment_page(state, standing, clients, limit, NO_SETTLED if brief else after)
     settled: Any = Counter(one.outcome for one in state.settled.values()) if brief else settled_rows(state, page)
     return {
         "session": state.session_id,
@@ -139,16 +155,14 @@ def moment_json(
         "state": {
             "pending": [one.described() for one in page.pending],
             "approved": [one.as_json() for one in page.approved],
-            "clients": [
-                {"client_id": client.client_id, "name": client.name, "since": format_time(client.since_ms)}
-                for client in sorted(state.clients.values(), key=lambda client: client.version)
-            ],
+            "clients": clients.rows,
             "settled": settled,
         },
         "counts": page.counts,
         "cursor": page.cursor,
         **{name: value for name, value in summary_of(state).items() if name not in _OF_MOMENT},
-        "lock": state.lock,
+        "clients_are": clients.are,
+        "lock": state.lock if records_clients(state) else None,
         "claims": [claim_row(state, request_id) for request_id, _ in open_claims(state)],
     }
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 
-from ledger.core.errors import DamageError
 from ledger.core.events import Presence
 from ledger.stores.port import Due, Place, Position, StreamKey
 from ledger.stores.redis.link import Argument
 from ledger.stores.redis.replies import leases_of, score_of
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.stubs import Stubs
-
-log = logging.getLogger(__name__)
 
 _CORRECT_DUE = Script.named("correct_due.lua")
 
@@ -77,11 +73,6 @@ class Hints(Stubs):
 
     async def leases(self, place: Place) -> tuple[Presence, ...]:
         key = self.keys.lease(place)
-        try:
-            members = await self.command("ZRANGE", key, f"({self._clock.now_ms()}", "+inf", "BYSCORE")
-        except DamageError as error:
-            # A hint: assume that nobody is present. Deadlines, asks and replies must work all the same.
-            log.warning("presence cannot be read from `%s`: %s", key, error.text)
-            return ()
+        members = await self.command("ZRANGE", key, f"({self._clock.now_ms()}", "+inf", "BYSCORE")
         pairs = (member.decode().partition("\n") for member in members)
         return tuple(Presence(client_id, name) for client_id, _, name in pairs)

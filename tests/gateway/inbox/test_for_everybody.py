@@ -86,7 +86,7 @@ async def test_somebody_is_present_only_while_the_page_is_visible_and_in_use(inb
     await session.submit("bash", ["git push"], request_id="r1")
 
     async def present() -> list[str]:
-        return [client.name for client in (await session.state()).clients.values()]
+        return [client.name for client in await session.present() or ()]
 
     async def somebody() -> bool:
         return await present() == ["ann"]
@@ -125,7 +125,7 @@ async def test_an_auditor_is_never_present(inbox: Inbox) -> None:
     await session.submit("bash", ["git push"], request_id="r1")
     eve = await inbox.visit("eve", "/sessions/ses_1", role="auditor")
     await expect(eve.card("git push")).to_be_visible()
-    assert dict((await session.state()).clients) == {}
+    assert await session.present() == ()
 
 
 # Stands for the browser's own: what it was told, and what it was told to take back.

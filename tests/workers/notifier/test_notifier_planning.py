@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ledger import Ledger
+from ledger.core.limits import LEASE_MS
+from ledger.log.inboxes import InboxReach
 from ledger.testing import TestClock
 from projections.queries import SentMessage
 from tests.workers.notifier.listening import TIMING
+from workers.notifier.attendance import Attendance
 from workers.notifier.notification_state import NotificationState
 from workers.notifier.notification_states import NotificationStates
 from workers.notifier.plan import MessagePlan, RecipientChannel, plan
@@ -39,7 +42,12 @@ class Ann:
         self, messages: Mapping[str, SentMessage] | None = None, *sessions: str, under_way: int = 0
     ) -> MessagePlan:
         states = [await state_of(self.ledger, session) for session in sessions or ("ses_1",)]
-        return plan(self.channel, states, messages or {}, TIMING, self.clock.now_ms(), under_way=under_way)
+        now_ms = self.clock.now_ms()
+        return await Attendance(self.ledger.store).planned(
+            lambda attended: plan(
+                self.channel, states, messages or {}, TIMING, now_ms, under_way=under_way, attended=attended
+            )
+        )
 
     async def told(self, found: MessagePlan, result: str = "sent") -> None:
         self.count += 1
@@ -108,9 +116,22 @@ async def test_what_waits_while_somebody_is_there_is_not_said_again(ledger: Ledg
     await ann.told(await ann.look())
     clock.advance("1h")
     await session.connect("phone", actor="ann")
-    assert (await ann.look()).reminders == ()
+    seen = await ann.look()
+    assert (seen.reminders, seen.next_ms) == ((), clock.now_ms() + LEASE_MS)
     await session.disconnect("phone")
     assert said(await ann.look()) == [("r1", 1)]
+
+
+async def test_an_open_inbox_shows_what_waits_and_one_that_lost_its_lease_does_not(
+    ledger: Ledger, clock: TestClock
+) -> None:
+    ann = Ann(ledger, clock)
+    session = await ledger.session("ses_1", project="shop")
+    await session.submit("bash", ["git push"], request_id="r1")
+    await ledger.connect_inbox("laptop", actor="ann", reach=InboxReach(projects=("shop",)))
+    assert (await ann.look()).reminders == ()
+    clock.advance(LEASE_MS)
+    assert said(await ann.look()) == [("r1", 0)]
 
 
 async def test_within_five_minutes_of_a_message_others_are_gathered(ledger: Ledger, clock: TestClock) -> None:

@@ -73,7 +73,7 @@ async def reply(
     If the agent will not see the message of the answer, `note` says so.
     """
     found = await gateway.session(session, principal, fresh=data.client_id is not None)
-    require_own_client(found, principal, data.client_id)
+    await require_own_client(found, principal, data.client_id)
     given, message = parse_answer(data.answer, data.message)
     require_grantable(principal, found.stream.state, given)
     # Read this first: the metadata of a settled request is not kept.

@@ -10,6 +10,7 @@ from typing import Any
 from litestar import delete, post, put
 from litestar.params import JSONBody
 
+from ledger.session.tiers import records_clients
 from workers.gateway.bodies import LockBody, PassLockBody
 from workers.gateway.descriptions import described
 from workers.gateway.parameters import Id, TheGateway, ThePresences, ThePrincipal
@@ -24,7 +25,10 @@ async def connect_client(
     """Connect to a session or stay connected: repeat it every 10 s. The first call replays pending requests."""
     found = await gateway.session(session, principal)
     replayed = await presences.in_session(found, principal, client)
-    return {"lock": found.stream.state.lock, "replayed": [described(one) for one in replayed]}
+    return {
+        "lock": found.stream.state.lock if records_clients(found.stream.state) else None,
+        "replayed": [described(one) for one in replayed],
+    }
 
 
 @delete("/v1/sessions/{session:str}/clients/{client:str}", operation_id="disconnect_client")
@@ -40,7 +44,7 @@ async def disconnect_client(
 async def take_lock(session: Id, data: JSONBody[LockBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Take the input lock. If another client holds it, request it: it passes after 10 s."""
     found = await gateway.session(session, principal, fresh=True)
-    require_own_client(found, principal, data.client_id)
+    await require_own_client(found, principal, data.client_id)
     held = await found.take_lock(data.client_id, actor=principal.actor)
     return {"held": held, "lock": found.stream.state.lock}
 
@@ -49,7 +53,7 @@ async def take_lock(session: Id, data: JSONBody[LockBody], gateway: TheGateway, 
 async def pass_lock(session: Id, data: JSONBody[PassLockBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Hand the input lock to another client."""
     found = await gateway.session(session, principal, fresh=True)
-    require_own_client(found, principal, data.client_id)
+    await require_own_client(found, principal, data.client_id)
     await found.pass_lock(data.client_id, data.to, actor=principal.actor)
     return {"lock": found.stream.state.lock}
 

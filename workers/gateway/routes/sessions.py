@@ -16,11 +16,11 @@ from workers.gateway.gateway import Gateway
 from workers.gateway.outline import BARS_MAX, LANES_MAX, bars_row, waits_row
 from workers.gateway.parameters import After, Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import Principal
-from workers.gateway.rows import Row, session_row
+from workers.gateway.rows import Row, session_row_now
 from workers.gateway.session_opening import open_session as open_by_rules
 from workers.gateway.session_search import SessionFilter, find_sessions
 from workers.gateway.settings import PAGE_COUNT_MAX
-from workers.presentation.moments import approved_at, moment_json, project_grants
+from workers.presentation.moments import approved_at, clients_of, moment_json, project_grants
 from workers.upkeep.stream_checks import Checked, check_stream
 
 VERSION_DIGITS_MAX = 18
@@ -32,7 +32,7 @@ async def open_session(
 ) -> Response[Row]:
     """Open a session, or attach to it. Returns 201 when this request opened it."""
     opened, is_new = await open_by_rules(gateway, principal, session, data or OpenSession())
-    return Response(session_row(opened.stream.state), status_code=201 if is_new else 200)
+    return Response(await session_row_now(gateway.ledger, opened.stream.state), status_code=201 if is_new else 200)
 
 
 @get("/v1/sessions", operation_id="list_sessions")
@@ -69,7 +69,7 @@ async def list_sessions(
 async def read_session(session: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Return the current state of a session in brief."""
     found = await gateway.session(session, principal, fresh=True)
-    return session_row(found.stream.state)
+    return await session_row_now(gateway.ledger, found.stream.state)
 
 
 @post("/v1/sessions/{session:str}/close", status_code=200, operation_id="close_session")
@@ -79,7 +79,7 @@ async def close_session(
     """Close a session: its pending requests are cancelled, and new ones are refused."""
     found = await gateway.session(session, principal)
     await found.close(reason=None if data is None else data.reason, actor=principal.actor)
-    return session_row(found.stream.state)
+    return await session_row_now(gateway.ledger, found.stream.state)
 
 
 @get("/v1/sessions/{session:str}/state", operation_id="read_state")
@@ -102,7 +102,8 @@ async def read_state(
     moment = await gateway.history_cache.state_at(key, version=version, ms=time_ms)
     as_of_ms = gateway.now_ms if at is None else moment.ms if time_ms is None else time_ms
     standing = approved_at(moment.state, await project_grants(gateway.ledger, moment.state), as_of_ms)
-    return moment_json(moment, standing, brief=brief, limit=limit, after=cursor)
+    clients = await clients_of(gateway.ledger, moment.state, is_now=at is None)
+    return moment_json(moment, standing, clients, brief=brief, limit=limit, after=cursor)
 
 
 @get("/v1/sessions/{session:str}/timeline", operation_id="read_timeline")

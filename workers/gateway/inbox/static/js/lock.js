@@ -9,7 +9,7 @@ const COMES_WITHIN_MS = 14_000; // a holder who does not respond keeps it for 10
 /** Return `{name, since}` of the client that holds it; null if none does. */
 export async function lockHolder(session) {
   const { clients, lock } = await get(path("/v1/sessions/{}", session));
-  return clients.find((one) => one.client_id === lock) ?? null;
+  return (clients ?? []).find((one) => one.client_id === lock) ?? null;
 }
 
 /** Take the lock or request it; `{held}` tells which. Only a connected client can do so. */

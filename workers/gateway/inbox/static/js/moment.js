@@ -14,9 +14,17 @@ export function moment(row, isNow, release = null) {
     part("Waiting", pending.length, pending.map((one) => waiting(one, nowMs)), "Nothing waited."),
     claims.length ? part("Claimed", claims.length, claims.map((one) => claimed(one, isNow ? release : null)), "") : null,
     part("Approved", approved.length, approved.map(approval), "Nothing was approved."),
-    part("Online", clients.length, clients.map((client) => h("li", {}, client.name, row.lock === client.client_id ? h("small", {}, " holds the input lock") : null, h("small", {}, ` since ${at(client.since)}`))), "Nobody was online."),
+    online(row, clients),
     h("p", { class: "hint" }, settledText(settled)),
   ].filter(Boolean);
+}
+
+/** Return who is online now, or, of a past moment, who was on record then; null if nobody was recorded. */
+function online(row, clients) {
+  if (clients === null) return part("Online", 0, [], "Unknown who is online.");
+  const items = clients.map((client) => h("li", {}, client.name, row.lock === client.client_id ? h("small", {}, " holds the input lock") : null, client.since ? h("small", {}, ` since ${at(client.since)}`) : null));
+  if (row.clients_are === "online") return part("Online", clients.length, items, "Nobody is online.");
+  return clients.length ? part("Clients on record", clients.length, items, "") : null;
 }
 
 function part(name, count, items, none) {
