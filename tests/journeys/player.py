@@ -41,7 +41,7 @@ class Player:
     def _session(self, session_id: str) -> Session:
         return self._sessions.setdefault(session_id, Session(self._ledger, session_id))
 
-    async def do_open(self, on: str, *, timeouts: dict[str, float | None] | None = None, **named: Any) -> None:
+    async def do_open(self, on: str, *, timeouts: dict[str, Any] | None = None, **named: Any) -> None:
         given = None if timeouts is None else Timeouts(**timeouts)
         self._sessions[on] = await self._ledger.session(on, timeouts=given, **named)
 

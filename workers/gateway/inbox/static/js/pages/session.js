@@ -99,9 +99,12 @@ class SessionPage {
       const summary = await get(path("/v1/sessions/{}", this.id), {}, this.controller.signal);
       const isFirst = !this.summary;
       const grew = summary.version !== this.summary?.version;
+      // No event tells who comes and goes.
+      const moved = !isFirst && JSON.stringify(summary.clients) !== JSON.stringify(this.summary.clients);
       this.summary = summary;
       this.#drawHead();
       if (grew) this.#grow(isFirst);
+      else if (moved && this.version === null) this.#settle();
     } catch (error) {
       this.#said(error);
     }
