@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from ledger import Ledger
+from ledger import InputError, Ledger, Timeouts
 from ledger.client.connection import RENEW_SECONDS
+from ledger.core.errors import StoreError
 from ledger.core.events import DeadlineMoved, Expired, Presence
 from ledger.core.limits import LEASE_MS
 from ledger.core.questions import Question
@@ -170,3 +172,39 @@ async def test_deciders_are_asked_once_for_a_request_that_waits(open_ledger: Ope
     session = await (await open_ledger(plugins=[counting])).session("ses_1")
     await pend(session, "call_1", "ls")
     assert counting.asked == [("ls",)]
+
+
+async def test_a_client_that_fails_before_its_lease_is_written_connects_again_as_if_for_the_first_time(
+    ledger: Ledger, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await ledger.session("ses_1")
+    await pend(session, "call_1")
+    clock.advance("1h")
+
+    async def lost(*_: object) -> None:
+        raise StoreError("the connection was lost")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ledger.store, "renew_lease", lost)
+        with pytest.raises(StoreError):
+            await session.connect("phone", actor=ANN)
+    assert await session.present() == ()
+    connection = await session.connect("phone", actor=ANN)
+    assert [one.request.request_id for one in connection.replayed] == ["call_1"]
+    assert await session.present() == (Presence("phone", "ann"),)
+    assert await events_of(session) == ["session_opened", "asked", "client_connected"]
+
+
+async def test_each_connection_counts_in_a_session_without_a_least_gain(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1", timeouts=Timeouts(least_gain=0))
+    await pend(session, "call_1")
+    clock.advance(1)
+    await session.connect("phone", actor=ANN)
+    [pending] = await session.pending()
+    assert pending.request.deadline_ms == clock.now_ms() + 7 * 86_400_000
+
+
+@pytest.mark.parametrize("wrong", [None, "1s", -1, False, float("nan")])
+async def test_a_least_gain_is_a_number_of_seconds(ledger: Ledger, wrong: Any) -> None:
+    with pytest.raises(InputError, match="least gain"):
+        await ledger.session("ses_1", timeouts=Timeouts(least_gain=wrong))
