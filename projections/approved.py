@@ -15,6 +15,7 @@ from ledger.client.results import Approved
 from ledger.core.events import Asked, Granted, Imported, Replied, Revoked, UseTaken
 from ledger.core.grants import Recorded, StandingGrant
 from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, GrantPlace, field_of, scope_of
+from ledger.policy.stored_rules import RulesState
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
@@ -23,12 +24,14 @@ from projections.projection import StreamState, listed, row
 APPROVED: Final = APPROVED_VIEW
 STANDING: Final = STANDING_VIEW
 
+_WITHOUT_GRANTS: Final = (AccessState, RulesState)
+
 
 def project_approved(
     key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
 ) -> Iterator[ViewWrite]:
     event = recorded.event
-    if isinstance(before, AccessState) or isinstance(after, AccessState) or before.grants is after.grants:
+    if isinstance(before, _WITHOUT_GRANTS) or isinstance(after, _WITHOUT_GRANTS) or before.grants is after.grants:
         return
     if isinstance(event, Granted | Revoked):
         grant = after.grants.get(event.grant_id)

@@ -13,11 +13,12 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 from ledger.access.state import AccessState
 from ledger.core.codec import canonical_json
 from ledger.core.grants import Recorded
+from ledger.policy.stored_rules import RulesState
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 
-StreamState: TypeAlias = SessionState | ProjectState | AccessState
+StreamState: TypeAlias = SessionState | ProjectState | AccessState | RulesState
 
 COUNTS: Final = "counts"
 """The view of counts. Several projections add to it, each under names of its own, so that one read shows all."""

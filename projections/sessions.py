@@ -103,6 +103,6 @@ def summary_of(state: SessionState) -> dict[str, Any]:
         "at": format_time(state.last_ms),
         "version": state.version,
         "pending": len(state.pending),
-        "dialect": state.policy.dialect if state.policy else None,
+        "dialect": state.dialect or None,
         **({} if state.imported_ms is None else {"imported_at": format_time(state.imported_ms)}),
     }

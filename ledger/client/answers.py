@@ -82,7 +82,7 @@ class SessionAnswers:
             actor=actor,
             request_id=request_id,
             given=given,
-            policy=self._grounds.policy(state),
+            policy=await self._grounds.policy(state),
             policy_digest=state.policy_digest,
             project=project.state if project else None,
         )
@@ -146,7 +146,7 @@ class SessionAnswers:
         state = await self._grounds.folded()
         project = await self._grounds.project(state)
         if project is not None and state.settings.cascade_always == "project":
-            await self._stream.submit(self._release_command(state, await project.refresh()))
+            await self._stream.submit(await self._release_command(state, await project.refresh()))
 
     async def _release_by_uses(self) -> None:
         """Release the requests that grants of the project with a limit allow, each after it has taken its uses."""
@@ -155,17 +155,19 @@ class SessionAnswers:
         if project is None or not project.state.grants.has_limited:
             return
         for request in in_order(state.pending.values()):
-            command = self._release_command(self._stream.state, project.state, request.request_id)
+            command = await self._release_command(self._stream.state, project.state, request.request_id)
             if is_released(self._stream.state, command, self._ledger.store.clock.now_ms()):
                 await self._grounds.by_current_rules(self._release_one, project, request.request_id)
 
     async def _release_one(self, project: Stream[ProjectState], request_id: str) -> None:
-        await self._stream.submit(self._release_command(self._stream.state, project.state, request_id), project)
+        await self._stream.submit(await self._release_command(self._stream.state, project.state, request_id), project)
 
-    def _release_command(self, state: SessionState, project: ProjectState, request_id: str | None = None) -> Release:
+    async def _release_command(
+        self, state: SessionState, project: ProjectState, request_id: str | None = None
+    ) -> Release:
         return Release(
             actor=self._ledger.actor(None, "system"),
-            policy=self._grounds.policy(state),
+            policy=await self._grounds.policy(state),
             policy_digest=state.policy_digest,
             project=project,
             request_id=request_id,

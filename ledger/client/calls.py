@@ -91,7 +91,7 @@ class Calls:
         if self._freezes.over(state.project) is not None:
             # One that has ended meanwhile holds nothing back.
             await self._freezes.refresh()
-        policy = self._grounds.policy(state)
+        policy = await self._grounds.policy(state)
         project = await self._grounds.project(state)
         if project is not None and lifts_denies(policy):
             # In this mode a grant may lift a deny, so even a denial must rest on the newest grants.
@@ -282,7 +282,7 @@ class Calls:
         if not has_changed(state, request_id, shared, self._now_ms()):
             return None
         actor = SYSTEM if asked is None else asked.actor
-        policy, policy_digest = self._grounds.policy(state), state.policy_digest
+        policy, policy_digest = await self._grounds.policy(state), state.policy_digest
         if request_id in state.pending:
             return Release(
                 actor=actor, policy=policy, policy_digest=policy_digest, project=shared, request_id=request_id

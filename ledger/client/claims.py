@@ -173,7 +173,7 @@ class SessionClaims:
                 runner=runner,
                 question=asked,
                 operands=operands,
-                policy=self._grounds.policy(state),
+                policy=await self._grounds.policy(state),
                 policy_digest=state.policy_digest,
                 project=shared,
                 live=await self._grounds.live(state),

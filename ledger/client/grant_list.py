@@ -124,7 +124,7 @@ class GrantList:
         )
 
     async def _ahead(self) -> tuple[frozenset[str], Survey[_Ahead]]:
-        keys = sorted(key for key in await unprojected(self._store) if key.kind != "access")
+        keys = sorted(key for key in await unprojected(self._store) if key.has_calls)
         return frozenset(key.name for key in keys), await survey(keys, self._read)
 
     async def _read(self, key: StreamKey) -> _Ahead:

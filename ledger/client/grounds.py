@@ -51,10 +51,14 @@ class Grounds:
         """Return the cached state, read from the server only if there is none yet."""
         return self._stream.state if self._stream.folded else await self._stream.refresh()
 
-    def policy(self, state: SessionState) -> Policy:
-        """Return the compiled rules of a state."""
-        source = state.policy or PolicySource()
-        return self._policies.compiled(source, state.policy_digest, cwd=state.cwd, home=state.home)
+    async def policy(self, state: SessionState) -> Policy:
+        """Return the compiled rules of a state. Raises RulesUnreadableError, StoreError, InDoubtError."""
+        known = self._policies.known(state)
+        return known or self._policies.of(state, await self.rules(state))
+
+    async def rules(self, state: SessionState) -> PolicySource:
+        """Return the rules of a state. Errors as of `policy`."""
+        return await self._ledger.streams.rulesets.of(state)
 
     async def project(self, state: SessionState) -> Stream[ProjectState] | None:
         """Return the folded stream of the session's project; None for a session without one."""

@@ -48,7 +48,7 @@ class HeldRequests:
         project = await self._grounds.project(state)
         command = Resume(
             actor=SYSTEM,
-            policy=self._grounds.policy(state),
+            policy=await self._grounds.policy(state),
             policy_digest=state.policy_digest,
             project=await project.refresh() if project else None,
         )

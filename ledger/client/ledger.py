@@ -213,10 +213,14 @@ class Ledger:
         elif is_new:
             source = source or plain
         if demands is not None:
-            source = with_demands(source or state.policy or plain, demands)
+            has = None if source is not None or not state.policy_digest else await self.streams.rulesets.of(state)
+            source = with_demands(source or has or plain, demands)
         policy_digest = "" if source is None else self.policies.check(source)
+        by = self.actor(actor, "agent")
+        if source is not None and state.closed_ms is None:
+            await self.streams.rulesets.keep(source, policy_digest, by)
         command = Open(
-            actor=self.actor(actor, "agent"),
+            actor=by,
             project=None if project is None else check_id(project, "project id"),
             agent=None if agent is None else check_name(agent, "agent"),
             parent=parent,
@@ -253,12 +257,10 @@ class Ledger:
         denies_alone: bool,
     ) -> PolicySource:
         """Return the policy of a child session: its own, else its parent's, else `fallback`."""
-        policy = (await Session(self, parent).state()).policy
-        return (
-            orphan_source(own or fallback)
-            if policy is None
-            else child_source(policy, own, agent, denies_alone=denies_alone)
-        )
+        above = await Session(self, parent).state()
+        if above.opened_ms is None or above.rules_redacted:
+            return orphan_source(own or fallback)
+        return child_source(await self.streams.rulesets.of(above), own, agent, denies_alone=denies_alone)
 
     async def attach(self, session_id: str) -> Session:
         """Return an existing session. Raises UnknownSessionError."""

@@ -74,7 +74,7 @@ class Lookups:
         """Return the streams that have a grant, revoked ones included, and the streams that cannot be read."""
         found = await self._ledger.store.views.look_up(GRANTS_VIEW, pointer(grant_id), KNOWN_IN_MAX)
         named = {StreamKey.parse(pointed(field)[1]) for field in found.fields}
-        named.update(key for key in found.ahead if key.kind != "access")
+        named.update(key for key in found.ahead if key.has_calls)
         having = await self._having(sorted(named), grant_id)
         if not having.rows:
             async for keys in self._others(found.unsure, named, "session", "project"):

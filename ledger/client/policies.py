@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import Final
 
 import msgspec
 
@@ -13,6 +14,10 @@ from ledger.core.policy import Policy, PolicySource
 from ledger.policy.dialects import compile_policy, digest
 from ledger.policy.evaluation_cache import RememberingPolicy
 from ledger.policy.locations import placed
+from ledger.session.state import SessionState
+
+_IN_EVENTS: Final = "in events "
+"""The beginning of the digest of rules that a session's own events hold, which nobody has compared with them."""
 
 
 class CompiledPolicies:
@@ -27,11 +32,25 @@ class CompiledPolicies:
         if size > POLICY_BYTES:
             raise InputError(f"the rules take {size} bytes; at most {POLICY_BYTES} are accepted")
         policy_digest = digest(source)
+        if (policy_digest, None, None) not in self._policies:
+            _require_same(source, policy_digest)
         self.compiled(source, policy_digest)
         return policy_digest
 
+    def known(self, state: SessionState) -> Policy | None:
+        """Return the compiled rules of a session, if this process has them."""
+        key = _key_of(state)
+        policy = self._policies.get(key)
+        if policy is not None:
+            self._policies.move_to_end(key)
+        return policy
+
+    def of(self, state: SessionState, source: PolicySource) -> Policy:
+        """Return the compiled rules of a session; `source` are its rules."""
+        return self.compiled(source, *_key_of(state))
+
     def compiled(
-        self, source: PolicySource, policy_digest: str, *, cwd: str | None = None, home: str | None = None
+        self, source: PolicySource, policy_digest: str, cwd: str | None = None, home: str | None = None
     ) -> Policy:
         """Return the compiled policy for a folder and a home."""
         key = (policy_digest, cwd, home)
@@ -44,3 +63,18 @@ class CompiledPolicies:
         else:
             self._policies.move_to_end(key)
         return policy
+
+
+def _key_of(state: SessionState) -> tuple[str, str | None, str | None]:
+    named = state.policy_digest if state.policy is None else f"{_IN_EVENTS}{state.policy_digest}"
+    return (named, state.cwd, state.home)
+
+
+def _require_same(source: PolicySource, policy_digest: str) -> None:
+    """Raise InputError for rules that are others once they were stored, such as a number that JSON lacks."""
+    try:
+        stored = msgspec.json.decode(msgspec.json.encode(source), type=PolicySource)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"the rules cannot be stored: {error}") from error
+    if digest(stored) != policy_digest:
+        raise InputError("the rules hold a value that JSON lacks, so they cannot be stored as they are")

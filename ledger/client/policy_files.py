@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ledger.core.errors import LedgerError
 from ledger.core.policy import PolicySource
 from ledger.policy.checks import shown
+from ledger.policy.dialects import digest
 from ledger.policy.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ class PolicyWatch:
     def _judges(self, source: PolicySource) -> bool:
         """Return whether the session's cached state has these rules, so that nothing need be written."""
         stream = self._session.stream
-        return stream.folded and stream.state.policy == source
+        if not stream.folded or stream.state.rules_redacted:
+            return False
+        return stream.state.policy_digest == digest(source)
 
     async def look_on(self, seconds: float) -> None:
         """Check at an interval in seconds, for a session without asks."""

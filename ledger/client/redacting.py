@@ -116,7 +116,7 @@ class Redacting:
     async def _planned(self, key: StreamKey, selection: Selection) -> StreamPlan:
         """Read a stream. Raises DamageError: what is damaged is not rewritten."""
         streams = self._ledger.streams
-        if key.kind != "access":
+        if key.has_calls:
             await (streams.session(key.id) if key.kind == "session" else streams.project(key.id)).refresh()
         plan = StreamPlan(key, selection)
         await plan.read(self._ledger.store)

@@ -23,7 +23,7 @@ from ledger.core.errors import (
 from ledger.core.events import TOLD, Actor, GrantBounds, Outcome
 from ledger.core.grants import StandingGrant, in_force
 from ledger.core.masked_text import holds_mask
-from ledger.core.policy import Evaluation, Offer, PolicySource, ReplyKind
+from ledger.core.policy import Evaluation, Offer, ReplyKind
 from ledger.core.times import format_time
 from ledger.masks.own_input import with_own_texts
 from ledger.project.state import ProjectState
@@ -203,7 +203,7 @@ def _reopened(request: Request) -> str | None:
 
 def _settled(state: SessionState, settled: Settled) -> Result:
     if settled.outcome != "allowed":
-        message = message_of(settled, state.policy or PolicySource())
+        message = message_of(settled, state.language)
     elif settled.reply in ("always", "session") and settled.cause is None:
         message = _remembered(settled)
     else:

@@ -14,7 +14,7 @@ import msgspec
 
 from ledger.client.grounds import Grounds
 from ledger.client.results import Result
-from ledger.core.errors import LedgerError, StoreError
+from ledger.core.errors import LedgerError, RulesUnreadableError, StoreError
 from ledger.core.grants import Grants
 from ledger.core.policy import PolicySource
 from ledger.log.stream import Stream
@@ -40,24 +40,25 @@ class RuleMemory:
             return result
         try:
             state = await self._stream.refresh()
-            dialect = dialect_of(state.policy)
-            if state.policy is None or not dialect.remembers_in_file:
+            dialect = dialect_of(state.language)
+            if state.rules_redacted or not dialect.remembers_in_file:
                 return result
+            rules = await self._grounds.rules(state)
             if settled.bounds is not None:
                 return _told(result, "the grant has bounds, which a file cannot hold, so no rule was written to a file")
             # Not "those in force": the approver may be about to write the project's grant.
             revoked = _revoked(state.grants)
             if (project := await self._grounds.project(state)) is not None:
                 revoked |= _revoked((await project.refresh()).grants)
-        except StoreError as error:
+        except (StoreError, RulesUnreadableError) as error:
             return _told(result, _failed(error))
-        file = dialect.memory_file(state.policy, state.cwd or folder)
+        file = dialect.memory_file(rules, state.cwd or folder)
         if file is None:
             log.info("session %s has no folder, so no rule was written to a file", result.session)
             return result
         granted = zip(settled.grants, settled.granted_patterns, strict=False)
         entries = [pattern for grant_id, pattern in granted if grant_id not in revoked]
-        return _told(result, await _written(dialect, file, state.policy, result.request.permission, entries))
+        return _told(result, await _written(dialect, file, rules, result.request.permission, entries))
 
 
 def _revoked(grants: Grants) -> frozenset[str]:

@@ -31,7 +31,7 @@ from ledger.core.events import Actor, CancelCause, Presence
 from ledger.core.grant_bounds import GRANTING_ROLES, check_edited, check_uses, grant_bounds
 from ledger.core.ids import check_id, new_grant_id, new_request_id, new_salt
 from ledger.core.operands import Operand
-from ledger.core.policy import Call
+from ledger.core.policy import Call, PolicySource
 from ledger.core.proofs import Signed
 from ledger.core.questions import Question
 from ledger.core.replies import Answer, parse_answer
@@ -248,7 +248,7 @@ class Session(SessionRuns):
         state = await self._grounds.folded()
         where = state.cwd if cwd is None else cwd
         found = tool_requests(
-            self._grounds.policy(state), tool_name, tool_input, request_id=request_id, cwd=where, always=always
+            await self._grounds.policy(state), tool_name, tool_input, request_id=request_id, cwd=where, always=always
         )
         return as_asked(found, state)
 
@@ -531,9 +531,14 @@ class Session(SessionRuns):
         """
         return await self._calls.result(request_id)
 
+    async def rules(self) -> PolicySource:
+        """Return the rules by which the session is judged now. Raises RulesUnreadableError where they are missing."""
+        return await self._grounds.rules(await self._stream.refresh())
+
     async def disabled(self, tools: Iterable[str]) -> frozenset[str]:
         """Return the tools that the rules deny entirely (`opencode.md` "Disabled Tools Detection")."""
-        return self._grounds.policy(await self._grounds.folded()).disabled(tools)
+        policy = await self._grounds.policy(await self._grounds.folded())
+        return policy.disabled(tools)
 
     def events(self, after: int = 0, *, follow_on: bool = True) -> AsyncIterator[LoggedEvent]:
         """Iterate over the events after a version: the present ones, then (`follow_on`) each new one. Resumable."""

@@ -275,7 +275,8 @@ def _carries_demands(event: Event) -> bool:
         case Granted():
             return event.proof is not None
         case SessionOpened() | PolicyChanged():
-            return event.detail is not None and any(demand.answer_by for demand in demand_rules(event.detail.policy))
+            policy = None if event.detail is None else event.detail.policy
+            return policy is not None and any(demand.answer_by for demand in demand_rules(policy))
         case _:
             return False
 

@@ -39,7 +39,8 @@ LedgerError                      root; `code` is stable, `data` is what a progra
 │   └── SetupError               wrong partition count, evicting policy, old server …          SETUP
 ├── ArchiveError                 the archive of sessions cannot be reached or used             ARCHIVE
 └── DamageError                  a stream that is not what the ledger wrote                    DAMAGED
-    └── NewerSchemaError         written by a newer version: upgrade this worker               NEWER_SCHEMA
+    ├── NewerSchemaError         written by a newer version: upgrade this worker               NEWER_SCHEMA
+    └── RulesUnreadableError     the rules that a session names are missing or damaged         RULES_UNREADABLE
 """
 
 from __future__ import annotations
@@ -351,3 +352,9 @@ class NewerSchemaError(DamageError):
     """A stream holds events of a newer version of this software."""
 
     code = "NEWER_SCHEMA"
+
+
+class RulesUnreadableError(DamageError):
+    """The stream of the rules that a session names is missing, damaged or newer: nothing is judged there."""
+
+    code = "RULES_UNREADABLE"

@@ -137,24 +137,39 @@ class GrantBounds(Value, frozen=True):
     uses: UsesCount | None = None
 
 
-class PolicyDetail(Detail, frozen=True):
-    """The rules. `cwd` and `home` are of the machine where the agent's calls run; None means unknown."""
-
+class RulesDetail(Detail, kw_only=True, frozen=True):
     policy: PolicySource
+
+
+class RulesStored(Value, tag="rules_stored", kw_only=True, frozen=True):
+    """Rules were stored, in the stream that their digest names; sessions name the digest."""
+
+    dialect: str = "opencode"
+    detail: RulesDetail | None = None
+
+
+class PolicyDetail(Detail, frozen=True):
+    """The place where the agent's calls run: `cwd` and `home` of that machine; None means unknown.
+
+    `policy` are the rules in older events. None: they are in the stream that `policy_digest` names.
+    """
+
+    policy: PolicySource | None = None
     cwd: str | None = None
     home: str | None = None
 
 
 class SessionOpened(Value, tag="session_opened", kw_only=True, frozen=True):
-    """A session was opened. `policy_source` names the origin of the rules, which are in `detail`.
+    """A session was opened. `policy_digest` names the stream of the rules, `policy_source` their origin.
 
-    `token_id` is the access token that opened it over a gateway, and owns the session.
+    `edition` is that of the dialect where the rules choose one. `token_id` is the access token that opened it over a gateway, and owns the session.
     """
 
     project: str | None = None
     agent: str | None = None
     parent: str | None = None
     dialect: str = "opencode"
+    edition: str | None = None
     policy_digest: str
     policy_source: str | None = None
     settings: Settings = Settings()
@@ -166,6 +181,7 @@ class PolicyChanged(Value, tag="policy_changed", kw_only=True, frozen=True):
     """Rules or settings changed for later requests; pending ones keep their evaluation."""
 
     dialect: str = "opencode"
+    edition: str | None = None
     policy_digest: str
     policy_source: str | None = None
     settings: Settings = Settings()
@@ -525,6 +541,7 @@ class SessionClosed(Value, tag="session_closed", kw_only=True, frozen=True):
 Event = (
     SessionOpened
     | PolicyChanged
+    | RulesStored
     | Asked
     | Reopened
     | Claimed

@@ -226,6 +226,12 @@ class Policy(Protocol):
         ...
 
 
+def edition_of(source: PolicySource) -> str | None:
+    """Return the edition of its dialect that a source chooses, if any."""
+    edition = source.options.get("edition")
+    return edition if isinstance(edition, str) else None
+
+
 def demand_rules(source: PolicySource) -> tuple[DemandRule, ...]:
     """Return the demands of all layers, lowest first: separate ones, and those of single rules."""
     return tuple(

@@ -11,6 +11,7 @@ import msgspec
 
 from ledger.core.errors import InputError
 from ledger.core.policy import Layer, PolicySource
+from ledger.policy.stored_rules import RulesState
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
@@ -75,6 +76,8 @@ def fold_bytes(state: Any) -> int:
         held = len(state.pending) * PENDING_BYTES + len(state.grants) * GRANT_BYTES + state.settled.size_bytes
         held += len(state.clients) * CLIENT_BYTES + len(state.noted) * NOTED_BYTES
         return STREAM_BYTES + held + _policy_bytes(state.policy)
+    if isinstance(state, RulesState):
+        return STREAM_BYTES + _policy_bytes(state.source)
     if isinstance(state, ProjectState):
         return STREAM_BYTES + len(state.grants) * GRANT_BYTES
     return STREAM_BYTES

@@ -21,6 +21,7 @@ from ledger.log.freezes import Freezes
 from ledger.log.inboxes import open_inboxes, present_in
 from ledger.log.plans import NOTHING, SYSTEM, AppendPlan, Fold, Regression
 from ledger.masks.masking import Masks, with_masked_reason
+from ledger.policy.stored_rules import RulesState, decide_rules, evolve_rules
 from ledger.project.masking import masked_project_command
 from ledger.project.state import GrantInProject, ProjectState, decide_project, evolve_project, until_ms
 from ledger.session import SessionState, decide, evolve, needs_presence, next_due_ms, settle
@@ -204,6 +205,22 @@ class ProjectFold(_Undated[ProjectState]):
 
     def project_of(self, state: ProjectState) -> str | None:
         return state.project_id
+
+
+class RulesFold(_Undated[RulesState]):
+    """The fold of a ruleset's stream."""
+
+    def initial(self, key: StreamKey) -> RulesState:
+        return RulesState(policy_digest=key.id)
+
+    def evolve(self, state: RulesState, recorded: Recorded) -> RulesState:
+        return evolve_rules(state, recorded)
+
+    def decide(self, state: RulesState, command: Any, now_ms: int) -> AppendPlan:
+        if isinstance(command, Regression):
+            # A stream that the server lost is begun again by the next writer of its rules, and by nothing else.
+            return NOTHING
+        return AppendPlan(decide_rules(state, command), command.actor)
 
 
 class AccessStreamFold(_Undated[S]):

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from ledger.core.events import Asked, Reopened, Replied
 from ledger.core.grants import Recorded
+from ledger.log.rulesets import RecordedRules
 from ledger.log.tail import nothing_folded, read_folds
 from ledger.policy.replayed import ReplayedPolicies
 from ledger.project.state import ProjectState
@@ -26,11 +27,13 @@ async def judge_again(
     begin = nothing_folded(key)
     before: SessionState = begin.state
     projects: _Projects | None = None
+    rules = RecordedRules(store)
     async for recorded, folded in read_folds(store, key, begin, version):
         if is_judged(recorded) and version in (None, recorded.version):
             if projects is None:
                 projects = await _Projects.read(store, before.project)
-            yield judge_recorded(before, recorded, projects.judged_by(recorded), known)
+            project = projects.judged_by(recorded)
+            yield judge_recorded(before, recorded, project, known, await rules.of(before))
         before = folded.state
 
 

@@ -22,7 +22,7 @@ SALT: Final = "salt"
 DETAIL: Final = "detail"
 
 ChosenFor = Literal["named", "matches", "same_request"]
-LeftFor = Literal["schema_1", "payload", "access"]
+LeftFor = Literal["schema_1", "payload", "access", "rules"]
 
 
 class Redactable(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class NotRedactable(msgspec.Struct, frozen=True, kw_only=True):
     """An entry with what was named or is looked for, which stays.
 
     `why`: schema 1 keeps content in the payload; ids and names of tools, permissions and people are in every payload;
-    the streams of access are not rewritten.
+    the streams of access are not rewritten, nor are those of rules, by which sessions are judged.
     """
 
     version: int
@@ -128,9 +128,9 @@ class Selection:
         if detail is not None and entry.content is None:
             if matched or entry.version in self._named:
                 self._stay(entry.version, kind, matched or members, "schema_1")
-        elif detail is not None and self._key.kind == "access":
+        elif detail is not None and not self._key.has_calls:
             if matched:
-                self._stay(entry.version, kind, matched, "access")
+                self._stay(entry.version, kind, matched, "rules" if self._key.kind == "policy" else "access")
         else:
             request_id = self._request_of(event)
             self._noted.append(_Noted(entry.version, kind, request_id, members, matched, detail is not None))

@@ -17,12 +17,14 @@ from ledger.access.state import ACCESS_ID, AccessState
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import SWEEP_SECONDS
 from ledger.log.fold_room import SizedCache, fold_bytes, streams_room_bytes
-from ledger.log.folds import ProjectFold, SessionFold, access_fold, freeze_fold, holds_fold, passkeys_fold
+from ledger.log.folds import ProjectFold, RulesFold, SessionFold, access_fold, freeze_fold, holds_fold, passkeys_fold
 from ledger.log.freezes import Freezes
 from ledger.log.plans import SETTLE
+from ledger.log.rulesets import Rulesets
 from ledger.log.stream import Stream
 from ledger.log.tallies import Tallies
 from ledger.masks.masking import Masks
+from ledger.policy.stored_rules import RulesState
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Store, StreamKey, WakeUp
@@ -60,6 +62,8 @@ class Streams:
         self._access_fold = access_fold(masks)
         self._passkeys_fold = passkeys_fold()
         self._holds_fold = holds_fold(masks)
+        self._rules_fold = RulesFold()
+        self.rulesets = Rulesets(self.rules)
         self._alarms: list[tuple[int, int, StreamKey]] = []
         self._alarm_count = 0
         self._alarm_set = asyncio.Event()
@@ -95,6 +99,10 @@ class Streams:
     def holds(self) -> Stream[HoldState]:
         """Return the stream of legal holds."""
         return self._get(StreamKey("access", HOLDS_ID), self._holds_fold)
+
+    def rules(self, policy_digest: str) -> Stream[RulesState]:
+        """Return the stream of the rules with a digest."""
+        return self._get(StreamKey("policy", policy_digest), self._rules_fold)
 
     @property
     def session_fold(self) -> SessionFold:

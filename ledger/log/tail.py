@@ -16,6 +16,7 @@ from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
 from ledger.log.entries import check_info, read_entry
+from ledger.policy.stored_rules import RulesState, evolve_rules
 from ledger.project.state import ProjectState, evolve_project
 from ledger.session import evolve
 from ledger.session.state import SessionState
@@ -127,6 +128,8 @@ def nothing_folded(key: StreamKey) -> Folded[Any]:
             return Folded(ProjectState(project_id=key.id))
         case "access":
             return Folded(AccessState(access_id=key.id))
+        case "policy":
+            return Folded(RulesState(policy_digest=key.id))
 
 
 def evolve_any(state: Any, recorded: Recorded) -> Any:
@@ -135,6 +138,8 @@ def evolve_any(state: Any, recorded: Recorded) -> Any:
         return evolve(state, recorded)
     if isinstance(state, ProjectState):
         return evolve_project(state, recorded)
+    if isinstance(state, RulesState):
+        return evolve_rules(state, recorded)
     return evolve_access(state, recorded)
 
 

@@ -66,6 +66,7 @@ class Live(msgspec.Struct, frozen=True, gc=False):
 class Open(Command, frozen=True, kw_only=True):
     """Open the session, or attach to it. None in `policy` or `settings` leaves them unchanged.
 
+    The rules of `policy` must be in their stream before: the event holds no more than their digest.
     `token_id` is the access token that will own the session.
     """
 

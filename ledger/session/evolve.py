@@ -38,7 +38,7 @@ from ledger.core.events import (
 from ledger.core.freezes import FREEZE
 from ledger.core.grants import Recorded, add_granted, mark_imported, mark_revoked
 from ledger.core.limits import RECORDED_CLIENTS_COUNT
-from ledger.core.policy import Verdict, without_facts
+from ledger.core.policy import Verdict, edition_of, without_facts
 from ledger.session.first import digest_behind
 from ledger.session.links import links_of
 from ledger.session.open_claims import (
@@ -83,9 +83,12 @@ def _policy_changed(state: SessionState, recorded: Recorded, event: PolicyChange
 
 
 def _with_policy(state: SessionState, recorded: Recorded, event: SessionOpened | PolicyChanged) -> SessionState:
+    policy = event.detail.policy if event.detail else None
     return replace(
         state,
-        policy=event.detail.policy if event.detail else None,
+        dialect="" if recorded.redacted else event.dialect,
+        edition=event.edition if policy is None else edition_of(policy),
+        policy=policy,
         cwd=event.detail.cwd if event.detail else None,
         home=event.detail.home if event.detail else None,
         policy_digest=event.policy_digest,

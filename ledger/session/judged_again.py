@@ -11,7 +11,7 @@ from ledger.core.errors import NewerSchemaError
 from ledger.core.events import Asked, AskedDetail, Reopened, Replied, event_type
 from ledger.core.grants import Recorded, StandingGrant, Taker
 from ledger.core.masked_text import MASK, holds_mask
-from ledger.core.policy import Call, Evaluation, Policy, Verdict, without_facts
+from ledger.core.policy import Call, Evaluation, Policy, PolicySource, Verdict, without_facts
 from ledger.policy.consulted import overloaded
 from ledger.policy.demands import demands_on
 from ledger.policy.errors import PolicyError
@@ -72,9 +72,15 @@ def is_judged(recorded: Recorded) -> bool:
 
 
 def judge_recorded(
-    before: SessionState, recorded: Recorded, project: ProjectState | None, policies: ReplayedPolicies
+    before: SessionState,
+    recorded: Recorded,
+    project: ProjectState | None,
+    policies: ReplayedPolicies,
+    rules: PolicySource | None,
 ) -> JudgedAgain:
     """Judge an event again. `before` is the session just before it, `project` the project as it was judged by.
+
+    `rules` are those of `before`, None where they are redacted, missing or damaged.
 
     `recorded` must satisfy `is_judged`.
     """
@@ -87,7 +93,7 @@ def judge_recorded(
     try:
         then = _evaluation_of(event)
         for at_ms in _times(before, project, recorded):
-            again = _judged(before, recorded, then, project, policies, at_ms=at_ms)
+            again = _judged(before, recorded, then, project, policies, rules=rules, at_ms=at_ms)
             reason = _difference(event, then, again)
             result = SAME if reason is None else DIFFERENT
             if reason is None:
@@ -134,6 +140,7 @@ def _judged(
     project: ProjectState | None,
     policies: ReplayedPolicies,
     *,
+    rules: PolicySource | None,
     at_ms: int,
 ) -> _Judgement:
     event = recorded.event
@@ -142,11 +149,11 @@ def _judged(
     _require_places(before, event)
     if _is_masked(before, event):
         raise NotDecidableError(_MASKED)
-    if before.policy is None:
+    if rules is None:
         raise NotDecidableError(_NO_RULES)
     if event.project_version is not None and project is None:
         raise NotDecidableError(_NO_PROJECT)
-    policy = policies.policy(before.policy, before.policy_digest, then.facts, cwd=before.cwd, home=before.home)
+    policy = policies.policy(rules, before.policy_digest, then.facts, cwd=before.cwd, home=before.home)
     taker = taker_of(before, event.request_id)
     standing = standing_grants(before, project, at_ms, taker)
     by_all_files = None if then.facts is None else then.facts.too_many

@@ -14,7 +14,7 @@ from ledger.core.events import (
     SessionOpened,
     Settings,
 )
-from ledger.core.policy import PolicySource
+from ledger.core.policy import PolicySource, edition_of
 from ledger.session.commands import (
     Close,
     Open,
@@ -31,10 +31,11 @@ def decide_open_session(state: SessionState, command: Open, now_ms: int) -> Deci
             agent=command.agent,
             parent=command.parent,
             dialect=(command.policy or PolicySource()).dialect,
+            edition=edition_of(command.policy or PolicySource()),
             policy_digest=command.policy_digest,
             policy_source=command.policy_source,
             settings=command.settings or Settings(),
-            detail=PolicyDetail(command.policy or PolicySource(), command.cwd, command.home),
+            detail=_detail(None, command.cwd, command.home),
             token_id=command.token_id,
         )
         return Decision((opened,))
@@ -48,16 +49,21 @@ def decide_open_session(state: SessionState, command: Open, now_ms: int) -> Deci
         return Decision()
     if not policy_changes:
         require_rules(state)
+    spoken = command.policy or state.language
     changed = PolicyChanged(
-        dialect=(command.policy or state.policy or PolicySource()).dialect,
+        dialect=spoken.dialect,
+        edition=edition_of(spoken),
         policy_digest=command.policy_digest if policy_changes else state.policy_digest,
         policy_source=command.policy_source if policy_changes else state.policy_source,
         settings=settings,
-        detail=PolicyDetail(
-            command.policy or state.policy or PolicySource(), command.cwd or state.cwd, command.home or state.home
-        ),
+        # Rules that an older event holds have no stream of their own, which the digest alone could name.
+        detail=_detail(None if policy_changes else state.policy, command.cwd or state.cwd, command.home or state.home),
     )
     return Decision((changed,))
+
+
+def _detail(policy: PolicySource | None, cwd: str | None, home: str | None) -> PolicyDetail | None:
+    return None if policy is None and cwd is None and home is None else PolicyDetail(policy, cwd, home)
 
 
 def _same(state: SessionState, what: str, has: str | None, wanted: str | None) -> None:

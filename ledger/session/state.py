@@ -215,7 +215,11 @@ class SessionState(Value, kw_only=True, frozen=True):
     """The access token that opened the session."""
     cwd: str | None = None
     home: str | None = None
+    dialect: str = ""
+    """The dialect of the rules; empty before they are known, and once they were redacted."""
+    edition: str | None = None
     policy: PolicySource | None = None
+    """The rules in a session whose events hold them; None where `policy_digest` names their stream."""
     policy_digest: str = ""
     policy_source: str | None = None
     rules_version: int = 0
@@ -242,6 +246,11 @@ class SessionState(Value, kw_only=True, frozen=True):
     """The number of the earliest open claim, if there is one."""
     first_claim_ms: int = 0
     """The time (server ms) of the earliest open claim, if there is one."""
+
+    @property
+    def language(self) -> PolicySource:
+        """Return a source without rules, in the dialect and edition of the session's rules."""
+        return PolicySource(self.dialect, options={} if self.edition is None else {"edition": self.edition})
 
     def find(self, request_id: str) -> Request | None:
         """Return the request with this id, pending or settled."""

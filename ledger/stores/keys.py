@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from ledger.stores.port import BOUND_INBOXES, AskersOf, Place, StreamKey, StreamKind
@@ -17,7 +17,8 @@ It is raised with each change by which older views would be misread. A projector
 older ones, which `rebuild` drops. Projectors of one format share the lines of the feeds, and take none from others.
 """
 
-_KINDS: dict[str, StreamKind] = {"s": "session", "p": "project", "a": "access"}
+_LETTERS: Final[dict[StreamKind, str]] = {"session": "s", "project": "p", "access": "a", "policy": "r"}
+_KINDS: Final = {letter: kind for kind, letter in _LETTERS.items()}
 
 
 class AppendKeys(NamedTuple):
@@ -56,7 +57,7 @@ class Keys:
         return f"{{{self.prefix}:{partition}}}"
 
     def stream(self, key: StreamKey) -> str:
-        return f"{self.tag(self.partition_of(key))}:{key.kind[0]}:{key.id}"
+        return f"{self.tag(self.partition_of(key))}:{_LETTERS[key.kind]}:{key.id}"
 
     def parse_stream(self, name: str) -> StreamKey | None:
         """Return the stream that a key holds, or None for another key."""
@@ -66,7 +67,7 @@ class Keys:
         return StreamKey(kind, stream_id) if kind and stream_id else None
 
     def stream_glob(self) -> str:
-        return f"{{{self.prefix}:*}}:[spa]:*"
+        return f"{{{self.prefix}:*}}:[spar]:*"
 
     def sealable_glob(self) -> str:
         """Return the pattern of the streams that may be sealed: those of sessions."""

@@ -21,7 +21,7 @@ from ledger.stores.durability import Durability
 if TYPE_CHECKING:
     from ledger.stores.admin import Admin, ViewReader
 
-StreamKind = Literal["session", "project", "access"]
+StreamKind = Literal["session", "project", "access", "policy"]
 
 
 class BoundInboxes(Enum):
@@ -42,14 +42,19 @@ class AskersOf(NamedTuple):
 Place = str | BoundInboxes | AskersOf | None
 """The scope of a lease: a session, the inboxes of all sessions (None), bound inboxes, or askers of a session."""
 
-_KINDS: dict[str, StreamKind] = {"project": "project", "access": "access"}
+_KINDS: dict[str, StreamKind] = {"project": "project", "access": "access", "policy": "policy"}
 
 
 class StreamKey(NamedTuple):
-    """The identity of a stream: a session's, a project's, or one of the deployment's access streams."""
+    """The identity of a stream: a session's, a project's, one of the deployment's access streams, or that of rules."""
 
     kind: StreamKind
     id: str
+
+    @property
+    def has_calls(self) -> bool:
+        """Return whether requests or grants stand in the stream: a session's or a project's."""
+        return self.kind in ("session", "project")
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from tests.support.command_line import CommandLine
 from tests.support.waiting import wait_until
 
 GUIDE: Final = (ROOT / "docs" / "guides" / "auditing.md").read_text()
-KINDS: Final = {"session", "project", "access"}
+KINDS: Final = {"session", "project", "access", "policy"}
 
 
 def commands_below(heading: str) -> list[list[list[str]]]:

@@ -16,7 +16,7 @@ ALLOWING: Final = frozenset({"asked", "claimed", "reopened", "replied", "granted
 
 NEVER: Final = frozenset(
     {
-        "session_opened", "policy_changed", "revoked", "deadline_moved", "expired", "cancelled", "client_connected",
+        "session_opened", "policy_changed", "rules_stored", "revoked", "deadline_moved", "expired", "cancelled", "client_connected",
         "client_disconnected", "lock_taken", "lock_requested", "lock_passed", "notification", "tool_finished",
         "log_regressed", "imported", "session_closed", "token_created", "token_redeemed", "token_revoked",
         "link_key_replaced", "passkey_registered", "passkey_removed", "passkey_used", "frozen", "unfrozen",

@@ -9,6 +9,7 @@ import msgspec
 
 from ledger import Approved, Ledger, Pending
 from ledger.log.snapshots import SNAPSHOTS_VIEW
+from ledger.policy import PolicySource, digest
 from ledger.stores.port import Store, StreamKey
 from projections.comparison import Compared, compare_partition
 from projections.engine import Engine, project_anew
@@ -21,6 +22,9 @@ RULES: Final = [
     {"permission": "read", "pattern": "*", "action": "allow"},
     {"permission": "bash", "pattern": "rm *", "action": "deny"},
 ]
+
+RULES_OF_ALL: Final = StreamKey("policy", digest(PolicySource()))
+"""The stream of the rules of sessions that are given none."""
 
 Data = dict[tuple[int, str], dict[str, bytes]]
 

@@ -64,6 +64,7 @@ async def test_event_by_event_and_all_at_once_give_the_same_bytes(ledger: Ledger
         if number % 3 == 0:
             await session.reply(f"r{number}", "once", actor="ann")
             await engine.catch_up(SES_1)
+    await project_all(ledger, engine)
     live = await data_of(ledger.store)
     await rebuild_all(ledger.store)
     assert await data_of(ledger.store) == live

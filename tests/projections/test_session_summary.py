@@ -11,7 +11,6 @@ import pytest
 from ledger.core.events import Actor, SessionClosed
 from ledger.core.grants import Recorded
 from ledger.log.history import Moment
-from ledger.policy import PolicySource
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from projections.projection import LateRow
@@ -27,7 +26,7 @@ OPEN: Final = SessionState(
     opened_ms=1000,
     last_ms=3000,
     version=7,
-    policy=PolicySource("codelia"),
+    dialect="codelia",
     token_id="tok_1",
 )
 CLOSED: Final = SessionState(session_id="ses_2", opened_ms=1000, imported_ms=2000, closed_ms=3000, last_ms=3000)

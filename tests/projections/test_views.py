@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ledger import Ledger
+from ledger.policy import PolicySource, digest
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections import queries
@@ -205,4 +206,5 @@ async def test_what_a_view_is_as_of_is_told_for_every_stream(ledger: Ledger) -> 
     await ledger.grant_in_project("shop", "bash", "*", actor="ann")
     assert await queries.versions(ledger.store) == {}
     await project_all(ledger)
-    assert await queries.versions(ledger.store) == {"session:ses_1": 1, "project:shop": 1}
+    rules = f"policy:{digest(PolicySource())}"
+    assert await queries.versions(ledger.store) == {"session:ses_1": 1, "project:shop": 1, rules: 1}

@@ -155,11 +155,12 @@ class Contest:
         frozen = await self._frozen(ledger)
         assert len(frozen) == len(self._marks)
         winners: dict[int, str | None] = {}
+        denying = await self._denying(ledger)
         for number in range(self.sessions_count):
             key = StreamKey("session", f"ses_{number}")
             records = [one async for one in read_events(ledger.store, key)]
             Auditor().read(records)
-            winners |= _winners_in(records, frozen)
+            winners |= _winners_in(records, frozen, denying)
         assert sorted(winners) == list(self.requests), "every call was claimed or denied"
         for number, file in enumerate(self._files):
             told = told_in(file)
@@ -169,6 +170,16 @@ class Contest:
                 wrong = [one for one in wrong if one[1] == runner_of(one[0], number)]
             assert wrong == [], "who was told that it may run has the claim, and all are told the same"
         return Counter(winner or "nobody" for winner in winners.values())
+
+    async def _denying(self, ledger: Ledger) -> frozenset[str]:
+        """Return the digests of the stored rules that deny something."""
+        keys = [key async for key in ledger.store.streams() if key.kind == "policy"]
+        sources = {key.id: await ledger.streams.rulesets.read(key.id) for key in keys}
+        return frozenset(
+            one
+            for one, source in sources.items()
+            if any(rule.action is Verdict.DENY for layer in source.layers for rule in layer.rules)
+        )
 
     async def _frozen(self, ledger: Ledger) -> list[tuple[int, int]]:
         """Return from when to when (server ms) nothing may have been claimed."""
@@ -190,16 +201,16 @@ async def patiently(work: Callable[[], Awaitable[T]]) -> T:
             await pause()
 
 
-def _winners_in(records: Sequence[Recorded], frozen: Sequence[tuple[int, int]]) -> dict[int, str | None]:
+def _winners_in(
+    records: Sequence[Recorded], frozen: Sequence[tuple[int, int]], denying: frozenset[str]
+) -> dict[int, str | None]:
     """Return the runner of each request of a session; None for one that was denied. Fails for an impossible claim."""
     winners: dict[int, str | None] = {}
     denies = False
     for one in records:
         event = one.event
         if isinstance(event, SessionOpened | PolicyChanged):
-            assert event.detail is not None
-            rules = [rule for layer in event.detail.policy.layers for rule in layer.rules]
-            denies = any(rule.action is Verdict.DENY for rule in rules)
+            denies = event.policy_digest in denying
         elif isinstance(event, Reopened):
             request = int(event.request_id[1:])
             assert denies, "only new rules reopen"

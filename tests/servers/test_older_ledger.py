@@ -62,7 +62,7 @@ def command(server: RealServer) -> CommandLine:
 
 def written(server: RealServer) -> dict[str, list[tuple[str, dict[str, str]]]]:
     with redis.Redis.from_url(server.url, decode_responses=True) as client:
-        found: dict[str, Any] = {key: client.xrange(key) for key in client.scan_iter(match="{pl:*}:[spa]:*")}
+        found: dict[str, Any] = {key: client.xrange(key) for key in client.scan_iter(match="{pl:*}:[spar]:*")}
         return found
 
 

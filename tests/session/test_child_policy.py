@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger import InputError, Ledger
+from ledger import InputError, Ledger, Session
 from ledger.policy import Call, Layer, PolicySource, Rule, Verdict
 from ledger.policy.child_policy import child_source
 from ledger.policy.dialects import compile_policy
-from ledger.session.state import SessionState
 
 CONFIG = {"permission": {"*": "ask", "read": "allow", "bash": {"*": "ask", "git *": "allow"}}}
 DENY_PUSH = {"permission": "bash", "pattern": "git push *", "action": "deny"}
@@ -34,8 +33,8 @@ async def outcomes(ledger: Ledger, session_id: str, *asked: tuple[str, str]) -> 
     return [(await session.submit(permission, [pattern])).outcome for permission, pattern in asked]
 
 
-def layers(state: SessionState) -> list[str]:
-    return [] if state.policy is None else [layer.name for layer in state.policy.layers]
+async def layers(session: Session) -> list[str]:
+    return [layer.name for layer in (await session.rules()).layers]
 
 
 async def test_a_child_without_rules_has_its_parents_configuration_and_the_denies_of_its_session(
@@ -53,11 +52,10 @@ async def test_a_child_without_rules_has_its_parents_configuration_and_the_denie
         ("todowrite", "*"),
     )
     assert await outcomes(ledger, "c", *asked) == ["allowed", "allowed", "denied", None, "denied", "denied"]
-    state = await child.state()
-    assert layers(state) == ["project", "parent"]
-    assert state.policy is not None
-    assert state.policy.options["agent"] == "explore"
-    assert [(rule.permission, rule.pattern, rule.layer) for rule in state.policy.layers[-1].rules] == [
+    rules = await child.rules()
+    assert await layers(child) == ["project", "parent"]
+    assert rules.options["agent"] == "explore"
+    assert [(rule.permission, rule.pattern, rule.layer) for rule in rules.layers[-1].rules] == [
         ("bash", "git push *", "session"),
         ("todowrite", "*", None),
         ("task", "*", None),
@@ -80,7 +78,7 @@ async def test_a_grandchild_has_what_its_parent_had_from_the_first(ledger: Ledge
     await ledger.session("c", parent="p")
     grandchild = await ledger.session("g", parent="c", rules=[{"permission": "*", "pattern": "*", "action": "allow"}])
     assert await outcomes(ledger, "g", ("bash", "git push x"), ("bash", "ls")) == ["denied", "allowed"]
-    assert layers(await grandchild.state()) == ["session", "parent"]
+    assert await layers(grandchild) == ["session", "parent"]
 
 
 async def test_new_rules_of_a_child_keep_what_it_has_from_its_parent(ledger: Ledger) -> None:

@@ -32,17 +32,15 @@ def test_opening_a_session_records_its_rules_with_their_digest_and_its_settings(
         policy_digest=digest(policy),
         policy_source="opencode.json",
         settings=QUICK,
-        detail=PolicyDetail(policy, "/home/user/project"),
+        detail=PolicyDetail(cwd="/home/user/project"),
     )
     state = given().when(opening).then(opened).state
     assert (state.opened_ms, state.project, state.agent, state.parent) == (T0, "shop", "build", "ses_0")
-    assert (state.policy, state.cwd, state.settings) == (policy, "/home/user/project", QUICK)
+    assert (state.policy, state.cwd, state.settings) == (None, "/home/user/project", QUICK)
 
 
 def test_a_session_that_is_given_no_rules_has_none_and_the_default_times() -> None:
-    state = (
-        given().when(Open(actor=AGENT)).then(SessionOpened(policy_digest="", detail=PolicyDetail(PolicySource()))).state
-    )
+    state = given().when(Open(actor=AGENT)).then(SessionOpened(policy_digest="")).state
     assert state.settings == Settings(attended_ms=60_000, unattended_ms=604_800_000, cap_ms=2_592_000_000)
 
 
@@ -59,17 +57,32 @@ def test_opening_with_other_rules_changes_the_policy_from_here_on() -> None:
     state = (
         given(opens(ALLOW_LS, settings=QUICK))
         .when(opens({"bash": "deny"}))
-        .then(PolicyChanged(policy_digest=digest(policy), settings=QUICK, detail=PolicyDetail(policy)))
+        .then(PolicyChanged(policy_digest=digest(policy), settings=QUICK))
         .state
     )
-    assert (state.policy, state.policy_digest, state.opened_ms) == (policy, digest(policy), T0)
+    assert (state.policy, state.policy_digest, state.opened_ms) == (None, digest(policy), T0)
 
 
 def test_opening_with_other_settings_alone_keeps_the_rules() -> None:
     policy = source(ALLOW_LS)
     given(opens(ALLOW_LS)).when(Open(actor=AGENT, settings=QUICK)).then(
-        PolicyChanged(policy_digest=digest(policy), settings=QUICK, detail=PolicyDetail(policy))
+        PolicyChanged(policy_digest=digest(policy), settings=QUICK)
     )
+
+
+def test_other_settings_keep_rules_that_an_older_event_holds_in_the_event() -> None:
+    policy = source(ALLOW_LS)
+    older = SessionOpened(policy_digest=digest(policy), detail=PolicyDetail(policy, "/srv"))
+    given(older).when(Open(actor=AGENT, settings=QUICK)).then(
+        PolicyChanged(policy_digest=digest(policy), settings=QUICK, detail=PolicyDetail(policy, "/srv"))
+    )
+
+
+def test_rules_that_an_older_event_holds_give_the_dialect_and_its_edition() -> None:
+    policy = source(ALLOW_LS, edition="opencode.md")
+    older = given(SessionOpened(policy_digest=digest(policy), detail=PolicyDetail(policy))).state
+    newer = given(opens(ALLOW_LS, edition="opencode.md")).state
+    assert older.language == newer.language == PolicySource("opencode", options={"edition": "opencode.md"})
 
 
 def test_a_session_never_moves_to_another_project() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from ledger.core.events import (
     Asked,
@@ -23,7 +23,7 @@ from ledger.core.events import (
 from ledger.core.freezes import FREEZE
 from ledger.core.grants import Recorded
 from ledger.core.limits import SWEEP_SECONDS
-from ledger.policy import Verdict
+from ledger.policy import PolicySource, Verdict
 from tests.simulation.actors import Told, ToldClaim
 from tests.support.auditor import Auditor
 
@@ -85,15 +85,19 @@ class Allowed:
         return frozenset(one.pair for standing in self._at[first : last + 1] for one in standing)
 
 
+PolicyOf: TypeAlias = Callable[[str], PolicySource]
+"""A reader of the stored rules of a digest."""
+
+
 class Denied:
     """The patterns of `bash` that the rules of one session deny, at each version."""
 
-    def __init__(self, records: Iterable[Recorded]) -> None:
+    def __init__(self, records: Iterable[Recorded], policy_of: PolicyOf) -> None:
         self._at: list[frozenset[str]] = [frozenset()]
         for recorded in records:
             event, now = recorded.event, self._at[-1]
-            if isinstance(event, SessionOpened | PolicyChanged) and event.detail:
-                rules = [rule for layer in event.detail.policy.layers for rule in layer.rules]
+            if isinstance(event, SessionOpened | PolicyChanged):
+                rules = [rule for layer in policy_of(event.policy_digest).layers for rule in layer.rules]
                 now = frozenset(rule.pattern for rule in rules if rule.action is Verdict.DENY)
             self._at.append(now)
 
@@ -106,13 +110,15 @@ class Denied:
 class Oracle:
     """Reads the log of one session, beside that of its project."""
 
-    def __init__(self, session: str, records: Sequence[Recorded], project: Sequence[Recorded]) -> None:
+    def __init__(
+        self, session: str, records: Sequence[Recorded], project: Sequence[Recorded], policy_of: PolicyOf
+    ) -> None:
         self._session = session
         self._statuses: dict[str, list[Status]] = defaultdict(lambda: [UNKNOWN])
         self._asked: dict[str, Asked] = {}
         self._own = Allowed(records)
         self._shared = Allowed(project)
-        self._denied = Denied(records)
+        self._denied = Denied(records, policy_of)
         self._auditor = Auditor()
         self._closed_at: int | None = None
         self._answered: set[str] = set()

@@ -7,9 +7,11 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ledger.core.allowing import any_allowing
+from ledger.core.events import RulesStored
 from ledger.core.grants import Recorded
 from ledger.log.entries import read_entry
 from ledger.log.folds import ProjectFold, SessionFold
+from ledger.policy import PolicySource
 from ledger.session import next_due_ms
 from ledger.stores.memory import MemoryStore
 from ledger.stores.port import START, Entry, Position, StreamKey
@@ -199,8 +201,14 @@ class Simulation:
         logs = {name: self.log(StreamKey("session", name)) for name in SESSIONS}
         for name, records in logs.items():
             uses.check_taken(name, records)
-        oracles = {name: Oracle(name, records, project) for name, records in logs.items()}
+        oracles = {name: Oracle(name, records, project, self._policy) for name, records in logs.items()}
         check_all(self._diary.told, self._diary.noted, self._diary.claims, oracles)
+
+    def _policy(self, policy_digest: str) -> PolicySource:
+        (stored,) = self.log(StreamKey("policy", policy_digest))
+        assert isinstance(stored.event, RulesStored)
+        assert stored.event.detail
+        return stored.event.detail.policy
 
     def _check_freezes(self) -> None:
         """Check that nothing was allowed from the acknowledgement of a freeze to the begin of its end."""

@@ -28,7 +28,7 @@ from ledger.log.plans import SYSTEM
 from ledger.policy import Policy, PolicySource, compile_policy
 from ledger.project.state import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
 from ledger.session import Decision, SessionState, decide, evolve, settle
-from ledger.session.commands import AnyCommand, Command, Connect, Disconnect, Live
+from ledger.session.commands import AnyCommand, Command, Connect, Disconnect, Live, Open
 from ledger.stores.port import START, Entry, Position, StreamKey
 from tests.support.salts import SALT, unsalted
 
@@ -131,6 +131,8 @@ class Scenario:
         self.project = project
         self.now_ms = T0
         self._leases: dict[str, Presence] = {}
+        self._sources: dict[str, PolicySource] = {}
+        self._silent: set[str] = set()
         self._inbox: dict[str, Presence] = {}
         self._is_presence_known = True
         self._compiled: tuple[PolicySource, Policy] | None = None
@@ -218,6 +220,8 @@ class Scenario:
         return settlement.events
 
     def _decide(self, command: Command) -> tuple[Event, ...]:
+        if isinstance(command, Open) and command.policy is not None:
+            self._sources[command.policy_digest] = command.policy
         decision = self.decision(command)
         assert decision.not_after_ms is None or self.now_ms <= decision.not_after_ms
         before = self.state
@@ -243,10 +247,15 @@ class Scenario:
     @property
     def policy(self) -> Policy:
         """The rules of the session. A dialect without an implementation so far is judged by the rules of `opencode`."""
-        source = self.state.policy or PolicySource()
+        source = self.state.policy or self.rules
         if self._compiled is None or self._compiled[0] != source:
             self._compiled = (source, compile_policy(replace(source, dialect="opencode")))
         return self._compiled[1]
+
+    @property
+    def rules(self) -> PolicySource:
+        """The rules that the session names, which a ledger has in a stream of their own."""
+        return self._sources.get(self.state.policy_digest, PolicySource())
 
     def _append(self, events: Iterable[Event], actor: Actor) -> None:
         at_ms = max(self.now_ms, self.head.ms)

@@ -62,6 +62,7 @@ _HINTS: Final = {
     "SEALED": "its events are in the archive; bring the session back first",
     "SESSION_CLOSED": "go on in another session",
     "DAMAGED": "`permission-ledger verify --all` says which events are wrong",
+    "RULES_UNREADABLE": "open the session again with its rules, or import them from an export",
     "NEWER_SCHEMA": "upgrade this installation of permission-ledger",
 }
 

@@ -124,7 +124,7 @@ async def open_session(ledger: Ledger, session_id: str, opening: OpeningInput) -
     """Open a session, or attach to it. Raises InputError for another dialect than that of its rules."""
     state = await ledger.streams.session(check_id(session_id, "session id")).refresh()
     policy, limits = opening.policy(), opening.limits
-    spoken = state.policy.dialect if state.policy else None
+    spoken = state.dialect or None
     if policy is None and spoken is not None and opening.dialect not in (None, spoken):
         raise InputError(f"the rules of session `{session_id}` are of dialect `{spoken}`; give other --rules with it")
     return await ledger.session(

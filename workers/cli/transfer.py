@@ -56,13 +56,13 @@ COLUMNS = ("stream", "entries", "added", "head")
     with_json=False,
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
-@click.option("--all", "all_streams", is_flag=True, help="All sessions and all projects.")
+@click.option("--all", "all_streams", is_flag=True, help="All sessions, projects and rules.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Instead of stdout.")
 @with_ledger
 async def export(
     ledger: Ledger, output: CommandOutput, *, sessions: Sequence[str], all_streams: bool, out: Path | None
 ) -> int:
-    """Write sessions, with the grants of their projects, as JSON lines; each entry stands there byte for byte.
+    """Write sessions, with their rules and the grants of their projects, as JSON lines; each entry stands there byte for byte.
 
     A stream that `verify` finds fault with is not exported. Named, it is refused; with --all it is named on stderr
     (exit code 11), and all others are written.
@@ -70,6 +70,7 @@ async def export(
     if all_streams == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
     keys = (
+        # Rules and projects sort before the sessions that name them.
         sorted([key async for key in ledger.store.streams() if key.kind != "access"])
         if all_streams
         else await _named(ledger, sessions)
@@ -102,15 +103,15 @@ async def _note(ledger: Ledger, sessions: Sequence[str], out: Path | None) -> No
 
 async def _named(ledger: Ledger, sessions: Sequence[str]) -> list[StreamKey]:
     keys = [StreamKey("session", check_id(session, "session id")) for session in dict.fromkeys(sessions)]
-    projects: list[StreamKey] = []
+    named: list[StreamKey] = []
     for key in keys:
         if await ledger.store.info(key) is None:
             raise UnknownSessionError(f"there is no session `{key.id}`", session=key.id)
-        project = (await check_stream(ledger.store, key)).project
-        if project is not None and await ledger.store.info(StreamKey("project", project)) is not None:
-            projects.append(StreamKey("project", project))
-    # Grants first, so that an interrupted import never leaves a session without its project's.
-    return [*dict.fromkeys(projects), *keys]
+        checked = await check_stream(ledger.store, key)
+        named += [StreamKey("policy", one) for one in checked.rules]
+        named += [] if checked.project is None else [StreamKey("project", checked.project)]
+    # Grants and rules first, so that an interrupted import never leaves a session without them.
+    return [*[one for one in dict.fromkeys(named) if await ledger.store.info(one) is not None], *keys]
 
 
 @contextmanager

@@ -215,12 +215,15 @@ async def _check_named(
             done.add(key)
             one = await checker.check(key)
             if not one.is_there and key not in known:
-                if key.kind == "project":
+                if key.kind != "session":
                     continue
                 raise UnknownSessionError(f"there is no session `{key.id}`", session=key.id)
             await shown.add(one)
             if one.project and (project := StreamKey("project", one.project)) not in done:
                 waiting[project] = None
+            waiting.update(
+                {key: None for one_digest in one.rules if (key := StreamKey("policy", one_digest)) not in done}
+            )
             advance(1)
 
 

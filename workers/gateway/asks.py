@@ -60,7 +60,8 @@ async def ask(
     gateway.brought.require(session.stream.state, body.rules_digest)
     size = size_of(body.patterns or (), body.input, body.metadata)
     async with gateway.holdings.asking(principal.caller, session.id, request_id, size) as waiting:
-        await gateway.rehearsals.ask(principal.caller, session.stream.state, body)
+        state = session.stream.state
+        await gateway.rehearsals.ask(principal.caller, state, body, await gateway.ledger.streams.rulesets.of(state))
         operands = given_operands(session.stream.state, body, request_id)
         result, left_out = await _asked(
             gateway,
@@ -145,10 +146,10 @@ async def _offered(session: Session, principal: Principal, body: AskBody, reques
     if principal.brings_rules or not body.always or tool_name is None or body.input is None:
         return body.always
     requests = await session.tool_requests(tool_name, body.input, request_id=request_id, cwd=body.cwd)
-    call, policy = requests[-1], session.stream.state.policy
-    if policy is None or body.permission not in (None, call.permission):
+    call, state = requests[-1], session.stream.state
+    if state.rules_redacted or body.permission not in (None, call.permission):
         return []
-    return list(within(dialect_of(policy), call.always, body.always))
+    return list(within(dialect_of(state.language), call.always, body.always))
 
 
 async def attach(

@@ -38,9 +38,9 @@ def follow_own_rules(gateway: Gateway, session: Session) -> None:
     PolicyError, and pending requests go on waiting.
     """
     state = session.stream.state
-    if state.policy is None or state.policy_source != GATEWAYS_OWN:
+    if state.policy_source != GATEWAYS_OWN:
         return
-    files = gateway.settings.policies.get(state.policy.dialect)
+    files = gateway.settings.policies.get(state.dialect)
     if files is not None:
         judge_by_files(gateway.ledger, session, files, policy_source=GATEWAYS_OWN, denies_alone=True)
 
@@ -65,7 +65,6 @@ async def follow_while_waiting(gateway: Gateway) -> None:
 
 async def _record(gateway: Gateway, dialect: str, files: PolicyFiles) -> None:
     for state in await gateway.ledger.waiting.states():
-        policy = state.policy
-        if state.policy_source == GATEWAYS_OWN and policy is not None and policy.dialect == dialect:
+        if state.policy_source == GATEWAYS_OWN and state.dialect == dialect:
             session = Session(gateway.ledger, state.session_id)
             await PolicyWatch(gateway.ledger, session, files, GATEWAYS_OWN, denies_alone=True).check()

@@ -73,6 +73,7 @@ STATUS: Final[dict[str, int]] = {
     "ARCHIVE": 503,
     "DAMAGED": 500,
     "NEWER_SCHEMA": 500,
+    "RULES_UNREADABLE": 500,
 }
 """The status of each code; `docs/reference/http.md` lists them for callers."""
 

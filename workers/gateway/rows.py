@@ -37,7 +37,7 @@ def session_row(state: SessionState) -> Row:
 def answering_facts(state: SessionState) -> Row:
     """Return what a person needs beside a pending request to see the effect of an answer."""
     return {
-        "dialect": state.policy.dialect if state.policy else None,
+        "dialect": state.dialect or None,
         "always_scope": "session" if state.project is None else always_scope(state),
         "cascade_reject": state.settings.cascade_reject,
         "answering": state.settings.answering,

@@ -115,7 +115,7 @@ def _limits_differ(stated: RunLimits, settings: Settings) -> bool:
 
 def _differs(body: OpenSession, state: SessionState) -> bool:
     """Return whether the body states settings or a dialect that differ from the session's."""
-    dialect = state.policy.dialect if state.policy else None
+    dialect = state.dialect or None
     stated = {name: getattr(body, name) for name in SETTINGS}
     return body.dialect not in (None, dialect) or any(
         value is not None and value != getattr(state.settings, name) for name, value in stated.items()

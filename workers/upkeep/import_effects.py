@@ -43,6 +43,8 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
 
 def arrival_of(key: StreamKey, entries: list[Entry], there: int, now_ms: int) -> Arrival:
     """Fold a stream of a file whose first `there` entries are on the server. Raises DamageError."""
+    if not key.has_calls:
+        return _without_effect(key, entries, there)
     before, after = _folded(key, entries, there)
     known = {grant.grant_id for grant in in_force(before.grants, now_ms)}
     grants = [one for one in in_force(after.grants, now_ms) if one.grant_id not in known]
@@ -60,6 +62,19 @@ def arrival_of(key: StreamKey, entries: list[Entry], there: int, now_ms: int) ->
             if one.grant.in_force(now_ms)
         },
         known_grants=frozenset(after.grants) if key.kind == "project" else frozenset(),
+    )
+
+
+def _without_effect(key: StreamKey, entries: list[Entry], there: int) -> Arrival:
+    """Return the arrival of a stream without grants and answers: rules allow nothing until a session names them."""
+    return Arrival(
+        key=key,
+        entries=len(entries),
+        added=len(entries) - there,
+        grants=[],
+        answers=0,
+        made_by_replies={},
+        known_grants=frozenset(),
     )
 
 

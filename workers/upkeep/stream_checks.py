@@ -9,7 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from ledger.access.passkeys.verification import Known
-from ledger.client.passkeys.audit import PASSKEYS, Anchors, anchors_of, readable, unproven
+from ledger.client.passkeys.audit import PASSKEYS, Anchors, Demands, anchors_of, readable, unproven
 from ledger.core.errors import DamageError
 from ledger.core.limits import PAGE_COUNT
 from ledger.log.short_streams import read_short_streams
@@ -18,6 +18,7 @@ from ledger.log.verify import Head, Problem, head_of, read_entries
 from ledger.log.wholeness import is_whole
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, Store, StreamInfo, StreamKey
+from workers.upkeep.named_rules import NamedRules, missing_rules, named_rules
 
 Depth = Literal["chain", "events", "folds"]
 """The depth to which a stream is read.
@@ -37,6 +38,8 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     head: Head | None
     problems: list[Problem]
     project: str | None = None
+    rules: tuple[str, ...] = ()
+    """The digests of the rules that a session names and does not hold itself."""
     is_there: bool = True
     redacted_count: int = 0
 
@@ -49,7 +52,7 @@ class StreamChecker:
     """Checks of the streams of a store.
 
     `known` are heads kept from before. `anchors` are the passkeys that signed answers are checked against; None skips
-    those.
+    those, and the rules that sessions name.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class StreamChecker:
         self._known = {} if known is None else known
         self._anchors = anchors
         self._depth = depth
+        self._rules = NamedRules(store)
 
     async def check(self, key: StreamKey) -> Checked:
         """Check a stream from its first entry. Raises StoreError, MissingExtraError."""
@@ -71,8 +75,11 @@ class StreamChecker:
             entries = [entry async for entry in raw_entries(self._store, key)]
         except DamageError as error:
             return Checked(key=key, versions=0, head=None, problems=[Problem(None, "foreign", error.text)])
+        own = list(map(_own, entries))
+        named = named_rules(key, own)
+        demands = await self._demands_of(named)
         # A long stream takes a second, in which a gateway must answer others.
-        return await asyncio.to_thread(self._checked, key, list(map(_own, entries)), info)
+        return await asyncio.to_thread(self._checked, key, own, info, named, demands)
 
     async def check_all(self, keys: Sequence[StreamKey]) -> AsyncIterator[Checked]:
         """Check many streams, in this order. Raises StoreError, MissingExtraError."""
@@ -82,19 +89,35 @@ class StreamChecker:
     async def read_all(self, keys: Sequence[StreamKey]) -> AsyncIterator[tuple[Checked, tuple[Entry, ...] | None]]:
         """As `check_all`, with the entries of each stream that is short and whole. Raises StoreError, MissingExtraError."""
         async for key, short in read_short_streams(self._store, keys):
-            checked = None if short is None else self._checked(key, short.entries, short.info)
+            checked = None
+            if short is not None:
+                named = named_rules(key, short.entries)
+                checked = self._checked(key, short.entries, short.info, named, await self._demands_of(named))
             if checked is not None and short is not None and checked.ok:
                 yield checked, short.entries
             else:
                 # Read by itself, a damaged stream shows what is foreign in it, too.
                 yield await self.check(key), None
 
-    def _checked(self, key: StreamKey, entries: Sequence[Entry | RawEntry], info: StreamInfo | None) -> Checked:
+    async def _demands_of(self, named: Mapping[str, int]) -> Mapping[str, Demands | None]:
+        """Return the demands of the rules that a session names; none where signed answers are not checked."""
+        return {} if self._anchors is None or not named else await self._rules.read(named)
+
+    def _checked(
+        self,
+        key: StreamKey,
+        entries: Sequence[Entry | RawEntry],
+        info: StreamInfo | None,
+        named: Mapping[str, int],
+        demands: Mapping[str, Demands | None],
+    ) -> Checked:
         known = self._known.get(key)
         own = [entry for entry in entries if isinstance(entry, Entry)]
         problems, redacted_count = self._problems(key, entries, own, info)
-        if self._anchors is not None and _may_be_signed(own):
-            problems = problems + unproven(key, readable(own), self._anchors)
+        known_demands = {one: found for one, found in demands.items() if found}
+        if self._anchors is not None and (known_demands or _may_be_signed(own)):
+            problems = problems + unproven(key, readable(own), self._anchors, known_demands)
+        problems = problems + missing_rules(named, demands)
         if info is None and known is None:
             problems = [Problem(None, "deleted", f"there is no stream `{key.name}`")]
         last = entries[-1] if entries else None
@@ -104,6 +127,7 @@ class StreamChecker:
             head=head_of(last) if isinstance(last, Entry) else None,
             problems=problems,
             project=_project_of(key, entries),
+            rules=tuple(named),
             is_there=info is not None,
             redacted_count=redacted_count,
         )
@@ -115,9 +139,11 @@ class StreamChecker:
         known, upgraded_ms = self._known.get(key), self._store.upgraded_ms
         is_own = len(own) == len(entries)
         if self._depth == "chain" and info is not None and is_own and is_whole(key, own, info, known, upgraded_ms):
-            return [], 0
+            return rules_problems(key, own), 0
         reading = read_entries(key, entries, info, known, upgraded_ms)
         problems = reading.problems
+        if not problems:
+            problems = rules_problems(key, own)
         if self._depth == "folds" and not problems:
             problems = _fold_problems(key, own)
         return problems, reading.redacted_count
@@ -138,6 +164,13 @@ async def read_anchors(store: Store, kept: Known | None) -> Anchors:
         entries = []  # the check of that stream reports the error
     own = [entry for entry in map(plain, entries) if entry is not None]
     return await asyncio.to_thread(anchors_of, list(readable(own)), kept)
+
+
+def rules_problems(key: StreamKey, entries: Sequence[Entry]) -> list[Problem]:
+    """Return the problem of a whole stream of rules that are not those of the digest that names it."""
+    if key.kind != "policy" or fold_entries(key, nothing_folded(key), entries).state.source is not None:
+        return []
+    return [Problem(1, "altered", f"the rules of `{key.name}` are not those of its digest")]
 
 
 def _fold_problems(key: StreamKey, entries: Sequence[Entry]) -> list[Problem]:

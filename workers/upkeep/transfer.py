@@ -17,12 +17,13 @@ import msgspec
 from ledger.core import codec
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import Imported
+from ledger.log.rulesets import read_ruleset
 from ledger.log.tail import fold_entries, nothing_folded
 from ledger.log.verify import Problem, head_of, verify_entries
 from ledger.session.state import next_due_ms
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey
-from workers.upkeep.stream_checks import Checked, check_stream, plain, raw_entries
+from workers.upkeep.stream_checks import Checked, check_stream, plain, raw_entries, rules_problems
 
 FORMAT: Final = 2
 """The format of exports with content; format 1 had payloads only."""
@@ -34,7 +35,7 @@ RESTORED_AT_ONCE_EVENTS: Final = 500
 RESTORED_AT_ONCE_BYTES: Final = 1024 * 1024
 
 _Id = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,19}-[1-9][0-9]{0,18}$")]
-_Name = Annotated[str, msgspec.Meta(pattern="^(session|project):[^ ]+$")]
+_Name = Annotated[str, msgspec.Meta(pattern="^(session|project|policy):[^ ]+$")]
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True):
@@ -147,7 +148,7 @@ def _read_stream(lines: _Lines, key: StreamKey) -> Exported:
     while isinstance(line := lines.next(_Entry | _End), _Entry):
         position = Position.parse(line.id)
         entries.append(Entry(*position, line.d.encode(), None if line.x is None else line.x.encode()))
-    problems = verify_entries(key, entries)
+    problems = verify_entries(key, entries) or rules_problems(key, entries)
     if problems:
         raise lines.wrong(problems[0].text, began + (problems[0].version or 0))
     if line.end != key.name or line.entries != len(entries) or not entries or line.hash != head_of(entries[-1]).hash:
@@ -196,7 +197,12 @@ def _decode(text: bytes, wanted: Any) -> Any:
 
 
 async def already_there(store: Store, exported: Exported) -> int:
-    """Return the number of a stream's first entries that the server holds. Raises InputError when it holds others."""
+    """Return the number of a stream's first entries that the server holds. Raises InputError when it holds others.
+
+    Rules that the server holds are those of the file, whoever wrote them there: their digest is their name.
+    """
+    if await _has_rules(store, exported.key):
+        return len(exported.entries)
     count = 0
     async for raw in raw_entries(store, exported.key):
         if count == len(exported.entries):
@@ -231,6 +237,8 @@ async def restore_stream(store: Store, exported: Exported, mark: Entry) -> int:
 
     The mark is in the last append: a stream is never complete without it. Raises InputError, DamageError, StoreError.
     """
+    if await _has_rules(store, exported.key):
+        return 0
     there = await already_there(store, exported)
     missing = exported.entries[there:]
     before = exported.entries[there - 1].position if there else START
@@ -246,6 +254,11 @@ async def restore_stream(store: Store, exported: Exported, mark: Entry) -> int:
             stream=exported.key.name,
         )
     return len(missing)
+
+
+async def _has_rules(store: Store, key: StreamKey) -> bool:
+    """Return whether a stream of rules is on the server, whole. Raises StoreError, DamageError."""
+    return key.kind == "policy" and (await read_ruleset(store, key.id)).source is not None
 
 
 async def _problems_there(store: Store, exported: Exported) -> list[Problem]:

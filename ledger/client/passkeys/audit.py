@@ -7,7 +7,7 @@ writer on the server has no such key.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ from ledger.core.events import (
     Replied,
 )
 from ledger.core.grants import Recorded
-from ledger.core.policy import Call, Verdict, demand_rules
+from ledger.core.policy import Call, DemandRule, Verdict, demand_rules
 from ledger.log.verify import Problem
 from ledger.policy.demands import demands_met
 from ledger.session.evolve import evolve
@@ -33,6 +33,10 @@ from ledger.session.state import SessionState
 from ledger.stores.port import Entry, StreamKey
 
 PASSKEYS = StreamKey("access", PASSKEYS_ID)
+
+Demands: TypeAlias = tuple[DemandRule, ...]
+
+NO_DEMANDS: Final[Mapping[str, Demands]] = {}
 
 
 class Anchors(NamedTuple):
@@ -77,10 +81,15 @@ def readable(entries: Iterable[Entry]) -> Iterator[Recorded]:
         yield Recorded(envelope.event, envelope.actor, entry.ms, entry.version, envelope.id, redacted)
 
 
-def unproven(key: StreamKey, recorded: Iterable[Recorded], anchors: Anchors) -> list[Problem]:
-    """Return the answers, grants and registrations of a stream without a valid signature of a known passkey."""
+def unproven(
+    key: StreamKey, recorded: Iterable[Recorded], anchors: Anchors, demands: Mapping[str, Demands] = NO_DEMANDS
+) -> list[Problem]:
+    """Return the answers, grants and registrations of a stream without a valid signature of a known passkey.
+
+    `demands` are those of the rules that the session names, by digest.
+    """
     if key.kind == "session":
-        found = _of_session(key, recorded, anchors.known)
+        found = _of_session(key, recorded, anchors.known, demands)
     elif key == PASSKEYS:
         found = _of_passkeys(recorded, anchors)
     else:
@@ -88,12 +97,14 @@ def unproven(key: StreamKey, recorded: Iterable[Recorded], anchors: Anchors) -> 
     return [Problem(version, "unproven", f"version {version}: {text}") for version, text in found]
 
 
-def _of_session(key: StreamKey, recorded: Iterable[Recorded], known: Known) -> Iterator[tuple[int, str]]:
+def _of_session(
+    key: StreamKey, recorded: Iterable[Recorded], known: Known, demands: Mapping[str, Demands]
+) -> Iterator[tuple[int, str]]:
     state, nonces = SessionState(session_id=key.id), dict[str, int]()
     for one in recorded:
         before, state = state, evolve(state, one)
         event = one.event
-        if isinstance(event, Asked) and _lacks_demands(before, event):
+        if isinstance(event, Asked) and _lacks_demands(before, event, demands):
             yield one.version, f"request `{event.request_id}` was recorded without the demands of its rules"
         if isinstance(event, Granted):
             yield from _of_grants([one], known)
@@ -111,13 +122,14 @@ def _of_session(key: StreamKey, recorded: Iterable[Recorded], known: Known) -> I
                 yield one.version, f"the signature of version {first} was used again"
 
 
-def _lacks_demands(state: SessionState, event: Asked) -> bool:
+def _lacks_demands(state: SessionState, event: Asked, demands: Mapping[str, Demands]) -> bool:
     """Return whether a request lacks demands of the rules of that moment, though a person or a grant answers it."""
-    if state.policy is None or event.detail is None or not (event.verdict is Verdict.ASK or event.grants):
+    rules = demands.get(state.policy_digest, ()) if state.policy is None else demand_rules(state.policy)
+    if not rules or state.rules_redacted or event.detail is None or not (event.verdict is Verdict.ASK or event.grants):
         return False
     detail = event.detail
     call = Call(event.permission, detail.patterns, event.tool_name, detail.input, detail.cwd)
-    return not set(demands_met(demand_rules(state.policy), call)) <= set(event.demands)
+    return not set(demands_met(rules, call)) <= set(event.demands)
 
 
 def _of_grants(recorded: Iterable[Recorded], known: Known) -> Iterator[tuple[int, str]]:

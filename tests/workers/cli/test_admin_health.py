@@ -17,6 +17,7 @@ from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections.engine import Engine
+from tests.projections.looking import RULES_OF_ALL
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until
@@ -52,16 +53,16 @@ def test_streams_are_told_by_partition(ledger: CommandLine) -> None:
     assert ledger("streams", code=0).err == "there is no stream\n"
     fill(ledger)
     rows = ledger("streams", "--json", code=0).rows
-    assert [list(row) for row in rows] == [PARTITION] * 3
+    assert [list(row) for row in rows] == [PARTITION] * 4
     assert {name: sum(row[name] for row in rows) for name in ("streams", "events", "behind", "feed", "due")} == {
-        "streams": 3,
-        "events": 6,
-        "behind": 6,
-        "feed": 6,
+        "streams": 4,
+        "events": 7,
+        "behind": 7,
+        "feed": 7,
         "due": 1,
     }
-    assert [row["groups"] for row in rows] == [[], [], []]
-    assert "3 streams, 6 events" in ledger("streams", code=0).err
+    assert [row["groups"] for row in rows] == [[], [], [], []]
+    assert "4 streams, 7 events" in ledger("streams", code=0).err
 
 
 def test_streams_can_be_told_one_by_one(ledger: CommandLine) -> None:
@@ -70,6 +71,7 @@ def test_streams_can_be_told_one_by_one(ledger: CommandLine) -> None:
     rows = ledger("streams", "--each", "--json", code=0).rows
     assert all(row["bytes"] > 0 for row in rows)
     assert [(row["stream"], row["events"], row["behind"]) for row in rows] == [
+        (RULES_OF_ALL.name, 1, 0),
         ("project:shop", 1, 0),
         ("session:ses_1", 3, 0),
         ("session:ses_2", 2, 0),
@@ -95,7 +97,7 @@ def test_streams_come_page_by_page_each_once(ledger: CommandLine) -> None:
         if not ran.err:
             break
         words = ("--cursor", json.loads(ran.err)["cursor"])
-    assert sorted(set(found)) == [f"session:ses_{number:02}" for number in range(30)]
+    assert sorted(set(found)) == [RULES_OF_ALL.name, *(f"session:ses_{number:02}" for number in range(30))]
     assert pages > 1
     assert (
         "more: `permission-ledger streams --each --cursor " in ledger("streams", "--each", "--limit", "1", code=0).err
@@ -164,7 +166,7 @@ def test_damaged_streams_are_named(ledger: CommandLine, client: redis.Redis) -> 
     (key,) = names(client, "*}:s:ses_1")
     client.xdel(key, entries(client, key)[1][0])
     found = findings(ledger, code=11)
-    assert (found["streams"]["ok"], found["streams"]["text"]) == (False, "1 of 3 are damaged: session:ses_1")
+    assert (found["streams"]["ok"], found["streams"]["text"]) == (False, "1 of 4 are damaged: session:ses_1")
 
 
 def test_a_deadline_that_nobody_kept_is_named(ledger: CommandLine, client: redis.Redis) -> None:
@@ -196,7 +198,8 @@ async def test_an_event_that_no_view_has_after_a_minute_is_not_well(clock: TestC
             return next(one for one in found if one.check == "projector")
 
         assert (await projector()).text.startswith("no projector has run yet")
-        await Engine(ledger.store).catch_up(StreamKey("session", "ses_1"))
+        for key in (RULES_OF_ALL, StreamKey("session", "ses_1")):
+            await Engine(ledger.store).catch_up(key)
         await session.submit("bash", ["x"])
         clock.advance("60s")
         assert (await projector()).ok

@@ -33,12 +33,12 @@ def view_key(client: redis.Redis, ending: str) -> str:
 
 def test_views_come_back_byte_for_byte(ledger: CommandLine, client: redis.Redis) -> None:
     fill(ledger)
-    assert ledger("rebuild", "--json", code=0).row == {"streams": 3, "events": 6, "problems": []}
+    assert ledger("rebuild", "--json", code=0).row == {"streams": 4, "events": 7, "problems": []}
     before = views(client)
     for key in before:
         client.delete(key)
     client.hset(GHOST, "1", "x")
-    assert ledger("rebuild", code=0).out == "rebuilt all views from 6 events of 3 streams\n"
+    assert ledger("rebuild", code=0).out == "rebuilt all views from 7 events of 4 streams\n"
     assert views(client) == before
 
 
@@ -60,7 +60,7 @@ def test_several_processes_bring_back_what_one_does(ledger: CommandLine, client:
     before = views(client)
     client.hset(GHOST, "1", "x")
     ran = ledger("rebuild", "--jobs", "2", "--json", code=0)
-    assert (ran.row, ran.err) == ({"streams": 3, "events": 6, "problems": []}, "")
+    assert (ran.row, ran.err) == ({"streams": 4, "events": 7, "problems": []}, "")
     assert views(client) == before
 
 
@@ -89,8 +89,8 @@ def test_what_no_projector_has_come_to_is_behind_and_no_difference(ledger: Comma
     ran = ledger("rebuild", "--verify", code=0)
     assert ran.out == ""
     assert ran.err.splitlines() == [
-        "behind: 6 events of 3 streams are not in the views yet; run the projector",
-        "0 fields of 3 partitions compared: none differ",
+        "behind: 7 events of 4 streams are not in the views yet; run the projector",
+        "0 fields of 4 partitions compared: none differ",
     ]
     ledger("rebuild", code=0)
     ledger("ask", "ses_2", "bash", "more", "--no-wait", code=7)

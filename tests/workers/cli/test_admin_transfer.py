@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from ledger import InputError
+from tests.projections.looking import RULES_OF_ALL
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from tests.workers.cli.filling import entries, fill, heads, names
@@ -42,6 +43,7 @@ def test_after_everything_was_lost_the_import_brings_the_same_heads_and_deadline
     client.flushall()
     rows = ledger("import", exported, "--with-grants", "--json", code=0).rows
     assert [(row["stream"], row["entries"], row["added"]) for row in rows] == [
+        (RULES_OF_ALL.name, 1, 1),
         ("project:shop", 1, 1),
         ("session:ses_1", 3, 3),
         ("session:ses_2", 2, 2),
@@ -63,9 +65,13 @@ def test_an_imported_session_goes_on(ledger: CommandLine, client: redis.Redis, e
 def test_a_session_brings_the_grants_of_its_project_along(ledger: CommandLine, client: redis.Redis) -> None:
     fill(ledger)
     lines = ledger("export", "ses_1", code=0).rows
-    assert [line["stream"] for line in lines if "stream" in line] == ["project:shop", "session:ses_1"]
+    assert [line["stream"] for line in lines if "stream" in line] == [
+        RULES_OF_ALL.name,
+        "project:shop",
+        "session:ses_1",
+    ]
     assert lines[0] == {"file": "permission-ledger export", "format": 2}
-    assert lines[-1] == {"complete": True, "streams": 2}
+    assert lines[-1] == {"complete": True, "streams": 3}
 
 
 def test_an_imported_grant_keeps_its_bounds_and_its_uses(
@@ -90,8 +96,8 @@ def test_an_imported_grant_keeps_its_bounds_and_its_uses(
 def test_importing_twice_adds_nothing(ledger: CommandLine, exported: Path) -> None:
     before = heads(ledger)
     rows = ledger("import", exported, "--json", code=0).rows
-    assert [row["added"] for row in rows] == [0, 0, 0]
-    assert ledger("import", exported, code=0).err == "imported 3 streams: 0 new\n"
+    assert [row["added"] for row in rows] == [0, 0, 0, 0]
+    assert ledger("import", exported, code=0).err == "imported 4 streams: 0 new\n"
     assert heads(ledger) == before
 
 
@@ -101,7 +107,7 @@ def test_a_second_import_on_another_ledger_adds_nothing_and_marks_nothing_twice(
     client.flushall()
     ledger("import", exported, "--with-grants", code=0)
     before = heads(ledger)
-    assert ledger("import", exported, code=0).err == "imported 3 streams: 0 new\n"
+    assert ledger("import", exported, code=0).err == "imported 4 streams: 0 new\n"
     assert heads(ledger) == before
 
 
@@ -113,19 +119,19 @@ def test_grants_are_not_imported_unasked(ledger: CommandLine, client: redis.Redi
     )
     assert [(one["pattern"], one["project"], one["by"]) for one in error["grants"]] == [("git *", "shop", "ann")]
     assert "--with-grants" in error["hint"]
-    assert names(client, "*}:[sp]:*") == []
+    assert names(client, "*}:[spr]:*") == []
 
 
 def test_a_session_alone_brings_the_project_grants_of_its_replies(
     ledger: CommandLine, client: redis.Redis, exported: Path
 ) -> None:
     lines = exported.read_text().splitlines()
-    alone = [lines[0], *lines[4:9], '{"complete":true,"streams":1}']
+    alone = [lines[0], *lines[7:12], '{"complete":true,"streams":1}']
     assert '"session:ses_1"' in alone[1]
     exported.write_text("".join(f"{line}\n" for line in alone))
     client.flushall()
     assert "bash `git *` in project `shop` by ann" in ledger("import", exported, code=12).err
-    assert names(client, "*}:[sp]:*") == []
+    assert names(client, "*}:[spr]:*") == []
 
 
 def test_a_dry_run_lists_what_would_be_in_force_and_writes_nothing(
@@ -138,7 +144,7 @@ def test_a_dry_run_lists_what_would_be_in_force_and_writes_nothing(
     told = ledger("import", exported, "--dry-run", code=0)
     assert "`git *`" in told.out
     assert told.err == "6 new; 1 grants would be in force; 1 answers allowed something; nothing was written\n"
-    assert names(client, "*}:[sp]:*") == []
+    assert names(client, "*}:[spr]:*") == []
 
 
 def test_what_was_imported_is_marked_wherever_it_is_shown(
@@ -184,7 +190,7 @@ def test_an_import_that_broke_off_is_completed(ledger: CommandLine, client: redi
     client.flushall()
     client.xadd(key, fields, id=entry_id)
     rows = ledger("import", exported, "--with-grants", "--json", code=0).rows
-    assert [row["added"] for row in rows] == [1, 2, 2]
+    assert [row["added"] for row in rows] == [1, 1, 2, 2]
     assert entries(client, key)[:-1] == before
     ledger("verify", "--all", code=0)
 
@@ -192,7 +198,7 @@ def test_an_import_that_broke_off_is_completed(ledger: CommandLine, client: redi
 def test_what_has_gone_on_since_is_left_alone(ledger: CommandLine, exported: Path) -> None:
     ledger("ask", "ses_1", "bash", "git fetch", code=0)
     after = heads(ledger)
-    assert [row["added"] for row in ledger("import", exported, "--json", code=0).rows] == [0, 0, 0]
+    assert [row["added"] for row in ledger("import", exported, "--json", code=0).rows] == [0, 0, 0, 0]
     assert heads(ledger) == after
 
 
@@ -233,26 +239,27 @@ def without(line: int) -> Spoil:
     return lambda lines: [*lines[: line - 1], *lines[line:]]
 
 
-# The file: 1 header, 2-4 project, 5 session ses_1, 6-8 its entries, 9 its end, 10-13 ses_2, 14 the end.
+# The file: 1 header, 2-4 rules, 5-7 project, 8 session ses_1, 9-11 its entries, 12 its end, 13-16 ses_2, 17 the end.
 SPOILED: Final[dict[str, tuple[Spoil, int]]] = {
     "no header": (without(1), 1),
     "another format": (change(1, '"format":2', '"format":7'), 1),
-    "an edited payload": (change(7, "git push", "git pull"), 7),
-    "an edited last payload": (change(8, "ann", "bob"), 9),
-    "another id": (change(7, '-2"', '-9"'), 7),
-    "a lost entry": (without(7), 7),
-    "no end of a stream": (without(9), 9),
-    "a line that is no JSON": (change(8, '"d"', "d"), 8),
-    "a cut end": (lambda lines: lines[:-1], 14),
-    "a lost stream": (lambda lines: [*lines[:9], *lines[13:]], 10),
-    "something after the end": (lambda lines: [*lines, "{}"], 15),
-    "another name": (change(5, "ses_1", "ses_7"), 6),
+    "an edited payload": (change(10, "git push", "git pull"), 10),
+    "an edited last payload": (change(11, "ann", "bob"), 12),
+    "another id": (change(10, '-2"', '-9"'), 10),
+    "a lost entry": (without(10), 10),
+    "no end of a stream": (without(12), 12),
+    "a line that is no JSON": (change(11, '"d"', "d"), 11),
+    "a cut end": (lambda lines: lines[:-1], 17),
+    "a lost stream": (lambda lines: [*lines[:12], *lines[16:]], 13),
+    "something after the end": (lambda lines: [*lines, "{}"], 18),
+    "another name": (change(8, "ses_1", "ses_7"), 9),
 }
 
 
 def test_a_bad_file_is_refused_with_the_number_of_the_line(exported: Path) -> None:
     whole = exported.read_text().splitlines()
     assert [str(one.key.name) for one in read_export(BytesIO("\n".join(whole).encode()), "x")] == [
+        RULES_OF_ALL.name,
         "project:shop",
         "session:ses_1",
         "session:ses_2",
@@ -271,9 +278,9 @@ def test_a_file_that_is_bad_at_its_end_leaves_nothing_behind(
     exported.write_text("".join(exported.read_text().splitlines(keepends=True)[:-1]))
     client.flushall()
     error = ledger("import", exported, "--json", code=12).error
-    assert error["error"] == f"`{exported}` line 14: the file ends too early: it was cut off"
-    assert error["line"] == 14
-    assert names(client, "*}:[sp]:*") == []
+    assert error["error"] == f"`{exported}` line 17: the file ends too early: it was cut off"
+    assert error["line"] == 17
+    assert names(client, "*}:[spr]:*") == []
 
 
 def test_a_damaged_stream_is_not_carried_elsewhere(ledger: CommandLine, client: redis.Redis, tmp_path: Path) -> None:
@@ -292,7 +299,7 @@ def test_payloads_are_exported_byte_for_byte(ledger: CommandLine, client: redis.
     ledger("export", "ses_1", "--out", out, code=0)
     (key,) = names(client, "*}:s:ses_1")
     stored = [fields[b"d"] for _, fields in entries(client, key)]
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    lines = [json.loads(line) for line in out.read_text().splitlines()][4:]  # after the rules
     assert [line["d"].encode() for line in lines if "d" in line] == stored
     contents = [fields.get(b"x") for _, fields in entries(client, key)]
     assert [line["x"].encode() if "x" in line else None for line in lines if "d" in line] == contents

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 import redis
 
+from tests.projections.looking import RULES_OF_ALL
 from tests.support.command_line import CommandLine
 from tests.support.forging import Payload, forge
 from tests.support.servers import RealServer
@@ -102,14 +103,16 @@ DAMAGES: Final[dict[str, tuple[Damage, set[str]]]] = {
 def test_a_whole_session_is_well_and_so_is_its_project(ledger: CommandLine) -> None:
     fill(ledger)
     rows = ledger("verify", "ses_1", "--json", code=0).rows
-    assert [list(row)[: len(KEYS)] for row in rows] == [KEYS, KEYS]
+    assert [list(row)[: len(KEYS)] for row in rows] == [KEYS, KEYS, KEYS]
     assert [(row["session"], row["project"], row["ok"], row["versions"], row["problems"]) for row in rows] == [
         ("ses_1", "shop", True, 3, []),
         (None, "shop", True, 1, []),
+        (None, None, True, 1, []),
     ]
-    assert [row["head"]["id"].partition("-")[2] for row in rows] == ["3", "1"]
+    assert rows[-1]["stream"] == RULES_OF_ALL.name
+    assert [row["head"]["id"].partition("-")[2] for row in rows] == ["3", "1", "1"]
     ran = ledger("verify", "--all", code=0)
-    assert ran.err == "6 events of 3 streams checked: all is well\n"
+    assert ran.err == "7 events of 4 streams checked: all is well\n"
 
 
 @pytest.mark.parametrize("what", DAMAGES)
@@ -172,7 +175,7 @@ def test_heads_of_damaged_streams_are_not_saved(ledger: CommandLine, intruder: C
     ledger("verify", "--all", "--save", heads, code=11)
     header, *lines = map(json.loads, heads.read_text().splitlines())
     assert header == {"file": "permission-ledger heads", "format": 1}
-    assert [line["stream"] for line in lines] == ["project:shop", "session:ses_2"]
+    assert [line["stream"] for line in lines] == [RULES_OF_ALL.name, "project:shop", "session:ses_2"]
 
 
 def test_a_damaged_stream_keeps_the_head_that_was_known(ledger: CommandLine, intruder: Client, tmp_path: Path) -> None:
@@ -246,7 +249,7 @@ def test_what_the_newest_entry_says_is_read_and_the_others_only_by_deep(
     fill(ledger)
     key = key_of(intruder, "s:ses_1")
     forge(server.url, key, with_a_nonsense_ask)
-    assert ledger("verify", "--all", code=0).err == "6 events of 3 streams checked: all is well\n"
+    assert ledger("verify", "--all", code=0).err == "7 events of 4 streams checked: all is well\n"
     for words in (("verify", "--all"), ("verify", "ses_1")):
         rows = ledger(*words, "--deep", "--json", code=11).rows
         found = [(problem["version"], problem["kind"]) for row in rows for problem in row["problems"]]
@@ -260,7 +263,7 @@ def test_a_whole_ledger_is_well_in_depth_too(ledger: CommandLine) -> None:
     fill(ledger)
     for jobs in ("1", "2"):
         ran = ledger("verify", "--all", "--deep", "--jobs", jobs, code=0)
-        assert ran.err == "6 events of 3 streams checked: all is well\n"
+        assert ran.err == "7 events of 4 streams checked: all is well\n"
 
 
 def with_a_nonsense_ask(payload: Payload) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 import redis
 
+from tests.projections.looking import RULES_OF_ALL
 from tests.support.command_line import CommandLine
 from tests.support.forging import TOO_LATE_MS, forge, unchanged, with_an_edit, with_endless_durations
 from tests.support.servers import RealServer
@@ -74,7 +75,7 @@ def test_an_export_of_all_holds_what_is_whole(spoiled: CommandLine, server: Real
     ran = spoiled("export", "--all", "--out", out, code=11)
     assert all(name in ran.err for name in BAD - {"ses_other_kind"})
     streams = [row["stream"] for row in map(json.loads, out.read_text().splitlines()) if "stream" in row]
-    assert streams == ["project:shop", "session:ses_1", "session:ses_2"]
+    assert streams == [RULES_OF_ALL.name, "project:shop", "session:ses_1", "session:ses_2"]
     with redis.Redis.from_url(server.url) as client:
         client.flushall()
     spoiled("import", out, "--with-grants", code=0)
@@ -83,7 +84,7 @@ def test_an_export_of_all_holds_what_is_whole(spoiled: CommandLine, server: Real
 def test_checks_and_views_go_on_past_the_bad(spoiled: CommandLine) -> None:
     rows = spoiled("verify", "--all", "--json", code=11).rows
     assert {row["session"] for row in rows if not row["ok"]} == BAD - {"ses_other_kind"}
-    assert spoiled("rebuild", "--json", code=11).row["streams"] == 6
+    assert spoiled("rebuild", "--json", code=11).row["streams"] == 7
     found = {row["check"]: row for row in spoiled("doctor", "--deep", "--json", code=11).rows}
     assert "ses_edited" in found["streams"]["text"]
     assert spoiled("show", "ses_1", code=0).out

@@ -102,8 +102,7 @@ class DirectRun:
 
     async def _submit(self, session: Session, runner: Runner | None = None) -> Result:
         wanted = self._request
-        policy = session.stream.state.policy
-        tool = dialect_named(policy.dialect if policy else DEFAULT_DIALECT).shell
+        tool = dialect_named(session.stream.state.dialect or DEFAULT_DIALECT).shell
         call = Call(tool, (), tool, wanted.command.input, wanted.folder)
         more: ToolAskOptions = {
             "agent": wanted.opening.agent,

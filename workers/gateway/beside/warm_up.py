@@ -39,9 +39,8 @@ class Rehearsals:
         self._beside = beside
         self._counts: dict[str, int] = {}
 
-    async def ask(self, caller: str, state: SessionState, body: AskBody) -> None:
-        """Rehearse a costly ask. Raises TooCostlyError, BusyError, InputError."""
-        source = state.policy or PolicySource()
+    async def ask(self, caller: str, state: SessionState, body: AskBody, source: PolicySource) -> None:
+        """Rehearse a costly ask by the rules of its session. Raises TooCostlyError, BusyError, InputError."""
         size = _size_of(body)
         if (
             size <= CALL_BYTES_CHEAP

@@ -145,7 +145,7 @@ class Hub:
             self._ledger.streams.on_wake_up(self._woken, self._gap)
 
     async def _heads(self) -> dict[StreamKey, Position]:
-        keys = [key async for key in self.store.streams() if key.kind != "access"]
+        keys = [key async for key in self.store.streams() if key.has_calls]
         heads: dict[StreamKey, Position] = {}
         for first in range(0, len(keys), HEADS_AT_ONCE_COUNT):
             some = keys[first : first + HEADS_AT_ONCE_COUNT]
@@ -156,7 +156,7 @@ class Hub:
 
     def _woken(self, wake_up: WakeUp) -> None:
         key, follower = wake_up.key, self.followers.get(wake_up.key)
-        if key.kind == "access" or not (self._following_all or follower is not None or key in self._wanted):
+        if not key.has_calls or not (self._following_all or follower is not None or key in self._wanted):
             return
         told = self.heads.get(key, START) if follower is None else follower.position
         if wake_up.head <= told:
@@ -205,7 +205,7 @@ class Hub:
                 return False
             for item in (one for lines in found for one in lines.items):
                 told = self.heads.get(item.key, START)
-                if item.key.kind != "access" and item.version > told.version:
+                if item.key.has_calls and item.version > told.version:
                     self._want(item.key, told)
             self._fed.update((lines.partition, lines.after) for lines in found)
             if all(lines.complete for lines in found):

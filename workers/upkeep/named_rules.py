@@ -1,0 +1,85 @@
+"""The rules that sessions name: found in their bytes, and read from their own streams."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from ledger.client.passkeys.audit import Demands
+from ledger.core.errors import DamageError
+from ledger.core.policy import demand_rules
+from ledger.log.rulesets import read_ruleset
+from ledger.log.verify import Problem
+from ledger.stores.port import Entry, Store, StreamKey
+
+_NAMING: Final = (b'"type":"session_opened"', b'"type":"policy_changed"')
+_IN_CONTENT: Final = b'"policy":'
+_IN_PAYLOAD: Final = b'"detail":'
+
+
+class _Event(msgspec.Struct):
+    policy_digest: str = ""
+
+
+class _Payload(msgspec.Struct):
+    event: _Event
+    x: str | None = None
+
+
+_decoder: Final = msgspec.json.Decoder(_Payload)
+
+
+def named_rules(key: StreamKey, entries: Sequence[object]) -> dict[str, int]:
+    """Return the digests of the rules that a session names and does not hold itself, each with its first version."""
+    named: dict[str, int] = {}
+    for entry in _naming(entries) if key.kind == "session" else ():
+        content = entry.content or b""
+        try:
+            told = _decoder.decode(entry.payload)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        # Quotation marks in texts are escaped, so that only a member looks like this.
+        is_own = _IN_CONTENT in content or _IN_PAYLOAD in entry.payload
+        is_redacted = told.x is not None and entry.content is None
+        if told.event.policy_digest and not is_own and not is_redacted:
+            named.setdefault(told.event.policy_digest, entry.version)
+    return named
+
+
+def _naming(entries: Sequence[object]) -> Iterator[Entry]:
+    for entry in entries:
+        if isinstance(entry, Entry) and any(sign in entry.payload for sign in _NAMING):
+            yield entry
+
+
+class NamedRules:
+    """The demands of rules by digest, read once; None for rules that are missing or damaged."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._demands: dict[str, Demands | None] = {}
+
+    async def read(self, digests: Mapping[str, int]) -> dict[str, Demands | None]:
+        """Return the demands of some rules. Raises StoreError."""
+        for one in digests:
+            if one not in self._demands:
+                self._demands[one] = await self._read(one)
+        return {one: self._demands[one] for one in digests}
+
+    async def _read(self, policy_digest: str) -> Demands | None:
+        try:
+            source = (await read_ruleset(self._store, policy_digest)).source
+        except DamageError:
+            return None
+        return None if source is None else demand_rules(source)
+
+
+def missing_rules(named: Mapping[str, int], demands: Mapping[str, Demands | None]) -> list[Problem]:
+    """Return the problems of a session whose rules are not there."""
+    return [
+        Problem(version, "missing", f"the rules of version {version} cannot be read: stream `policy:{one}`")
+        for one, version in named.items()
+        if demands.get(one, ()) is None
+    ]
