@@ -43,6 +43,7 @@ class Rulesets:
         why = done.state.why_unreadable
         if why is not None:
             raise _unreadable(policy_digest, why)
+        self._stream_of(policy_digest)
 
     async def of(self, state: SessionState) -> PolicySource:
         """Return the rules of a session. Raises RulesUnreadableError, StoreError, InDoubtError."""
@@ -54,16 +55,18 @@ class Rulesets:
         """Return the rules of a digest, read from the server only if this process has not yet. Errors as of `of`."""
         stream = self._stream_of(policy_digest)
         try:
-            state = stream.state if stream.folded else await stream.refresh()
-            if state.source is None:
-                # Somebody may have brought them back since.
-                state = await stream.refresh()
+            # Where they were missing, somebody may have brought them back since.
+            is_known = stream.folded and stream.state.source is not None
+            state = stream.state if is_known else await stream.refresh()
             if state.source is not None:
                 await stream.make_safe()
         except DamageError as error:
             raise _unreadable(policy_digest, error.text, session_id) from error
         if state.source is None or state.newer:
             raise _unreadable(policy_digest, str(state.why_unreadable), session_id)
+        if not is_known:
+            # Counted anew within the room for folds, now that it holds the rules.
+            self._stream_of(policy_digest)
         return state.source
 
 

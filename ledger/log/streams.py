@@ -108,12 +108,18 @@ class Streams:
     def session_fold(self) -> SessionFold:
         return self._session_fold
 
+    @property
+    def room_bytes(self) -> int:
+        """Return the estimated room of the streams that are kept."""
+        return self._recent.size_bytes
+
     def _get(self, key: StreamKey, fold: Any) -> Stream[Any]:
         stream = self._held.get(key)
         if stream is None:
             stream = self._held[key] = Stream(self._store, key, fold, self.tallies, self.freezes)
         version = stream.position.version
-        if self._recent.get(key) is not stream or version - self._measured[key] not in range(MEASURED_EVERY_VERSIONS):
+        is_known = self._recent.get(key) is stream and (self._measured[key] > 0 or version == 0)
+        if not is_known or version - self._measured[key] not in range(MEASURED_EVERY_VERSIONS):
             self._measured[key] = version
             for dropped in self._recent.put(key, stream, fold_bytes(stream.state)):
                 del self._measured[dropped]

@@ -8,7 +8,9 @@ from typing import Any, Final
 from uuid import uuid4
 
 from ledger import Ledger
-from ledger.policy import Layer, PolicySource, Rule, Verdict
+from ledger.log.fold_room import fold_bytes
+from ledger.policy import Layer, PolicySource, Rule, Verdict, digest
+from ledger.policy.stored_rules import RulesState
 
 SESSIONS: Final = 60
 FEW, MANY = 2, 200
@@ -51,3 +53,16 @@ async def test_a_fold_under_many_shared_rules_takes_what_one_under_few_takes() -
         await bytes_of_a_fold(url, "few")  # what is made once is made now
         few, many = await bytes_of_a_fold(url, "few"), await bytes_of_a_fold(url, "many")
     assert many - few <= MORE_BYTES_MAX, (few, many)
+
+
+async def test_rules_that_were_read_count_within_the_room_for_folds() -> None:
+    async with Ledger.connect(f"memory://{uuid4().hex}", entry_points=False) as ledger:
+        policy = policy_of(MANY)
+        await ledger.session("ses_1", policy=policy)
+        stream = ledger.streams.rules(digest(policy))
+        before = ledger.streams.room_bytes
+        await ledger.session("ses_2", policy=policy)
+        assert ledger.streams.room_bytes - before < fold_bytes(stream.state), "shared, so they count once"
+        await ledger.session("ses_3", policy=policy_of(MANY + 1))
+        assert ledger.streams.room_bytes - before > fold_bytes(stream.state)
+    assert fold_bytes(stream.state) > fold_bytes(RulesState(policy_digest="")) + MANY * MORE_BYTES_MAX
