@@ -27,7 +27,7 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
-    stream: Annotated[str, msgspec.Meta(pattern="^(session|project|access):.")]
+    stream: Annotated[str, msgspec.Meta(pattern="^(session|project|access|policy):.")]
     id: Annotated[str, msgspec.Meta(pattern="^[0-9]+-[0-9]+$")]
     hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 

@@ -113,7 +113,7 @@ def test_a_projector_shows_as_a_group_that_owes_nothing(ledger: CommandLine) -> 
         def caught_up() -> bool:
             rows = ledger("streams", "--json", code=0).rows
             groups = [group for row in rows for group in row["groups"]]
-            known = [{"name": PROJECTORS, "consumers": 1, "lag": 0, "pel": 0}] * 3
+            known = [{"name": PROJECTORS, "consumers": 1, "lag": 0, "pel": 0}] * 4
             return groups == known and sum(row["behind"] for row in rows) == 0
 
         wait_until(caught_up, "the projector to have caught up")

@@ -136,6 +136,7 @@ def test_damage_in_a_project_is_found_with_its_session(ledger: CommandLine, intr
     assert [(row["session"], row["project"], row["ok"]) for row in rows] == [
         ("ses_1", "shop", True),
         (None, "shop", False),
+        (None, None, True),
     ]
 
 
