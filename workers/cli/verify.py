@@ -43,7 +43,7 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
     )
 )
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
-@click.option("--all", "all_streams", is_flag=True, help="Every stream: sessions, projects and access tokens.")
+@click.option("--all", "all_streams", is_flag=True, help="Every stream: sessions, projects, rules and access tokens.")
 @click.option(
     "--checkpoint",
     type=click.Path(dir_okay=False, path_type=Path),
