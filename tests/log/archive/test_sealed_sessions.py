@@ -17,8 +17,10 @@ from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.buckets import FolderBucket
 from ledger.log.archive.files import ArchiveFiles
 from ledger.log.archive.sealing import Sealing, SealResult, SealRule
+from ledger.log.judgements import judge_again
 from ledger.log.snapshots import SNAPSHOTS_VIEW, load_snapshot
 from ledger.log.verify import head_of
+from ledger.session.judged_again import SAME
 from ledger.stores.port import Entry, StreamKey
 from ledger.stores.sealed import Seal
 from ledger.testing import TestClock
@@ -105,6 +107,17 @@ async def test_every_process_reads_a_sealed_session_without_being_told(
         assert ONE in [key async for key in other.store.streams()]
         assert await other.sessions_of("ses_1_1") == ["ses_1"]
     assert await is_sealed(ledger)
+
+
+async def test_the_rules_of_a_sealed_session_stay_on_the_server_and_judge_it_again(
+    ledger: Ledger, folder: Path
+) -> None:
+    await lived(ledger)
+    await seal(ledger, ONE)
+    checked = await check_stream(ledger.store, ONE)
+    assert len(checked.rules) == 1
+    assert [key.id async for key in ledger.store.streams() if key.kind == "policy"] == list(checked.rules)
+    assert {one.result async for one in judge_again(ledger.store, "ses_1")} == {SAME}
 
 
 async def test_the_views_of_sealed_sessions_are_built_anew_from_the_archive(ledger: Ledger, folder: Path) -> None:
