@@ -139,11 +139,11 @@ def test_a_dry_run_lists_what_would_be_in_force_and_writes_nothing(
 ) -> None:
     client.flushall()
     rows = ledger("import", exported, "--dry-run", "--json", code=0).rows
-    assert [row["added"] for row in rows if "added" in row] == [1, 3, 2]
+    assert [row["added"] for row in rows if "added" in row] == [1, 1, 3, 2]
     assert [row["in_force"]["pattern"] for row in rows if "in_force" in row] == ["git *"]
     told = ledger("import", exported, "--dry-run", code=0)
     assert "`git *`" in told.out
-    assert told.err == "6 new; 1 grants would be in force; 1 answers allowed something; nothing was written\n"
+    assert told.err == "7 new; 1 grants would be in force; 1 answers allowed something; nothing was written\n"
     assert names(client, "*}:[spr]:*") == []
 
 
