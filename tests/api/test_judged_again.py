@@ -24,6 +24,7 @@ from ledger.core.events import Asked, Replied, event_type
 from ledger.core.grants import Recorded
 from ledger.core.policy import ConsultedFile, Evaluation, without_facts
 from ledger.log.judgements import judge_again
+from ledger.log.rulesets import RecordedRules
 from ledger.log.tail import read_events
 from ledger.policy import DIALECTS, Layer, PolicySource
 from ledger.policy.consulted import FILES_BYTES
@@ -369,15 +370,15 @@ async def test_what_was_redacted_is_not_guessed(
         await session.submit_tool("bash", {"command": "make all && git push"}, request_id="a")
         await session.reply("a", "once", updated_input={"command": "make all && git pull"})
         history = [one async for one in read_events(ledger.store, StreamKey("session", "ses_1"))]
-    state, found = SessionState(session_id="ses_1"), {}
-    for one in history:
-        recorded = one
-        if event_type_of(one) in taken_out:
-            recorded = one._replace(event=replace(one.event, detail=None), redacted=True)
-        if is_judged(recorded):
-            again = judge_recorded(state, recorded, None, ReplayedPolicies())
-            found[again.type] = again.result
-        state = evolve(state, recorded)
+        state, found, rules = SessionState(session_id="ses_1"), {}, RecordedRules(ledger.store)
+        for one in history:
+            recorded = one
+            if event_type_of(one) in taken_out:
+                recorded = one._replace(event=replace(one.event, detail=None), redacted=True)
+            if is_judged(recorded):
+                again = judge_recorded(state, recorded, None, ReplayedPolicies(), await rules.of(state))
+                found[again.type] = again.result
+            state = evolve(state, recorded)
     assert found == expected
 
 
@@ -402,9 +403,10 @@ async def test_an_event_of_schema_1_is_judged_only_where_it_asks_for_nothing_tha
         session = await ledger.session("ses_1", dialect="betcode", **place)
         await session.submit_tool(tool, value)
         before, asked = [one async for one in read_events(ledger.store, StreamKey("session", "ses_1"))]
+        state = evolve(SessionState(session_id="ses_1"), before)
+        rules = await RecordedRules(ledger.store).of(state)
     assert isinstance(asked.event, Asked)
     assert asked.event.detail is not None
     older = replace(asked.event.detail, salt="", home=None, evaluation=without_facts(asked.event.detail.evaluation))
-    state = evolve(SessionState(session_id="ses_1"), before)
     recorded = asked._replace(event=replace(asked.event, detail=older))
-    assert judge_recorded(state, recorded, None, ReplayedPolicies()).result == expected
+    assert judge_recorded(state, recorded, None, ReplayedPolicies(), rules).result == expected

@@ -15,6 +15,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.errors import InputError
+from ledger.policy import PolicySource
 from ledger.session.state import SessionState
 from tests.gateway.callers import Caller, Served, served
 from tests.support.servers import RealServer
@@ -205,10 +206,10 @@ async def test_hiding_a_long_text_where_nobody_counts_it(member: str) -> None:
     long: Any = ["a " * 5_000] if member == "always" else {"text": "a " * 5_000}
     body = AskBody(permission="bash", patterns=["ls"], **{member: long})
     recorder: Any = Recorder()
-    await Rehearsals(recorder).ask("plt_1", SessionState(session_id="ses_1"), body)
+    await Rehearsals(recorder).ask("plt_1", SessionState(session_id="ses_1"), body, PolicySource())
     assert recorder.names == ["rehearse"]
     await Rehearsals(recorder).ask(
-        "plt_1", SessionState(session_id="ses_1"), AskBody(permission="bash", patterns=["ls"])
+        "plt_1", SessionState(session_id="ses_1"), AskBody(permission="bash", patterns=["ls"]), PolicySource()
     )
     assert recorder.names == ["rehearse"]
 
