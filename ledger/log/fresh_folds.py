@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
+from ledger.access.passkeys.state import PASSKEYS_ID
 from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
@@ -51,7 +52,7 @@ async def fresh_fold(store: Store, key: StreamKey, initial: S, evolve: Evolve[S]
     check_info(key, opening.info)
     last = START if opening.info is None else opening.info.last
     doubts = Doubts(store.upgraded_ms)
-    if last.version >= SNAPSHOT_EVERY_EVENTS and not is_begun_by_older(opening.entries[0], store.upgraded_ms):
+    if last.version >= SNAPSHOT_EVERY_EVENTS and await _may_begin_later(store, opening.entries[0]):
         snapshot = await load_snapshot(store, key, last.version)
         found = None if snapshot is None else FreshFold(key, evolve, snapshot, doubts)
         if found is not None and await _has_gone_on(store, key, found, last.version):
@@ -61,6 +62,17 @@ async def fresh_fold(store: Store, key: StreamKey, initial: S, evolve: Evolve[S]
     found.take(opening.entries)
     await _go_on(store, key, found, last.version)
     return found
+
+
+async def _may_begin_later(store: Store, first: Entry) -> bool:
+    """Return whether a fold may begin with a snapshot.
+
+    Not where people have passkeys: the demand for a signature is part of a request, and who can write views, but cannot
+    change what is in a stream, must not take it away.
+    """
+    if is_begun_by_older(first, store.upgraded_ms):
+        return False
+    return await store.info(StreamKey("access", PASSKEYS_ID)) is None
 
 
 async def fresh_state(store: Store, key: StreamKey) -> Folded[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
+from ledger.access.passkeys.state import PASSKEYS_ID
 from ledger.core.errors import DamageError
 from ledger.core.limits import PAGE_COUNT
 from ledger.core.packed_map import PackedMap
@@ -16,7 +17,7 @@ from ledger.log.fresh_folds import fresh_state
 from ledger.log.snapshots import SNAPSHOTS_VIEW, load_snapshot
 from ledger.log.tail import fold_entries, nothing_folded
 from ledger.session.state import SessionState
-from ledger.stores.port import Entry, Position, Store, StreamKey, ViewWrite
+from ledger.stores.port import Entry, Position, Store, StreamInfo, StreamKey, ViewWrite
 from ledger.testing import TestClock
 from projections.engine import Engine, checkpoint_of
 from tests.projections.looking import RULES, SNAPSHOT_EVERY, differences
@@ -155,6 +156,20 @@ async def test_content_that_was_lost_without_a_word_is_not_hidden_by_a_snapshot(
         async with Ledger.connect("memory://lost-content", clock=clock, partitions=1, entry_points=False) as other:
             with pytest.raises(DamageError, match="version 5 has lost its content"):
                 await (await other.attach("ses_1")).submit("read", ["x"])
+
+
+async def test_where_people_have_passkeys_every_fold_begins_with_the_log(
+    long_session: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = watched_reads(long_session, monkeypatch)
+    info = long_session.store.info
+
+    async def with_passkeys(key: StreamKey) -> StreamInfo | None:
+        return await info(SES_1 if key == StreamKey("access", PASSKEYS_ID) else key)
+
+    monkeypatch.setattr(long_session.store, "info", with_passkeys)
+    assert (await fresh_state(long_session.store, SES_1)).version == EVENTS
+    assert reads == [], "the first page has all of it, and the snapshot's entry is not looked for"
 
 
 async def test_a_stream_that_an_older_version_began_after_the_upgrade_is_read_whole(
