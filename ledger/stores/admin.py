@@ -270,12 +270,14 @@ class Admin(Protocol):
         """Withdraw the census: lines of these feeds were trimmed before a projector had read them."""
         ...
 
-    async def owed(self, group: str, since: Mapping[int, str], count: int) -> list[OwedLines]:
+    async def owed(
+        self, group: str, since: Mapping[int, str], count: int, partitions: Sequence[int] | None = None
+    ) -> list[OwedLines]:
         """Return the feeds' lines that a group may not have dealt with, of each partition that has any, oldest first.
 
         They begin after the id in `since`, or with the first line that the group was not given or has not
         acknowledged, whichever is later; at most `count` of each partition. Nothing is taken from the group. A group
-        that nobody has read with was given nothing.
+        that nobody has read with was given nothing. `partitions` None means all partitions.
         """
         ...
 

@@ -235,8 +235,11 @@ class MemoryAdmin(MemorySealing):
             self._server.census_begun.pop(one, None)
             self._server.census_done.pop(one, None)
 
-    async def owed(self, group: str, since: Mapping[int, str], count: int) -> list[OwedLines]:
-        found = [self._owed_in(one, group, since.get(one, ""), count) for one in range(self._store.partition_count)]
+    async def owed(
+        self, group: str, since: Mapping[int, str], count: int, partitions: Sequence[int] | None = None
+    ) -> list[OwedLines]:
+        wanted = range(self._store.partition_count) if partitions is None else partitions
+        found = [self._owed_in(one, group, since.get(one, ""), count) for one in wanted]
         return [one for one in found if one is not None]
 
     async def feed_ends(self) -> dict[int, str]:

@@ -177,8 +177,10 @@ class RedisAdmin:
         """Return the key that goes with the views when they are dropped, and with it the census."""
         return self._store.keys.checkpoints(partition)
 
-    async def owed(self, group: str, since: Mapping[int, str], count: int) -> list[OwedLines]:
-        return await owed_lines(self._store, group, since, count)
+    async def owed(
+        self, group: str, since: Mapping[int, str], count: int, partitions: Sequence[int] | None = None
+    ) -> list[OwedLines]:
+        return await owed_lines(self._store, group, since, count, partitions)
 
     async def feed_ends(self) -> dict[int, str]:
         partitions = range(self._store.partition_count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -27,11 +27,13 @@ class _Wanted(msgspec.Struct, frozen=True):
     trimmed: bool
 
 
-async def owed_lines(store: RetriedCommands, group: str, since: Mapping[int, str], count: int) -> list[OwedLines]:
+async def owed_lines(
+    store: RetriedCommands, group: str, since: Mapping[int, str], count: int, of: Sequence[int] | None = None
+) -> list[OwedLines]:
     """See `ledger.stores.admin.Admin.owed`. Most feeds owe nothing, which one command of each tells."""
-    partitions = range(store.partition_count)
-    feeds = [store.keys.feed(one) for one in partitions]
-    told = await store.ask_each([("XINFO", "STREAM", feed, "FULL", "COUNT", 1) for feed in feeds])
+    partitions = range(store.partition_count) if of is None else of
+    feeds = {one: store.keys.feed(one) for one in partitions}
+    told = await store.ask_each([("XINFO", "STREAM", feed, "FULL", "COUNT", 1) for feed in feeds.values()])
     wanted = [_wanted(one, reply, group, since.get(one)) for one, reply in zip(partitions, told, strict=True)]
     some = [one for one in wanted if one is not None]
     commands: list[CommandLine] = [

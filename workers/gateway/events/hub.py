@@ -1,7 +1,7 @@
 """The subscription of one gateway to the ledger's events, shared by all its readers.
 
 Wake-ups bring most entries; the others are read. Wake-ups may be lost, so the lines of the feeds are compared with what
-was published at intervals, and the heads of all streams after every new subscription. No state is stored.
+was published at intervals, and the heads of all streams after a connection was lost. No state is stored.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from contextlib import suppress
 from typing import Final
 
 from ledger import Ledger
-from ledger.client.waiting_sessions import PENDING_SESSIONS_MAX
 from ledger.core.errors import DamageError, InputError, LedgerError, StoreError
 from ledger.log.tail import LostHistoryError, fold_entries, read_pages
-from ledger.stores.port import START, Entry, Position, StreamKey, WakeUp
+from ledger.stores.port import START, Entry, FeedItem, Position, StreamKey, WakeUp
+from workers.gateway.events.beginnings import Beginnings, heads_of_all, heads_of_waiting, pass_over_older
 from workers.gateway.events.cursors import FeedCursor, SessionCursor
 from workers.gateway.events.follower import Follower
 from workers.gateway.events.frames import REDACTIONS, Frame
@@ -31,7 +31,6 @@ FOLLOWERS_COUNT: Final = 2000
 """Idle streams whose state is kept: no pending request, no reader."""
 
 READS_AT_ONCE_COUNT: Final = 16
-HEADS_AT_ONCE_COUNT: Final = 500
 SUBSCRIBED_AT_ONCE_COUNT: Final = 32
 AGAIN_SECONDS: Final = 1.0
 VERIFY_SECONDS: Final = 60.0
@@ -39,12 +38,6 @@ VERIFY_SECONDS: Final = 60.0
 
 VERIFY_ALL_SECONDS: Final = 3600.0
 """Interval between comparisons of all heads then: a server may have lost events without closing a connection."""
-
-LINES_AT_ONCE_COUNT: Final = 100
-"""Lines of each partition's feed that are compared at once."""
-
-NO_GROUP: Final = "events"
-"""The name of a group that nobody reads the feeds with."""
 
 
 class Hub:
@@ -57,11 +50,10 @@ class Hub:
         self.followers: OrderedDict[StreamKey, Follower] = OrderedDict()
         self.pending: dict[StreamKey, Follower] = {}
         self.heads: dict[StreamKey, Position] = {}
-        """The last published entry of each stream."""
+        """The last published entry of each stream that was followed, or in which something happened since."""
         self.ring = Ring(FEED_BYTES)
         self._run = secrets.token_hex(8)
-        self._fed: dict[int, str] = {}
-        """The line of each feed up to which everything is published, or wanted."""
+        self._beginnings = Beginnings(ledger.store)
         self._wanted: dict[StreamKey, Position] = {}
         """Streams to be read, at least up to that position."""
         self._readers: dict[StreamKey, asyncio.Task[None]] = {}
@@ -124,15 +116,17 @@ class Hub:
         for first in range(0, len(partitions), SUBSCRIBED_AT_ONCE_COUNT):
             some = partitions[first : first + SUBSCRIBED_AT_ONCE_COUNT]
             await asyncio.gather(*(self.store.subscribe(one) for one in some))
-        # Older entries are not published; entries from here on are found by a wake-up or by a comparison of heads.
-        heads = await self._heads()
-        heads.update((key, follower.position) for key, follower in self.followers.items())
-        self.heads = heads
+        # Older entries are not published; entries from here on are found by a wake-up or by a line of a feed.
+        self._beginnings.go_on_from(await self._beginnings.place())
+        known = {key: head for key, head in self.heads.items() if key in self._wanted}
+        self.heads = known | {key: follower.position for key, follower in self.followers.items()}
         self._following_all = True
         try:
-            for session, _ in await self.store.due(None, PENDING_SESSIONS_MAX):
-                self._want(StreamKey("session", session), START)
-            await self._compare()
+            async for key, head in heads_of_waiting(self.store):
+                self.heads.setdefault(key, head)
+                self._want(key, START)
+            if not await self._compare_feeds():
+                await self._compare()
             await self._settle_reads()
         except BaseException:
             self._following_all = False
@@ -144,14 +138,6 @@ class Hub:
             self._listening = True
             self._ledger.streams.on_wake_up(self._woken, self._gap)
 
-    async def _heads(self) -> dict[StreamKey, Position]:
-        keys = [key async for key in self.store.streams() if key.has_calls]
-        heads: dict[StreamKey, Position] = {}
-        for first in range(0, len(keys), HEADS_AT_ONCE_COUNT):
-            some = keys[first : first + HEADS_AT_ONCE_COUNT]
-            heads.update(zip(some, await self.store.admin.heads(some), strict=True))
-        return heads
-
     # --- hints ------------------------------------------------------------------------------------------------------
 
     def _woken(self, wake_up: WakeUp) -> None:
@@ -162,6 +148,8 @@ class Hub:
         if wake_up.head <= told:
             return
         entries = wake_up.entries
+        if 1 in {wake_up.head.version, *(one.version for one in entries[:1])}:
+            self.heads.setdefault(key, START)  # the stream began with this append
         if follower is None or key in self._wanted or not entries or entries[0].version > told.version + 1:
             self._want(key, wake_up.head)
             return
@@ -199,30 +187,30 @@ class Hub:
 
     async def _compare_feeds(self) -> bool:
         """Read every stream of which a feed tells more than was published; return False where feeds dropped lines."""
-        while True:
-            found = await self.store.admin.owed(NO_GROUP, self._fed, LINES_AT_ONCE_COUNT)
-            if any(lines.trimmed for lines in found):
-                return False
-            for item in (one for lines in found for one in lines.items):
-                told = self.heads.get(item.key, START)
-                if item.key.has_calls and item.version > told.version:
-                    self._want(item.key, told)
-            self._fed.update((lines.partition, lines.after) for lines in found)
-            if all(lines.complete for lines in found):
-                return True
+        return await self._beginnings.read(self._lines)
+
+    def _lines(self, items: Iterable[FeedItem]) -> None:
+        for item in items:
+            told = self.heads.get(item.key)
+            if told is None:
+                self._beginnings.note(item)
+            if told is None or item.version > told.version:
+                self._want(item.key, told or START)
 
     async def _compare(self) -> None:
-        """Read every stream whose head is not the last published entry."""
-        fed = await self.store.admin.feed_ends()
-        heads = await self._heads()
-        for key, head in heads.items():
-            if self.heads.get(key, START) != head:
+        """Read every stream whose head is not the last published entry, and those in which something happened since."""
+        place = await self._beginnings.place()
+        missing = set(self.heads)
+        async for key, head in heads_of_all(self.store):
+            missing.discard(key)
+            told = self.heads.get(key)
+            if self._beginnings.note_by_time(key, head) if told is None else told != head:
                 self._want(key, head)
-        for key in [key for key in self.heads if key not in heads]:
-            # A stream that began meanwhile is not missing.
-            if (await self.store.admin.heads([key]))[0] == START:
+        # Sealed streams, and those that began meanwhile, are not missing.
+        for key, head in zip(missing, await self.store.admin.heads(list(missing)), strict=True):
+            if head == START:
                 self._lost(key, START)
-        self._fed = fed
+        self._beginnings.go_on_from(place)
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -263,18 +251,28 @@ class Hub:
             del self._wanted[key]
 
     async def _fold(self, key: StreamKey) -> Follower:
-        """Fold a stream up to its last published entry."""
-        told = self.heads.get(key, START)
+        """Fold a stream up to its last published entry, or up to those that happened since all streams are followed."""
         follower = Follower(key)
-        async for page in read_pages(self.store, key, until=told.version):
-            follower.pass_over(entry for entry in page if entry.position <= told)
-        if follower.position != told:
-            self._lost(key, follower.position)
+        if key in self.heads or not self._following_all:
+            await self._pass_over_told(follower, self.heads.get(key, START))
+        else:
+            beginning, is_complete = await self._beginnings.of(key, self._lines)
+            if not is_complete:
+                self._again.set()
+            await pass_over_older(self.store, follower, beginning)
+            self.heads[key] = follower.position
+            self._beginnings.forget(key)
         follower.lineage = await self.lineage_of(getattr(follower.state, "parent", None))
         self._damaged.pop(key, None)
         self.followers[key] = follower
         self._keep(follower)
         return follower
+
+    async def _pass_over_told(self, follower: Follower, told: Position) -> None:
+        async for page in read_pages(self.store, follower.key, until=told.version):
+            follower.pass_over(entry for entry in page if entry.position <= told)
+        if follower.position != told:
+            self._lost(follower.key, follower.position)
 
     async def _read_tail(self, follower: Follower) -> None:
         try:
@@ -291,6 +289,7 @@ class Hub:
         """Skip a damaged stream: none of its entries are published, and no reader waits for it."""
         with suppress(StoreError):
             (self.heads[key],) = await self.store.admin.heads([key])
+            self._beginnings.forget(key)
         self.followers.pop(key, None)
         self.pending.pop(key, None)
 
