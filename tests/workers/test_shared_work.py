@@ -11,8 +11,9 @@ from ledger import Ledger
 from ledger.core.errors import InputError, LedgerError, StoreError
 from ledger.stores.port import StreamKey
 from tests.support.servers import RealServer
+from tests.support.waiting import wait_until_async
 from workers.upkeep import shared_work
-from workers.upkeep.shared_work import STREAMS_OF_A_PROCESS_COUNT, Begin, processes_for, share
+from workers.upkeep.shared_work import PORTIONS_AHEAD_COUNT, STREAMS_OF_A_PROCESS_COUNT, Begin, processes_for, share
 from workers.upkeep.stream_checks import Checked
 from workers.upkeep.works import CheckStreams, portions_to_check
 
@@ -39,6 +40,31 @@ async def test_results_come_in_the_order_of_the_portions(server: RealServer) -> 
     found = await checked(server.url, 5, 3)
     assert [one.key for one in found] == SES
     assert [one.ok for one in found] == [True] * 5
+
+
+async def test_results_that_nobody_takes_hold_up_the_processes(
+    server: RealServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = taken = 0
+    send = shared_work._send
+
+    async def counted(process: Any, message: Any) -> None:
+        nonlocal given
+        given += not isinstance(message, Begin)
+        assert given - taken <= 2 * PORTIONS_AHEAD_COUNT
+        await send(process, message)
+
+    async def take(_: list[Checked]) -> None:
+        nonlocal taken
+        # The others go on until they are held up.
+        await wait_until_async(lambda: given == min(portions, taken + 2 * PORTIONS_AHEAD_COUNT), "portions to be given")
+        taken += 1
+
+    monkeypatch.setattr(shared_work, "_send", counted)
+    portions = 12
+    cut = [one for key in SES * 3 for one in portions_to_check([key], {})][:portions]
+    await share(Begin(server.url, CheckStreams("chain")), cut, 2, take)
+    assert (given, taken) == (portions, portions)
 
 
 async def test_no_portions_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:

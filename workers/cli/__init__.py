@@ -35,9 +35,9 @@ COMMANDS = {
     "sql": ListedCommand("workers.cli.sql:sql", "Run a SELECT over all events, sealed ones included.", LOOKING),
     "access": ListedCommand("workers.cli.access:access", "List sign-ins, and reads by people.", LOOKING),
     "export": ListedCommand(
-        "workers.cli.transfer:export", "Write sessions to a file that verifies by itself.", CHECKING
+        "workers.cli.exports:export", "Write sessions to a file that verifies by itself.", CHECKING
     ),
-    "import": ListedCommand("workers.cli.transfer:import_", "Read exported sessions into this ledger.", CHECKING),
+    "import": ListedCommand("workers.cli.imports:import_", "Read exported sessions into this ledger.", CHECKING),
     "verify": ListedCommand("workers.cli.verify:verify", "Check the log for changed, lost or added events.", CHECKING),
     "hold": ListedCommand("workers.cli.holds:hold", "Forbid redaction of a session or project.", CHECKING),
     "unhold": ListedCommand("workers.cli.holds:unhold", "Lift a legal hold.", CHECKING),

@@ -32,6 +32,11 @@ class CommandOutput:
         """Print one JSON object."""
         _to_stdout(json_line(value))
 
+    def written_rows(self, lines: bytes) -> None:
+        """Print JSON objects that `json_line` has written, a line each."""
+        if lines:
+            _to_stdout(lines.decode().removesuffix("\n"))
+
     def rows(self, values: Iterable[Mapping[str, Any]]) -> None:
         for value in values:
             self.row(value)

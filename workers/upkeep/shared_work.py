@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 
 COMMAND: Final = tuple(own_module("workers.upkeep.shared_work_child"))
 
+PORTIONS_AHEAD_COUNT: Final = 2
+"""Portions for each process that may be done before an earlier one is taken: their results are in memory."""
+
 STREAMS_OF_A_PROCESS_COUNT: Final = 2000
 """Fewer streams take less time than the start of a process."""
 
@@ -48,36 +51,54 @@ def processes_for(stated: int | None, streams: int) -> int:
 
 
 async def share(
-    begin: Begin, portions: Sequence[Any], count: int, take: Callable[[Any], Awaitable[None] | None]
+    begin: Begin,
+    portions: Sequence[Any],
+    count: int,
+    take: Callable[[Any], Awaitable[None] | None],
+    files: Sequence[int] = (),
 ) -> None:
     """Have `count` processes do all portions, and call `take` with each result, in the order of the portions.
 
+    The processes inherit the descriptors `files`, under the same numbers.
     Raises the error of the ledger that one of them met, alone or in a group; StoreError when one of them was killed.
     """
     loop = asyncio.get_running_loop()
     results = {index: loop.create_future() for index in range(len(portions))}
     waiting = iter(list(enumerate(portions)))
+    room = asyncio.Semaphore(PORTIONS_AHEAD_COUNT * count)
     async with asyncio.TaskGroup() as group:
         for _ in range(min(count, len(portions))):
-            group.create_task(_serve(begin, waiting, results))
+            group.create_task(_serve(begin, waiting, results, room, files))
         for index in range(len(portions)):
             taken = take(await results[index])
             if taken is not None:
                 await taken
             del results[index]  # so that no more is kept than is not taken yet
+            room.release()
 
 
-async def _serve(begin: Begin, waiting: Iterator[tuple[int, Any]], results: dict[int, asyncio.Future[Any]]) -> None:
+async def _serve(
+    begin: Begin,
+    waiting: Iterator[tuple[int, Any]],
+    results: dict[int, asyncio.Future[Any]],
+    room: asyncio.Semaphore,
+    files: Sequence[int],
+) -> None:
     """Start a process, and give it one portion after the other until none is left."""
     # In a session of its own: a Ctrl-C at the terminal reaches us alone, and we end it.
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, stdin=PIPE, stdout=PIPE, env=own_environment(), start_new_session=True
+        *COMMAND, stdin=PIPE, stdout=PIPE, env=own_environment(), start_new_session=True, pass_fds=files
     )
     try:
         await _send(process, begin)
-        for index, portion in waiting:
+        while True:
+            await room.acquire()
+            if (following := next(waiting, None)) is None:
+                break
+            index, portion = following
             await _send(process, portion)
             results[index].set_result(await _result(process, begin.work))
+        room.release()  # another process may wait to see that nothing is left
     except (EOFError, ConnectionError) as error:
         raise StoreError("a process of this command ended by itself; run the command again") from error
     finally:

@@ -35,7 +35,7 @@ RESTORED_AT_ONCE_EVENTS: Final = 500
 RESTORED_AT_ONCE_BYTES: Final = 1024 * 1024
 
 _Id = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,19}-[1-9][0-9]{0,18}$")]
-_Name = Annotated[str, msgspec.Meta(pattern="^(session|project|policy):[^ ]+$")]
+StreamName = Annotated[str, msgspec.Meta(pattern="^(session|project|policy):[^ ]+$")]
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,7 +44,7 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Begin(msgspec.Struct, forbid_unknown_fields=True):
-    stream: _Name
+    stream: StreamName
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,7 +54,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _End(msgspec.Struct, forbid_unknown_fields=True):
-    end: _Name
+    end: StreamName
     entries: int
     hash: str
 
@@ -142,6 +142,13 @@ def read_export(file: IO[bytes], name: str) -> Iterator[Exported]:
         raise lines.wrong("something follows the end of the export")
 
 
+def read_streams(file: IO[bytes], name: str, line: int, count: int) -> Iterator[Exported]:
+    """Yield streams of a part of a file that begins with line number `line`, each verified. Raises InputError."""
+    lines = _Lines(file, name, line)
+    for _ in range(count):
+        yield _read_stream(lines, StreamKey.parse(lines.next(_Begin).stream))
+
+
 def _read_stream(lines: _Lines, key: StreamKey) -> Exported:
     began = lines.number
     entries: list[Entry] = []
@@ -159,10 +166,10 @@ def _read_stream(lines: _Lines, key: StreamKey) -> Exported:
 class _Lines:
     """A file's lines, decoded one after the other, with the error text for the line read last."""
 
-    def __init__(self, file: IO[bytes], name: str) -> None:
+    def __init__(self, file: IO[bytes], name: str, first: int = 1) -> None:
         self._file = file
         self._name = name
-        self.number = 0
+        self.number = first - 1
 
     def next(self, wanted: Any) -> Any:
         text = self._file.readline()

@@ -14,6 +14,17 @@ from ledger.stores.port import StreamKey
 from projections.engine import CaughtUp, Engine, project_anew
 from workers.projector.repairs import Repairs
 from workers.upkeep.stream_checks import Checked, Depth, StreamChecker, read_anchors
+from workers.upkeep.transfer_works import (
+    CheckedPortion,
+    CheckImport,
+    ExportedStream,
+    ExportStreams,
+    FilePortion,
+    ImportedStream,
+    PortionToImport,
+    StreamsToExport,
+    WriteImport,
+)
 
 CHECKED_AT_ONCE_COUNT: Final = 500
 """Streams of a portion that is checked."""
@@ -75,10 +86,22 @@ class RebuildViews(msgspec.Struct, frozen=True, tag="rebuild"):
         return found
 
 
-SharedWork = CheckStreams | RebuildViews
+SharedWork = CheckStreams | RebuildViews | ExportStreams | CheckImport | WriteImport
 
-PORTIONS: Final[dict[type, Any]] = {CheckStreams: StreamsToCheck, RebuildViews: PartitionToRebuild}
-RESULTS: Final[dict[type, Any]] = {CheckStreams: list[Checked], RebuildViews: RebuiltPartition}
+PORTIONS: Final[dict[type, Any]] = {
+    CheckStreams: StreamsToCheck,
+    RebuildViews: PartitionToRebuild,
+    ExportStreams: StreamsToExport,
+    CheckImport: FilePortion,
+    WriteImport: PortionToImport,
+}
+RESULTS: Final[dict[type, Any]] = {
+    CheckStreams: list[Checked],
+    RebuildViews: RebuiltPartition,
+    ExportStreams: list[ExportedStream],
+    CheckImport: CheckedPortion,
+    WriteImport: list[ImportedStream],
+}
 """The types of the portions and of their results, as messages have them."""
 
 

@@ -1,0 +1,211 @@
+"""`export --all` and `import` in several processes, killed in the middle, and run again: the same as by one alone."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from ledger import Ledger
+from tests.support.command_line import CommandLine, ended
+from tests.support.servers import RealServer
+from tests.workers.cli.filling import entries, names, session_with_a_grant
+from workers.upkeep.transfer_works import EXPORTED_AT_ONCE_COUNT, IMPORTED_AT_ONCE_COUNT
+
+SESSIONS = 2 * IMPORTED_AT_ONCE_COUNT
+LONG = 40
+"""Events of a session that is not read in one round trip with others."""
+
+STREAMS = ["project:shop", "session:ses_1", "session:ses_long", *(f"session:ses_x{one:03}" for one in range(SESSIONS))]
+
+KILLED_IN_A_WRITE = """
+import os, signal, sys
+from contextlib import contextmanager
+from workers.cli import exports, cli
+from workers.cli.frame import run
+
+real, left = exports.kept_file, [{count}]
+
+class Torn:
+    def __init__(self, file):
+        self.file = file
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+    def write(self, lines):
+        left[0] -= 1
+        if left[0] < 0:
+            self.file.write(lines[: len(lines) // 2])
+            self.file.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.file.write(lines)
+
+@contextmanager
+def torn(*paths):
+    with real(*paths) as file:
+        yield Torn(file)
+
+exports.kept_file = torn
+sys.argv[1:] = {words!r}
+sys.exit(run(cli))
+"""
+
+KILLED_BETWEEN_APPENDS = """
+import os, signal, sys
+from ledger.stores.redis.admin import RedisAdmin
+from workers.cli import cli
+from workers.cli.frame import run
+from workers.upkeep import transfer
+
+transfer.RESTORED_AT_ONCE_EVENTS = 7
+real, left = RedisAdmin.restore, [{count}]
+
+async def restore(self, *arguments):
+    done = await real(self, *arguments)
+    left[0] -= 1
+    if left[0] == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return done
+
+RedisAdmin.restore = restore
+sys.argv[1:] = {words!r}
+sys.exit(run(cli))
+"""
+
+KILLED_AFTER_A_PORTION = """
+import os, signal, sys
+from workers.cli import cli, imports
+from workers.cli.frame import run
+
+real, left = imports._Shown.add, [{count}]
+
+def add(self, imported):
+    real(self, imported)
+    left[0] -= 1
+    if left[0] == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+imports._Shown.add = add
+sys.argv[1:] = {words!r}
+sys.exit(run(cli))
+"""
+
+
+@pytest.fixture
+def client(server: RealServer) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(server.url) as client:
+        yield client
+
+
+@pytest.fixture
+def filled(ledger: CommandLine) -> CommandLine:
+    asyncio.run(_fill(ledger.url))
+    return ledger
+
+
+async def _fill(url: str) -> None:
+    async with Ledger.connect(url, entry_points=False) as ledger:
+        await session_with_a_grant(ledger)
+        long = await ledger.session("ses_long", project="shop")
+        for number in range(LONG):
+            await long.submit("bash", [f"make {number}"], request_id=f"long_{number}")
+
+        async def one(number: int) -> None:
+            session = await ledger.session(f"ses_x{number:03}", project="shop")
+            await session.submit("bash", ["make"], request_id=f"x{number}")
+
+        for first in range(0, SESSIONS, 100):
+            await asyncio.gather(*(one(number) for number in range(first, first + 100)))
+
+
+def killed(ledger: CommandLine, program: str, count: int, *words: str | Path) -> None:
+    """Run a command that kills itself at the point of the program that is reached after `count` others."""
+    with ledger.beside(program.format(count=count, words=[str(word) for word in words])) as process:
+        ran = ended(process)
+    assert ran.code == -signal.SIGKILL, ran
+
+
+def all_entries(client: redis.Redis) -> dict[str, list[tuple[bytes, dict[bytes, bytes]]]]:
+    return {key: entries(client, key) for key in names(client, "*}:[sp]:*")}
+
+
+def test_an_export_by_several_processes_killed_and_resumed_equals_that_of_one(
+    filled: CommandLine, tmp_path: Path
+) -> None:
+    alone, shared, part = tmp_path / "alone", tmp_path / "shared", tmp_path / "part"
+    filled("export", "--all", "--out", alone, "--jobs", "1", code=0)
+    # The header, the first portion, and half of the second one.
+    words = ("export", "--all", "--out", shared, "--resume", part, "--jobs", "2")
+    killed(filled, KILLED_IN_A_WRITE, 1 + EXPORTED_AT_ONCE_COUNT, *words)
+    whole = alone.read_bytes()
+    torn = part.read_bytes()
+    assert whole.startswith(torn)
+    assert not torn.endswith(b"\n")
+    assert stat.S_IMODE(part.stat().st_mode) == 0o600
+    assert not shared.exists()
+    told = filled(*words, code=0).err
+    assert f"exported {len(STREAMS)} streams to {shared}" in told
+    assert shared.read_bytes() == whole
+    assert not part.exists()
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_an_import_killed_between_portions_goes_on_where_it_was(
+    filled: CommandLine, client: redis.Redis, tmp_path: Path, jobs: str
+) -> None:
+    file, done = tmp_path / "ledger.jsonl", tmp_path / "journal"
+    filled("export", "--all", "--out", file, code=0)
+    before = all_entries(client)
+    client.flushall()
+    words = ("import", file, "--with-grants", "--jobs", jobs, "--resume", done, "--json")
+    killed(filled, KILLED_AFTER_A_PORTION, 2, *words)
+    assert len(done.read_bytes().splitlines()) == 1 + 1 + IMPORTED_AT_ONCE_COUNT
+    for key, found in all_entries(client).items():
+        assert found[:-1] == before[key], f"{key} is there in part, or not as it was"
+    rows = filled(*words, code=0).rows
+    assert [row["stream"] for row in rows] == STREAMS[1 + IMPORTED_AT_ONCE_COUNT :]
+    assert {key: found[:-1] for key, found in all_entries(client).items()} == before
+    assert not done.exists()
+    after = all_entries(client)
+    assert {row["added"] for row in filled("import", file, "--json", "--jobs", jobs, code=0).rows} == {0}
+    assert all_entries(client) == after
+
+
+def test_a_long_session_of_which_a_killed_import_wrote_a_part_is_completed(
+    filled: CommandLine, client: redis.Redis, tmp_path: Path
+) -> None:
+    file = tmp_path / "ledger.jsonl"
+    filled("export", "ses_long", "--out", file, code=0)
+    (key,) = names(client, "*}:s:ses_long")
+    before = entries(client, key)
+    client.flushall()
+    killed(filled, KILLED_BETWEEN_APPENDS, 3, "import", file, "--with-grants")
+    begun = entries(client, key)
+    assert 0 < len(begun) < len(before)
+    assert before[: len(begun)] == begun
+    filled("import", file, "--with-grants", code=0)
+    assert entries(client, key)[:-1] == before
+    filled("verify", "ses_long", code=0)
+
+
+def test_a_journal_of_another_server_leaves_out_nothing(
+    filled: CommandLine, client: redis.Redis, tmp_path: Path
+) -> None:
+    file, done = tmp_path / "ledger.jsonl", tmp_path / "journal"
+    filled("export", "--all", "--out", file, code=0)
+    client.flushall()
+    words = ("import", file, "--with-grants", "--resume", done, "--json")
+    killed(filled, KILLED_AFTER_A_PORTION, 2, *words)
+    client.flushall()
+    assert [row["stream"] for row in filled(*words, code=0).rows] == STREAMS
+
+
+def test_options_that_do_not_go_together_are_refused(filled: CommandLine, tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    assert "go with --all" in filled("export", "ses_1", "--jobs", "2", code=2).err
+    assert "--resume goes with --out" in filled("export", "--all", "--resume", part, code=2).err
+    assert "leave out --dry-run" in filled("import", part, "--resume", part, "--dry-run", code=2).err

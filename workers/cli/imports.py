@@ -1,0 +1,221 @@
+"""`import`: streams from a file, ids, bytes and chain unchanged."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import click
+
+from ledger import Approved, InputError, Ledger
+from ledger.core.regular_files import open_regular
+from ledger.stores.port import StreamKey
+from workers.cli import grants
+from workers.cli.base import command, local_actor, with_ledger
+from workers.cli.jobs import with_jobs
+from workers.cli.journal import Journal, journal, with_resume
+from workers.cli.output import CommandOutput, talk
+from workers.cli.progress import progress
+from workers.presentation.text import without_passwords
+from workers.upkeep.export_files import StreamPlace, places_in, portions_of
+from workers.upkeep.import_effects import Arrival, in_force_by, refusal
+from workers.upkeep.shared_work import Begin, processes_for, share
+from workers.upkeep.transfer_works import (
+    CheckedPortion,
+    CheckImport,
+    FilePortion,
+    ImportedStream,
+    PortionToImport,
+    WriteImport,
+)
+
+HEADS_AT_ONCE_COUNT = 500
+
+COLUMNS = ("stream", "entries", "added", "head")
+
+
+@command(
+    "import",
+    examples=(
+        "permission-ledger import ledger.jsonl --dry-run",
+        "permission-ledger import ledger.jsonl --with-grants",
+        "permission-ledger import ledger.jsonl --jobs 2 --resume import.journal",
+        "permission-ledger import ledger.jsonl --json",
+    ),
+)
+@click.argument("file", metavar="FILE")
+@click.option("--with-grants", is_flag=True, help="Import also what brings grants in force.")
+@click.option(
+    "--dry-run", is_flag=True, help="Write nothing: print what would be new, and the grants it brings in force."
+)
+@with_jobs
+@with_resume
+@with_ledger
+async def import_(
+    ledger: Ledger,
+    output: CommandOutput,
+    *,
+    file: str,
+    with_grants: bool,
+    dry_run: bool,
+    jobs: int | None,
+    resume: Path | None,
+) -> None:
+    """Read what `export` wrote (`-` is stdin) into this ledger, ids, times and chain as they were.
+
+    The whole file is checked before the first write, and every stream after it. A stream that is there already is
+    left alone if the file holds the same; if it is another one, nothing is imported. Nothing is imported either, unless
+    --with-grants is given, if a grant would be in force by it. An `imported` event follows each stream that was written.
+    """
+    if resume and (dry_run or file == "-"):
+        raise click.UsageError("--resume goes with a file that is imported: leave out --dry-run and `-`")
+    work = f"import {file} into {without_passwords(ledger.server_url)}"
+    with _opened(file) as opened, journal(resume, work) as done:
+        places = await _left(ledger, places_in(opened, file), done)
+        transfer = _Transfer(ledger, opened.fileno(), file, processes_for(jobs, len(places)))
+        checked = await transfer.check(portions_of(places))
+        arrivals = [arrival for _, one in checked for arrival in one.arrivals]
+        found = await in_force_by(ledger, arrivals)
+        if dry_run:
+            _tell_arrivals(output, arrivals, found)
+            return
+        if found and not with_grants:
+            raise refusal(file, found)
+        shown = _Shown(output, done)
+        await transfer.write(checked, _by_stream(arrivals, found), shown.add)
+    shown.end()
+    answers = sum(one.answers for one in arrivals)
+    added = sum(one.added for one in arrivals)
+    brought = f", with {len(found)} grants in force and {answers} answers that allowed something" if added else ""
+    talk(f"imported {len(arrivals)} streams: {added} new{brought}")
+    if added:
+        talk("hint: `permission-ledger rebuild` brings back the views")
+
+
+async def _left(ledger: Ledger, places: Sequence[StreamPlace], done: Journal) -> list[StreamPlace]:
+    """Return the streams but those that an interrupted run has imported, and that are there."""
+    noted = [place for place in places if done.done.get(place.key.name) == place.hash]
+    there: set[StreamKey] = set()
+    for first in range(0, len(noted), HEADS_AT_ONCE_COUNT):
+        some = noted[first : first + HEADS_AT_ONCE_COUNT]
+        heads = await ledger.store.admin.heads([place.key for place in some])
+        # The event that marks an import comes after the entries.
+        there.update(place.key for place, head in zip(some, heads, strict=True) if head.version > place.entries)
+    return [place for place in places if place.key not in there]
+
+
+class _Transfer:
+    """The import of an open file: a check of all portions, then their writing, in processes where there are several."""
+
+    def __init__(self, ledger: Ledger, file: int, name: str, jobs: int) -> None:
+        self._ledger = ledger
+        self._file = file
+        self._name = name
+        self._jobs = jobs
+
+    async def check(self, portions: Sequence[FilePortion]) -> list[tuple[FilePortion, CheckedPortion]]:
+        """Return what the portions would bring. Raises InputError, DamageError, StoreError."""
+        found: list[CheckedPortion] = []
+        with progress("streams checked", sum(len(one.keys) for one in portions)) as advance:
+
+            def take(one: CheckedPortion) -> None:
+                found.append(one)
+                advance(len(one.arrivals))
+
+            await self._do(CheckImport(self._file, self._name), portions, take)
+        return list(zip(portions, found, strict=True))
+
+    async def write(
+        self,
+        checked: Sequence[tuple[FilePortion, CheckedPortion]],
+        in_force: Counter[StreamKey],
+        take: Callable[[list[ImportedStream]], None],
+    ) -> None:
+        """Write the portions, those of sessions last: none is there without its rules and the grants of its project."""
+        portions = [
+            PortionToImport(portion, one.digest, [in_force[key] for key in portion.keys]) for portion, one in checked
+        ]
+        work = WriteImport(self._file, self._name, local_actor())
+        with progress("streams", sum(len(portion.keys) for portion, _ in checked)) as advance:
+
+            def taken(some: list[ImportedStream]) -> None:
+                take(some)
+                advance(len(some))
+
+            for kind in ("policy", "project", "session"):
+                await self._do(work, [one for one in portions if one.portion.keys[0].kind == kind], taken)
+
+    async def _do(self, work: CheckImport | WriteImport, portions: Sequence[Any], take: Callable[[Any], None]) -> None:
+        if self._jobs > 1:
+            await share(Begin(self._ledger.server_url, work), portions, self._jobs, take, (self._file,))
+            return
+        for portion in portions:
+            take(await work.done_by(self._ledger, portion))
+
+
+class _Shown:
+    """The streams that were imported. Rows for a program are printed at once; a person's table needs all of them."""
+
+    def __init__(self, output: CommandOutput, done: Journal) -> None:
+        self._output = output
+        self._done = done
+        self._rows: list[tuple[object, ...]] = []
+
+    def add(self, imported: Sequence[ImportedStream]) -> None:
+        self._done.note((one.key.name, one.head.hash) for one in imported)
+        for one in imported:
+            head = str(one.head.position)
+            if self._output.as_json:
+                row = {"stream": one.key.name, "entries": one.entries, "added": one.added}
+                self._output.row({**row, "head": {"id": head, "hash": one.head.hash}})
+            else:
+                self._rows.append((one.key.name, one.entries, one.added, head))
+
+    def end(self) -> None:
+        if self._rows:
+            self._output.table(COLUMNS, self._rows)
+
+
+def _by_stream(arrivals: Sequence[Arrival], found: Sequence[Approved]) -> Counter[StreamKey]:
+    """Return the number of grants that each stream's import brings in force: a project's or its sessions' replies'."""
+    arriving = {one.key for one in arrivals}
+    counts: Counter[StreamKey] = Counter()
+    for one in found:
+        project = StreamKey("project", one.project or "")
+        of_project = one.grant.scope == "project" and project in arriving
+        counts[project if of_project else StreamKey("session", one.session or "")] += 1
+    return counts
+
+
+def _tell_arrivals(output: CommandOutput, arrivals: Sequence[Arrival], found: Sequence[Approved]) -> None:
+    if output.as_json:
+        output.rows({"stream": one.key.name, "entries": one.entries, "added": one.added} for one in arrivals)
+        output.rows({"in_force": one.as_json()} for one in found)
+    else:
+        output.table(COLUMNS[:3], [(one.key.name, one.entries, one.added) for one in arrivals])
+        if found:
+            output.line()
+            output.table(grants.COLUMNS, [grants.approved_cells(one.as_json()) for one in found])
+    added, answers = sum(one.added for one in arrivals), sum(one.answers for one in arrivals)
+    talk(
+        f"{added} new; {len(found)} grants would be in force; {answers} answers allowed something; nothing was written"
+    )
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[IO[bytes]]:
+    """Yield the file, which is read twice; input from a pipe is spooled for that."""
+    try:
+        with tempfile.TemporaryFile() if name == "-" else open_regular(name) as file:
+            if name == "-":
+                shutil.copyfileobj(sys.stdin.buffer, file)
+                file.seek(0)
+            yield file
+    except OSError as error:
+        raise InputError(f"`{name}` cannot be read: {error.strerror}") from error
