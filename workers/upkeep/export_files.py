@@ -47,8 +47,11 @@ class _Line(msgspec.Struct):
     streams: int | None = None
 
 
-class _OutOfPlaceError(Exception):
+class _OutOfPlaceError(InputError):
     """A line that an export does not have there, or that is cut off."""
+
+    def __init__(self) -> None:
+        super().__init__("a line is out of place")
 
 
 _decoder: Final = msgspec.json.Decoder(_Line)

@@ -14,7 +14,7 @@ from tests.support.command_line import CommandLine, ended
 from tests.support.projecting import project_as_a_worker
 from tests.support.servers import RealServer
 
-FEW, MANY = 40, 120
+FEW, MANY = 30, 90
 """Sessions: every one of the few partitions has some, since a read of all partitions may skip those that are empty."""
 
 WAITING = 4
@@ -91,7 +91,8 @@ for words in COMMANDS:
     after = cost()
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         done.exception = type(done.exception).__name__
-    print(json.dumps([str(done.exception or ""), *(one - two for one, two in zip(after, before))]), flush=True)
+    counts = dict(zip(("commands", "sent_bytes", "scans"), (one - two for one, two in zip(after, before))))
+    print(json.dumps({"error": str(done.exception or ""), **counts}), flush=True)
 """
 
 
@@ -126,7 +127,7 @@ def costs(ledger: CommandLine) -> dict[str, Cost]:
     with ledger.beside(f"URL, COMMANDS = {ledger.url!r}, {COMMANDS!r}\n{MEASURING}") as process:
         ran = ended(process)
     assert ran.code == 0, ran
-    return {words: Cost(*row) for words, row in zip(COMMANDS, ran.rows, strict=True)}
+    return {words: Cost(**row) for words, row in zip(COMMANDS, ran.rows, strict=True)}
 
 
 def test_a_command_costs_the_server_the_same_whatever_the_number_of_sessions(

@@ -52,7 +52,7 @@ class AfterHead(NamedTuple):
 Beginning = ByLine | ByTime | AfterHead
 
 
-class Place(NamedTuple):
+class FeedPlace(NamedTuple):
     """The ends of the feeds at one moment, and a time before it. All that happened later comes after both."""
 
     ends: dict[int, str]
@@ -67,16 +67,16 @@ class Beginnings:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._place = Place({}, 0)
+        self._place = FeedPlace({}, 0)
         self._found: dict[StreamKey, Beginning] = {}
         self._reading = asyncio.Lock()
 
-    async def place(self) -> Place:
+    async def place(self) -> FeedPlace:
         """Return the present place. Raises StoreError."""
         since_ms = self._store.clock.now_ms() - CLOCK_MARGIN_MS
-        return Place(await self._store.admin.feed_ends(), since_ms)
+        return FeedPlace(await self._store.admin.feed_ends(), since_ms)
 
-    def go_on_from(self, place: Place) -> None:
+    def go_on_from(self, place: FeedPlace) -> None:
         """Read the lines after this place; what happened before it is published, or noted."""
         self._place = place
 
