@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
@@ -84,3 +85,30 @@ def _from_string(kind: type, value: object) -> object:
     if twice is not None:
         raise ValueError(f"`{twice}` is listed twice")
     return kind(words)
+
+
+class LateEntries(Mapping[str, _Entry]):
+    """The entries of a data file, read when one is first looked up: most programs that import the rules judge none.
+
+    A look-up raises TableError for an invalid file.
+    """
+
+    def __init__(self, kind: type[_Entry], package: str, name: str) -> None:
+        self._source = (kind, package, name)
+
+    @cached_property
+    def _entries(self) -> dict[str, _Entry]:
+        kind, package, name = self._source
+        return read_entries(kind, data_file(package, name), name)
+
+    def __getitem__(self, name: str) -> _Entry:
+        return self._entries[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)

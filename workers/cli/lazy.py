@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import groupby
@@ -44,7 +46,8 @@ class LazyGroup(click.Group):
         if listed is None:
             return None
         module, _, attribute = listed.target.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        with _collector_paused():
+            command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def is_present(self, name: str) -> bool:
@@ -70,6 +73,18 @@ class LazyGroup(click.Group):
         for section, entries in groupby(self.table.items(), key=lambda entry: entry[1].section):
             with formatter.section(section):
                 formatter.write_dl([(name, listed.short_help) for name, listed in entries])
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Import without the garbage collector: it would walk over modules again and again, which are never garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:

@@ -21,7 +21,7 @@ from ledger.policy.shell.names import lookups
 from ledger.policy.shell.parse import is_grammatical
 from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.tables import SHELLS
-from ledger.policy.shell.tables.dangers import DOWNLOADERS, EFFECTS, INTERPRETERS, OWN_FILES, PROGRAM_FOLDERS, SECRET
+from ledger.policy.shell.tables.dangers import DOWNLOADERS, INTERPRETERS, OWN_FILES, PROGRAM_FOLDERS, SECRET, effects
 from ledger.policy.shell.text import join_lines, shorten, too_long
 
 DANGERS_COUNT: Final = 32
@@ -151,7 +151,7 @@ def _plain(raw: str, resolved: str | None) -> str:
 def _of_program(name: str, words: list[str], part: str) -> Iterator[Danger]:
     given, names = frozenset(words), lookups(name)
     for kind, says in _EFFECTS:
-        if EFFECTS[kind].applies(names, words):
+        if effects()[kind].applies(names, words):
             yield Danger(kind, part, f"`{name}` {says}")
     if name in ("printenv", "env", "export", "set", "declare") and not given - {"-0", "-p", "-x"}:
         yield Danger("secrets", part, f"`{name}` prints the environment, with the secrets in it")

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from ledger.policy.data_files import WordSet, data_file, read_entries
+from ledger.policy.data_files import LateEntries, WordSet
 
 
 class DangerousArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,4 +48,4 @@ class DangerousArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     dashes_end: bool = True
 
 
-ARGUMENTS: Final = read_entries(DangerousArguments, data_file(__package__, "arguments.toml"), "arguments.toml")
+ARGUMENTS: Final = LateEntries(DangerousArguments, __package__, "arguments.toml")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -63,4 +64,9 @@ INTERPRETERS: Final = _DANGERS.interpreters
 OWN_FILES: Final = _DANGERS.own_files
 PROGRAM_FOLDERS: Final = _DANGERS.program_folders
 SECRET: Final = _DANGERS.secret
-EFFECTS: Final = {name: ProgramEffect(table, f"{_FILE}: `{name}`") for name, table in _DANGERS.effects.items()}
+
+
+@cache
+def effects() -> Mapping[str, ProgramEffect]:
+    """Return the tests by effect. Their patterns are compiled for the first command line that is judged."""
+    return {name: ProgramEffect(table, f"{_FILE}: `{name}`") for name, table in _DANGERS.effects.items()}
