@@ -18,7 +18,6 @@ from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.engine import OUT_OF_REACH
 from projections.projection import StreamState
-from projections.timeline import timeline_session, timeline_view
 from projections.views import FIXED, HEADS, Changes, changes_of
 
 COMPARED: Final = tuple(name for name in FIXED if name not in (SNAPSHOTS_VIEW, SKIPPED))
@@ -111,12 +110,6 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
                 yield Compared(view=SNAPSHOTS_VIEW, partition=partition, key=key.name, text=OTHER_SNAPSHOT)
         except (DamageError, *OUT_OF_REACH) as error:
             yield Compared(view=LOG, partition=partition, key=key.name, text=error.text)
-        timeline = timeline_view(key.id)
-        if key.kind == "session":
-            lines = await store.view(timeline, partition)
-            since = range(at.version + 1, await store.checkpoint(key) + 1)
-            for one in _timeline(partition, timeline, lines, rebuilt.views.pop(timeline, {}), since):
-                yield one
     for view in COMPARED:
         for one in _fields(partition, view, live[view], rebuilt.views.get(view, {})):
             yield one
@@ -126,21 +119,8 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
             text = f"the checkpoint is {version}, the views are as of version {heads[key].version}"
             yield Compared(view=CHECKPOINTS, partition=partition, key=key.name, text=text)
     for name in names:
-        if name not in (*FIXED, CHECKPOINTS) and not _expected(name, heads):
+        if name not in (*FIXED, CHECKPOINTS):
             yield Compared(view=name, partition=partition, key="", text="no stream makes such a view")
-
-
-def _expected(name: str, heads: Mapping[StreamKey, Position]) -> bool:
-    session = timeline_session(name)
-    return session is not None and StreamKey("session", session) in heads
-
-
-def _timeline(
-    partition: int, view: str, live: Mapping[str, bytes], rebuilt: Mapping[str, bytes], since: range
-) -> Iterator[Compared]:
-    """Compare timelines; lines written after the heads were read are no difference."""
-    known = {field: line for field, line in live.items() if not (field.isdecimal() and int(field) in since)}
-    yield from _fields(partition, view, known, rebuilt)
 
 
 def _fields(partition: int, view: str, live: Mapping[str, bytes], rebuilt: Mapping[str, bytes]) -> Iterator[Compared]:

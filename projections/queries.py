@@ -29,10 +29,8 @@ from projections.people import PEOPLE
 from projections.projection import COUNTS
 from projections.requests import REQUESTS
 from projections.sessions import LATEST, OUTCOMES, SESSIONS, Latest
-from projections.timeline import timeline_view
 from projections.views import HEADS
 
-TIMELINE_PAGE_COUNT: Final = 1000
 RECENT_COUNT: Final = 100
 
 Row = dict[str, Any]
@@ -114,17 +112,6 @@ async def _summaries_in(store: Store, partition: int, sessions: Sequence[str]) -
             outcomes = {name: int(count) for name, count in own if count not in (None, b"0")}
             rows.append({**_decoded(summary), "outcomes": outcomes})
     return rows
-
-
-async def timeline(store: Store, session: str, after: int = 0, count: int = TIMELINE_PAGE_COUNT) -> ViewResult:
-    """Return the lines of a session's timeline after a version, in order; at most `count`."""
-    key = StreamKey("session", session)
-    partition = store.partition_of(key)
-    head = await store.view_field(HEADS, partition, key.name)
-    version = 0 if head is None else Position.parse(head.decode()).version
-    wanted = [str(one) for one in range(after + 1, min(after + count, version) + 1)]
-    lines = await store.views.fields(timeline_view(session), partition, wanted)
-    return ViewResult([_decoded(line) for line in lines if line is not None], {key.name: version})
 
 
 async def sessions_of_request(store: Store, request_id: str) -> list[str]:

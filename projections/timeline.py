@@ -1,40 +1,27 @@
-"""View `timeline:<session>`: one line for each event, for people; its field is the version."""
+"""The timeline of a session: one line for each event, for people. It is made from the log when it is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from ledger.core.codec import NewerEvent
 from ledger.core.events import event_type
 from ledger.core.grants import Recorded
 from ledger.core.times import format_time
+from ledger.log.history_cache import HistoryCache
 from ledger.session.state import SessionState
-from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import StreamState, row
+from ledger.stores.port import StreamKey
 from projections.sentences import sentence_of
 
-_PREFIX: Final = "timeline:"
+
+async def timeline_page(history: HistoryCache, session: str, after: int, count: int) -> list[dict[str, Any]]:
+    """Return the lines of a session's events after a version, in order; at most `count`. Raises DamageError."""
+    passed = await history.passed(StreamKey("session", session), after, count)
+    return [line_of(one.recorded, one.before) for one in passed]
 
 
-def timeline_view(session: str) -> str:
-    """Return the name of a session's view."""
-    return _PREFIX + session
-
-
-def timeline_session(view: str) -> str | None:
-    """Return the session of a timeline view, or None for another view."""
-    return view.removeprefix(_PREFIX) if view.startswith(_PREFIX) else None
-
-
-def project_timeline(
-    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
-) -> Iterator[ViewWrite]:
-    if isinstance(before, SessionState):
-        yield row(timeline_view(key.id), str(recorded.version), _line(recorded, before))
-
-
-def _line(recorded: Recorded, before: SessionState) -> dict[str, Any]:
+def line_of(recorded: Recorded, before: SessionState) -> dict[str, Any]:
+    """Return the line of an event; `before` is the state before it."""
     event, actor = recorded.event, recorded.actor
     return {
         "version": recorded.version,

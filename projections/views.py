@@ -21,14 +21,12 @@ from projections.people import PEOPLE, project_people
 from projections.projection import COUNTS, Change, LateRow, Projection, StreamState
 from projections.requests import REQUESTS, project_requests
 from projections.sessions import LATEST, OUTCOMES, SESSIONS, project_sessions
-from projections.timeline import project_timeline
 from projections.uses import USES, project_uses
 
 PROJECTIONS: Final[tuple[Projection, ...]] = (
     project_pending,
     project_approved,
     project_sessions,
-    project_timeline,
     project_requests,
     project_grants,
     project_counts,
@@ -46,7 +44,7 @@ FIXED: Final = (
     *(HEADS, SNAPSHOTS_VIEW, SKIPPED, PENDING, APPROVED, SESSIONS, LATEST, OUTCOMES),
     *(REQUESTS, GRANTS, COUNTS, TOLD, PEOPLE, USES, STANDING, USED, WAITING),
 )
-"""Every view except the timelines, which are named after sessions."""
+"""Every view. A partition has no other one."""
 
 _PLACES: Final = frozenset((LATEST, WAITING))
 """The views of places that are taken and left again."""

@@ -22,7 +22,7 @@ from bench.growth.costs import Costs
 from bench.growth.crowds import Crowds
 from bench.growth.filling import fill, filled_count, tell, until_projected
 from bench.growth.passes import Passes
-from bench.growth.questions import PARTS, TABLES, Part
+from bench.growth.questions import MEASURED_VIEWS, PARTS, TABLES, Part
 from bench.growth.rows import Figures, GrowthRun, print_rows, write_rows
 from bench.growth.server_memory import server_memory, used_bytes
 from bench.growth.serving import Serving
@@ -111,6 +111,8 @@ class GrowthBench:
             ("memory feeds", found.feeds),
         ):
             self.figures.add(name, size, value / events)
+        for view in MEASURED_VIEWS:
+            self.figures.add(f"memory view {view}", size, found.by_view[view] / events)
 
 
 def _sizes(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...] | None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 from bench.growth.rows import Aim, Asked
+from projections.comparison import CHECKPOINTS
+from projections.views import FIXED
 
 Part = Literal["history", "crowds", "costs"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
+
+MEASURED_VIEWS: Final = (*FIXED, CHECKPOINTS)
+"""The views whose memory is measured, each by itself."""
 
 _FOR_PEOPLE: Final = Aim("growth", "at most", 1.5)
 _COMMAND: Final = (_FOR_PEOPLE, Aim("last", "at most", 500))
@@ -57,6 +62,7 @@ HISTORY: Final[dict[str, Asked]] = {
     ),
     "memory log": Asked("… in the log, and the little that is left", "sessions", "bytes"),
     "memory views": Asked("… in views", "sessions", "bytes"),
+    **{f"memory view {view}": Asked(f"… in the view `{view}`", "sessions", "bytes") for view in MEASURED_VIEWS},
     "memory feeds": Asked("… in feeds (bounded: 1,000 lines a partition)", "sessions", "bytes"),
     "restart": Asked("restart of the server until it answers", "sessions", "s", (Aim("last", "at most", 5),)),
 }

@@ -7,6 +7,7 @@ sessions of ten events is half too high.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Final, NamedTuple
 
 from bench.place import Place
@@ -15,11 +16,15 @@ KEYS_AT_ONCE_COUNT: Final = 1000
 
 
 class ServerMemory(NamedTuple):
-    """Bytes of the server, besides those of an empty one."""
+    """Bytes of the server, besides those of an empty one; those of the views by name, in all partitions."""
 
     total: float
-    views: float
+    by_view: Counter[str]
     feeds: float
+
+    @property
+    def views(self) -> float:
+        return self.by_view.total()
 
     @property
     def log(self) -> float:
@@ -32,17 +37,21 @@ async def used_bytes(place: Place) -> int:
 
 async def server_memory(place: Place, empty_bytes: int) -> ServerMemory:
     """Measure the whole, and every view and feed."""
-    views: list[str] = []
+    views: dict[str, str] = {}
     cursor = b"0"
     while True:
         cursor, names = await place.floor.send("SCAN", cursor, "COUNT", KEYS_AT_ONCE_COUNT)
-        views += [name for name in map(bytes.decode, names) if place.keys.parse_view(name) is not None]
+        parsed = ((name, place.keys.parse_view(name)) for name in map(bytes.decode, names))
+        views |= {name: one[1] for name, one in parsed if one is not None}
         if cursor == b"0":
             break
     feeds = [place.keys.feed(partition) for partition in range(place.keys.count)]
+    by_view: Counter[str] = Counter()
+    for view, size in zip(views.values(), await _sizes(place, list(views)), strict=True):
+        by_view[view] += size
     return ServerMemory(
         total=await used_bytes(place) - empty_bytes,
-        views=sum(await _sizes(place, views)),
+        by_view=by_view,
         feeds=sum(await _sizes(place, feeds)),
     )
 

@@ -6,9 +6,10 @@ server turns out to hold another history.
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ledger.core.errors import DamageError
 from ledger.core.grants import Recorded
@@ -25,10 +26,18 @@ PAGE_COUNT: Final = 250
 """Entries that are folded between two turns of the event loop."""
 
 
+class Passed(NamedTuple):
+    """An event, and the state before it."""
+
+    before: Any
+    recorded: Recorded
+
+
 class _Marks:
-    """The cached folds of one stream, in order of version."""
+    """The cached folds of one stream, in order of version; who folds takes the `turn`."""
 
     def __init__(self, key: StreamKey) -> None:
+        self.turn = asyncio.Lock()
         self.folds: list[Folded[Any]] = [nothing_folded(key)]
         self.every_versions = FOLD_EVERY_VERSIONS
         self.past_bytes = 0
@@ -81,29 +90,39 @@ class HistoryCache:
 
     async def page(self, key: StreamKey, after: int, limit: int) -> list[LoggedEvent]:
         """Return at most `limit` events after a version. Raises DamageError."""
+        return [logged(key, one.recorded) for one in await self.passed(key, after, limit)]
+
+    async def passed(self, key: StreamKey, after: int, limit: int) -> list[Passed]:
+        """Return at most `limit` events after a version, each with the state before it. Raises DamageError.
+
+        Readers of one stream take turns: the second one of a page finds the folds that the first one has made.
+        """
         try:
-            return await self._page(key, after, limit)
+            return await self._passed(key, after, limit)
         except DamageError:
             if not self._marks.drop(key):
                 raise
-            return await self._page(key, after, limit)
+            return await self._passed(key, after, limit)
 
     async def _state_at(self, key: StreamKey, version: int | None, ms: int | None) -> Moment[Any]:
         marks = self._marks_of(key)
-        begin = [one for one in marks.folds if one.version == 0 or is_until(one.position, version, ms)][-1]
-        at = version if ms is None else format_time(ms)
-        return await last_until(key, begin, self._walk(key, marks, begin), at, version=version, ms=ms)
+        async with marks.turn:
+            begin = [one for one in marks.folds if one.version == 0 or is_until(one.position, version, ms)][-1]
+            at = version if ms is None else format_time(ms)
+            return await last_until(key, begin, self._walk(key, marks, begin), at, version=version, ms=ms)
 
-    async def _page(self, key: StreamKey, after: int, limit: int) -> list[LoggedEvent]:
+    async def _passed(self, key: StreamKey, after: int, limit: int) -> list[Passed]:
         marks = self._marks_of(key)
-        begin = marks.folds[bisect_right(marks.folds, after, key=lambda one: one.version) - 1]
-        found: list[LoggedEvent] = []
-        async for recorded, _ in self._walk(key, marks, begin):
-            if recorded.version > after:
-                found.append(logged(key, recorded))
-            if len(found) == limit:
-                break
-        return found
+        async with marks.turn:
+            begin = marks.folds[bisect_right(marks.folds, after, key=lambda one: one.version) - 1]
+            before, found = begin.state, list[Passed]()
+            async for recorded, folded in self._walk(key, marks, begin):
+                if recorded.version > after:
+                    found.append(Passed(before, recorded))
+                before = folded.state
+                if len(found) == limit:
+                    break
+            return found
 
     def _marks_of(self, key: StreamKey) -> _Marks:
         return self._marks.get(key) or self._keep(key, _Marks(key))

@@ -103,7 +103,7 @@ def test_after_a_redaction_the_bytes_are_in_no_key_file_view_export_or_log(
             agent("POST", "sessions/s1/asks", {"permission": "bash", "patterns": [other]}, status=202)
         ann("POST", "sessions/s1/asks/r1/reply", {"reply": "always", "message": f"only with {SECRET}"}, status=200)
         agent("POST", "sessions/s1/asks/r1/claim", {"runner": "w1"}, status=200)
-        wait_until(lambda: SECRET in json.dumps(ann("GET", "sessions/s1/timeline")), "the view of the session", 30)
+        wait_until(lambda: SECRET in json.dumps(ann("GET", "sessions/s1/timeline")), "the timeline of the session", 30)
         assert SECRET in read_everything(ann)
         with Redis.from_url(server.url) as client:
             client.save()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from ledger import Ledger
 from ledger.core.errors import InputError, LedgerError, UnknownSessionError
 from ledger.core.times import format_time
+from ledger.log import history_cache
 from ledger.log.history_cache import FOLD_EVERY_VERSIONS, HistoryCache
+from ledger.log.tail import read_folds
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 
@@ -101,3 +105,28 @@ async def test_only_the_streams_of_lately_are_remembered(ledger: Ledger, clock: 
     assert KEY not in cache._marks
     assert others[-1] in cache._marks
     assert cache._marks.size_bytes <= 30_000
+
+
+async def test_two_readers_of_the_last_page_fold_the_session_once(
+    ledger: Ledger, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = await fill(ledger, clock)
+    folded = 0
+
+    async def counting(*arguments: Any, **options: Any) -> AsyncIterator[Any]:
+        nonlocal folded
+        async for one in read_folds(*arguments, **options):
+            folded += 1
+            yield one
+
+    monkeypatch.setattr(history_cache, "read_folds", counting)
+    first, second = await asyncio.gather(cache.page(KEY, ASKS - 1, 9), cache.passed(KEY, ASKS - 1, 9))
+    assert [one.version for one in first] == [one.recorded.version for one in second] == [ASKS, ASKS + 1]
+    assert folded < ASKS + 2 * FOLD_EVERY_VERSIONS
+
+
+async def test_an_event_is_given_with_the_state_before_it(ledger: Ledger, clock: TestClock) -> None:
+    cache = await fill(ledger, clock)
+    for after in (0, FOLD_EVERY_VERSIONS, FOLD_EVERY_VERSIONS + 3):
+        [first, second] = await cache.passed(KEY, after, 2)
+        assert (first.before.version, second.before.version) == (after, after + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Final, get_args
 
@@ -66,7 +65,7 @@ from ledger.session.state import SessionState
 from ledger.session.would_run import LINE_CHARS
 from ledger.stores.port import StreamKey
 from projections.sentences import sentence_of
-from projections.timeline import project_timeline
+from projections.timeline import line_of
 from workers.cli.log import event_line
 from workers.demo.story import Story
 from workers.presentation.timeline import TimelineFold
@@ -371,14 +370,11 @@ def _history(event: Event) -> list[LoggedEvent]:
     return [logged(KEY, _recorded(one, version)) for version, one in enumerate((*BEFORE, event), 1)]
 
 
-def _of_view(event: Event) -> str:
+def _of_timeline(event: Event) -> str:
     state = NOTHING
     for version, one in enumerate(BEFORE, 1):
         state = evolve(state, _recorded(one, version))
-    recorded = _recorded(event, len(BEFORE) + 1)
-    [write] = project_timeline(KEY, state, recorded, evolve(state, recorded))
-    assert isinstance(write.value, bytes)
-    text: str = json.loads(write.value)["text"]
+    text: str = line_of(_recorded(event, len(BEFORE) + 1), state)["text"]
     return text
 
 
@@ -394,7 +390,7 @@ def _of_demo(event: Event) -> str | None:
 
 
 READERS: Final[dict[str, Callable[[Event], str | None]]] = {
-    "view": _of_view,
+    "timeline": _of_timeline,
     "log and replay": _of_log,
     "demo": _of_demo,
 }
@@ -410,7 +406,7 @@ def test_every_reader_tells_an_event_in_the_same_sentence(event: Event, sentence
     shown = READERS[reader](event)
     if shown is None:
         assert type(event) in (Granted, LockPassed, LockRequested, LockTaken, ToolFinished), "the demo leaves these out"
-    elif reader == "view":
+    elif reader == "timeline":
         assert shown == sentence
     else:
         assert shown.endswith(sentence.removeprefix("claude "))

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ledger import Ledger
 from ledger.stores.port import StreamKey
-from projections.lag import FedLag, ViewLag, events_behind
+from projections.lag import FedLag, ViewLag
 from projections.walk import StreamWalk
 from workers.projector.worker import CatchingUp
 
@@ -31,7 +31,6 @@ class FreshViews:
     """Updates views before they are read. Raises StoreError."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._store = ledger.store
         self._catching_up = CatchingUp(ledger)
         self._fed = FedLag(ledger.store)
         self._walk = StreamWalk(ledger.store, self._catching_up.catch_up_all)
@@ -39,12 +38,6 @@ class FreshViews:
         self._looked_at = float("-inf")
         self.lag_events = 0
         """The events that the views did not have when they were last updated, as far as the feeds tell."""
-
-    async def of_session(self, session: str) -> None:
-        """Update the views of one session."""
-        key = StreamKey("session", session)
-        if await events_behind(self._store, [key]):
-            await self._in_time(self._catching_up.catch_up_all([key]))
 
     async def of_everything(self) -> None:
         """Update all views, unless this process did so less than `LOOK_EVERY_SECONDS` ago."""

@@ -13,8 +13,8 @@ from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from tests.workers.cli.filling import entries, fill, names, views
 
-GHOST: Final = f"{{pl:9}}:view:{VIEWS_FORMAT}:timeline:ses_ghost"
-"""A view of a session that never was."""
+GHOST: Final = f"{{pl:9}}:view:{VIEWS_FORMAT}:ghost"
+"""A view that no projection makes."""
 
 PASSES: Final = 2
 """One over the streams, and one over the views. A small ledger takes one command for each."""
@@ -29,6 +29,11 @@ def client(server: RealServer) -> Iterator[redis.Redis]:
 def view_key(client: redis.Redis, ending: str) -> str:
     (key,) = names(client, f"*:view:{VIEWS_FORMAT}:{ending}")
     return key
+
+
+def sessions_beside_pending(client: redis.Redis) -> str:
+    """Return the view `sessions` of the only partition with a pending request, that of ses_2."""
+    return view_key(client, "pending").replace("pending", "sessions")
 
 
 def test_views_come_back_byte_for_byte(ledger: CommandLine, client: redis.Redis) -> None:
@@ -102,18 +107,18 @@ def test_what_no_projector_has_come_to_is_behind_and_no_difference(ledger: Comma
 def test_each_difference_is_named_with_both_sides(ledger: CommandLine, client: redis.Redis) -> None:
     fill(ledger)
     ledger("rebuild", code=0)
+    client.hset(sessions_beside_pending(client), "ses_2", "lies")
     client.hdel(view_key(client, "pending"), "ses_2\np1")
-    client.hset(view_key(client, "timeline:ses_2"), "1", "lies")
     client.hset(GHOST, "1", "x")
     before = views(client)
     rows = ledger("rebuild", "--verify", "--json", code=11).rows
     assert [list(row)[:4] for row in rows] == [["view", "key", "same", "difference"]] * 3
     by_view = {row["view"]: row for row in rows}
-    assert set(by_view) == {"pending", "timeline:ses_2", "timeline:ses_ghost"}
+    assert set(by_view) == {"pending", "sessions", "ghost"}
     assert (by_view["pending"]["key"], by_view["pending"]["same"]) == ("ses_2 p1", False)
     assert by_view["pending"]["difference"]["live"] is None
     assert by_view["pending"]["difference"]["rebuilt"]["request_id"] == "p1"
-    assert by_view["timeline:ses_2"]["difference"]["live"] == "lies"
+    assert by_view["sessions"]["difference"]["live"] == "lies"
     assert views(client) == before
     table = ledger("rebuild", "--verify", code=11)
     assert "3 differ" in table.err
@@ -142,7 +147,7 @@ def test_a_damaged_stream_is_told_and_the_others_are_rebuilt(ledger: CommandLine
     assert ("log", "session:ses_1") in {(row["view"], row["key"]) for row in rows}
     ran = ledger("rebuild", code=11)
     assert "stream `session:ses_1`" in ran.err
-    assert [one for one in views(client) if one.endswith("timeline:ses_2")]
+    assert client.hexists(sessions_beside_pending(client), "ses_2")
 
 
 def test_a_project_grant_that_was_left_out_is_written(ledger: CommandLine, client: redis.Redis) -> None:

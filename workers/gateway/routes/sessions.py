@@ -10,7 +10,7 @@ from litestar.params import JSONBody, QueryParameter
 from ledger.core.errors import DamageError, InputError, UnknownSessionError
 from ledger.core.times import parse_moment, parse_time
 from ledger.stores.port import StreamKey
-from projections import queries
+from projections.timeline import timeline_page
 from workers.gateway.bodies import OpenSession, ReasonBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.outline import BARS_MAX, LANES_MAX, bars_row, waits_row
@@ -110,13 +110,13 @@ async def read_state(
 async def read_timeline(
     session: Id, gateway: TheGateway, principal: ThePrincipal, after: After = 0, limit: Limit = PAGE_COUNT_MAX
 ) -> Row:
-    """Return the session's events as sentences, from the views; `version` is the version of the views."""
-    await gateway.session(session, principal)
-    await gateway.views.of_session(session)
-    found = await queries.timeline(gateway.ledger.store, session, after, limit)
-    version = found.version_of(StreamKey("session", session))
-    last = found.rows[-1]["version"] if found.rows else after
-    return {"lines": found.rows, "version": version, "cursor": last if last < version else None}
+    """Return the session's events as sentences; `version` is the version of the session."""
+    state = (await gateway.session(session, principal, fresh=True)).stream.state
+    gateway.history_cache.forget_before(StreamKey("session", session), state.redacted_version)
+    lines = await timeline_page(gateway.history_cache, session, after, limit)
+    last = lines[-1]["version"] if lines else after
+    version = max(last, state.version)
+    return {"lines": lines, "version": version, "cursor": last if last < version else None}
 
 
 @get("/v1/sessions/{session:str}/log", operation_id="read_log")
