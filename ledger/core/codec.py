@@ -1,7 +1,7 @@
 """Encoding and decoding of events. An entry has a payload, the field `d`, and mostly content, the field `x`.
 
-    d  {"v": 2, "id": "evt_…", "prev": "<64 hex>", "actor": {…}, "x": "<64 hex>", "event": {"type": "asked", …}}
-    x  {"salt": "<32 hex>", "patterns": […], …}
+    d  {"v": 2, "id": "evt_…", "prev": "<64 hex>", "actor": {…}, "x": "<43>", "event": {"type": "asked", …}}
+    x  {"salt": "<22>", "patterns": […], …}
 
 `x` is the event's `detail` behind a random salt, and `d` commits to it by SHA-256. So the content can be taken out, and
 what remains is as provable as before. Both are JSON, readable in any Redis client. Schema 1 had the detail in `d`.
@@ -10,13 +10,12 @@ what remains is as provable as before. Both are JSON, readable in any Redis clie
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
 from types import NoneType
 from typing import Any, Final, TypeAlias, get_args, get_type_hints
 
 import msgspec
 
-from ledger.core.commitments import SALT_CHARS, is_salt
+from ledger.core.commitments import SALT_BYTES, commitment_to, commits_to, is_salt
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import (
     Actor,
@@ -175,7 +174,7 @@ def encode(event: Event, *, event_id: str, prev: str, actor: Actor, salt: str) -
     if end >= 0:
         content = _content(whole[end + len(_DETAIL) : -2], event, salt)
         begin = whole.index(_EVENT)
-        commitment = sha256(content).hexdigest().encode()
+        commitment = commitment_to(content).encode()
         payload = b'%b,"x":"%b"%b}}' % (whole[:begin], commitment, whole[begin:end])
         size_bytes = len(payload) + len(content)
     if size_bytes > EVENT_BYTES:
@@ -187,7 +186,7 @@ def _content(detail: bytes, event: Any, salt: str) -> bytes:
     """Return the JSON of a detail with its salt as the first member. Raises InputError for a salt that is none."""
     own = event.detail.salt
     if not is_salt(own or salt):
-        raise InputError(f"the salt of an event must be {SALT_CHARS} lower-case hexadecimal digits")
+        raise InputError(f"the salt of an event must be {SALT_BYTES} bytes in base64url, without padding")
     if own and detail.startswith(_SALT, 1):
         return detail
     if own:
@@ -227,7 +226,7 @@ def attach(envelope: Envelope, content: bytes | None) -> None:
         raise DamageError("an entry has content in a field `x` to which its payload does not commit")
     if content is None:
         return
-    if sha256(content).hexdigest() != envelope.x:
+    if not commits_to(envelope.x, content):
         raise DamageError("the content of an entry was changed: it is not what its payload commits to", altered=True)
     try:
         detail = reader.decode(content)

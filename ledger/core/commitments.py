@@ -6,12 +6,22 @@ compares; without the content, the digest says nothing. Pure.
 
 from __future__ import annotations
 
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import sha256
 from typing import Final
 
-SALT_CHARS: Final = 32
-"""A salt is 16 random bytes, in lower-case hexadecimal."""
+SALT_BYTES: Final = 16
+SALT_CHARS: Final = 22
+"""A salt is 16 random bytes, in base64url without padding. Older ones are in lower-case hexadecimal."""
 
+_SALT: Final = re.compile("[A-Za-z0-9_-]{21}[AQgw]|[0-9a-f]{32}")
+"""The last character of base64url has two bits here; the others are zero, so that no salt has two spellings."""
+
+_HEX_CHARS: Final = 64
+"""Hexadecimal digits of a SHA-256."""
+
+_SHORT: Final = re.compile("[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
 
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
@@ -20,7 +30,39 @@ _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
 
 def is_salt(text: str) -> bool:
     """Return whether a text is a salt."""
-    return len(text) == SALT_CHARS and not text.strip("0123456789abcdef")
+    return _SALT.fullmatch(text) is not None
+
+
+def as_text(data: bytes) -> str:
+    """Return bytes in base64url without padding."""
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _of_text(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def commitment_to(content: bytes) -> str:
+    """Return the SHA-256 of an entry's content, as payloads have it."""
+    return as_text(sha256(content).digest())
+
+
+def commits_to(commitment: object, content: bytes) -> bool:
+    """Return whether a commitment, also in the older hexadecimal form, is to this content."""
+    digest = sha256(content)
+    return commitment in (as_text(digest.digest()), digest.hexdigest())
+
+
+def short_digest(digest: str) -> str | None:
+    """Return a SHA-256 (lower-case hex) in base64url; None for a text that is none."""
+    if len(digest) != _HEX_CHARS or digest.strip("0123456789abcdef"):
+        return None
+    return as_text(bytes.fromhex(digest))
+
+
+def long_digest(digest: str) -> str:
+    """Return a SHA-256 in base64url as lower-case hex; any other text as it is."""
+    return _of_text(digest).hex() if _SHORT.fullmatch(digest) else digest
 
 
 def keyed(digest: str, salt: str) -> str:
@@ -31,7 +73,7 @@ def keyed(digest: str, salt: str) -> str:
     if not salt:
         return digest
     # RFC 2104 in four steps: `hmac.digest` takes twice as long, before every ask.
-    key = bytes.fromhex(salt).ljust(_BLOCK_BYTES, b"\0")
+    key = (_of_text(salt) if len(salt) == SALT_CHARS else bytes.fromhex(salt)).ljust(_BLOCK_BYTES, b"\0")
     inner = sha256(key.translate(_INNER) + bytes.fromhex(digest)).digest()
     return sha256(key.translate(_OUTER) + inner).hexdigest()
 

@@ -220,14 +220,14 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
     judged. `token_id` is the asker's access token over a gateway: the request ends with it. `owner` is the person for
     whom the asker works, by that token; `demands` are conditions on the answer. `proofs` are those of the grants that
     allowed a call whose answer a passkey must sign. `uses` are the grants with a limit of uses of which the call took
-    one.
+    one. `brief` is true in payloads alone (`ledger.session.brief`).
     """
 
     request_id: str
     permission: str
     verdict: Verdict
     digest: str
-    policy_digest: str
+    policy_digest: str = ""
     tier: Tier | None = None
     duration_ms: DurationMs | None = None
     unattended_ms: DurationMs | None = None
@@ -245,6 +245,7 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
     owner: str | None = None
     demands: tuple[Demand, ...] = ()
     proofs: tuple[Proof, ...] = ()
+    brief: bool = False
     detail: AskedDetail | None = None
 
 
@@ -287,17 +288,19 @@ class Claimed(Value, tag="claimed", kw_only=True, frozen=True):
     `claim_id` is that of `ledger.core.runners`, and `runner` the runner's name. `round` is the request's round,
     `policy_digest` that of the rules of that moment, and `input_digest` the SHA-256 of the input that may run, keyed
     with the request's salt (None for a call without one). `project_version` is the version of the project's stream where
-    one of its grants lets the call run. `uses` are the grants of which the claim took a use.
+    one of its grants lets the call run. `uses` are the grants of which the claim took a use. `brief` is true in payloads
+    alone (`ledger.session.brief`).
     """
 
     request_id: str
     claim_id: str
     runner: str
     round: int = 1
-    policy_digest: str
+    policy_digest: str = ""
     input_digest: str | None = None
     project_version: int | None = None
     uses: tuple[str, ...] = ()
+    brief: bool = False
 
 
 class RepliedDetail(Detail, frozen=True):

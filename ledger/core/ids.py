@@ -7,7 +7,7 @@ import threading
 import time
 from itertools import count
 
-from ledger.core.commitments import SALT_CHARS
+from ledger.core.commitments import SALT_BYTES, as_text
 from ledger.core.errors import InputError
 from ledger.core.limits import ID_LENGTH_CHARS
 
@@ -16,6 +16,7 @@ _LETTERS = bytes(_ALPHABET[byte % len(_ALPHABET)] for byte in range(256))
 _TICKS_PER_MS = 0x1000
 _RANDOM_CHARS = 14
 _TAILS_COUNT = 64
+_EVENT_BYTES = 16
 _SALTS_COUNT = 64
 
 
@@ -74,11 +75,12 @@ class _EventIds:
         os.register_at_fork(after_in_child=self.reseed)
 
     def reseed(self) -> None:
-        self._base = "evt_" + os.urandom(16).hex()
+        self._base = "evt_" + as_text(os.urandom(_EVENT_BYTES))
         # next() on it is one step of the interpreter: no two threads get the same number.
         self._counts = count(1)
 
     def next(self) -> str:
+        # The base has a fixed length, so that base and number cannot be mistaken for another pair.
         return f"{self._base}{next(self._counts):x}"
 
 
@@ -105,8 +107,8 @@ class _Salts:
             # One step of the interpreter: no two threads get the same one.
             return self._kept.pop()
         except IndexError:
-            digits = os.urandom(SALT_CHARS // 2 * _SALTS_COUNT).hex()
-            salts = [digits[at : at + SALT_CHARS] for at in range(0, len(digits), SALT_CHARS)]
+            data = os.urandom(SALT_BYTES * _SALTS_COUNT)
+            salts = [as_text(data[at : at + SALT_BYTES]) for at in range(0, len(data), SALT_BYTES)]
             self._kept.extend(salts[1:])
             return salts[0]
 
@@ -115,7 +117,7 @@ _salts = _Salts()
 
 
 def new_salt() -> str:
-    """Return a secret salt: 16 random bytes, in hexadecimal."""
+    """Return a secret salt: 16 random bytes, in base64url."""
     return _salts.next()
 
 

@@ -13,6 +13,7 @@ from ledger.core.grants import Recorded
 from ledger.core.ids import new_event_id, new_salt
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT
 from ledger.log.plans import SETTLE, AppendPlan, Done, Fold
+from ledger.session.brief import SAYING, shortened
 from ledger.session.commands import PresenceWantedError
 from ledger.stores.port import Append, Position
 
@@ -166,8 +167,9 @@ class Batch(Generic[S]):
 
     def take(self, plan: AppendPlan) -> None:
         """Add a plan's events, all or none. Raises InputError when one is too large, which fails its command alone."""
+        said = self.ahead()
         if len(plan.events) == 1 and not self.payloads and not plan.event_ids:
-            self._take_first(plan)
+            self._take_first(plan, said)
             return
         events: list[tuple[Event, Actor, str]] = []
         payloads: list[EntryFields] = []
@@ -176,18 +178,22 @@ class Batch(Generic[S]):
         for event in plan.events:
             event_id = next(event_ids, None) or new_event_id()
             prev = self.prev if last is None else chain.within_append(version, last)
-            fields = codec.encode(event, event_id=event_id, prev=prev, actor=actor, salt=_salt_of(event))
+            written = shortened(event, said)
+            fields = codec.encode(written, event_id=event_id, prev=prev, actor=actor, salt=_salt_of(event))
             version, last = version + 1, fields[0]
+            if type(event) in SAYING:
+                said = self.fold.evolve(said, Recorded(event, actor, self.now_ms, version, event_id))
             events.append((event, actor, event_id))
             payloads.append(fields)
         self.events += events
         self.payloads += payloads
         self.narrow(plan)
 
-    def _take_first(self, plan: AppendPlan) -> None:
+    def _take_first(self, plan: AppendPlan, said: S) -> None:
         """As `take`, for the common case of a single event."""
         event, event_id = plan.events[0], new_event_id()
-        fields = codec.encode(event, event_id=event_id, prev=self.prev, actor=plan.actor, salt=_salt_of(event))
+        written = shortened(event, said)
+        fields = codec.encode(written, event_id=event_id, prev=self.prev, actor=plan.actor, salt=_salt_of(event))
         self.payloads.append(fields)
         self.events.append((event, plan.actor, event_id))
         self.narrow(plan)

@@ -113,7 +113,7 @@ class CachedFold(Generic[S]):
         for entry in entries:
             if entry.position <= self.position:
                 continue
-            recorded = read_entry(self.key, entry, self.position, self._payload)
+            recorded = read_entry(self.key, entry, self.position, self._payload, self.state)
             if recorded.redacted or entry.version == 1 or type(recorded.event) in CONCERNED:
                 self._doubts.take(entry, recorded)
             self.state = self._fold.evolve(self.state, recorded)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ledger.core import chain, codec
 from ledger.core.errors import DamageError
 from ledger.core.grants import Recorded
 from ledger.core.limits import ENTRY_MS_MAX
+from ledger.session.brief import fill_in
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 
 
-def read_entry(key: StreamKey, entry: Entry, before: Position | Entry, before_payload: bytes) -> Recorded:
-    """Decode one entry and check that it follows the one before. Raises DamageError."""
+def read_entry(key: StreamKey, entry: Entry, before: Position | Entry, before_payload: bytes, state: Any) -> Recorded:
+    """Decode one entry and check that it follows the one before. Raises DamageError.
+
+    `state` is that before the entry, or one that says as much (`ledger.session.brief.Said`): it makes the event whole.
+    Without it (None) an event may lack its durations and the digest of the rules, and says so (`brief`).
+    """
     ms, version, payload, content = entry
     if ms > ENTRY_MS_MAX:
         check_entry_time(key, entry.position)
@@ -38,6 +44,7 @@ def read_entry(key: StreamKey, entry: Entry, before: Position | Entry, before_pa
             stream=key.name,
             version=entry.version,
         )
+    fill_in(envelope.event, state)
     redacted = codec.is_redacted(envelope, content)
     return Recorded(envelope.event, envelope.actor, ms, version, envelope.id, redacted)
 

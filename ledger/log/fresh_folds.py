@@ -39,7 +39,7 @@ class FreshFold(Generic[S]):
         """Fold the next entries. Raises DamageError when they do not follow."""
         key, evolve = self._key, self._evolve
         for entry in entries:
-            recorded = read_entry(key, entry, self.last, self.last.payload)
+            recorded = read_entry(key, entry, self.last, self.last.payload, self.state)
             self.state, self.last = evolve(self.state, recorded), entry
             if recorded.redacted or entry.version == 1 or type(recorded.event) in CONCERNED:
                 self.doubts.take(entry, recorded)

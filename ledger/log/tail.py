@@ -19,6 +19,7 @@ from ledger.log.entries import check_info, read_entry
 from ledger.policy.stored_rules import RulesState, evolve_rules
 from ledger.project.state import ProjectState, evolve_project
 from ledger.session import evolve
+from ledger.session.brief import SAYING
 from ledger.session.state import SessionState
 from ledger.stores.port import START, Entry, Foreign, Position, Store, StreamKey
 
@@ -83,10 +84,13 @@ async def entry_at(store: Store, key: StreamKey, at: Position) -> Entry | None:
 
 async def read_events(store: Store, key: StreamKey) -> AsyncIterator[Recorded]:
     """Iterate over the present events of a stream, verifying the chain. Raises DamageError at the first damage."""
-    before = BEFORE_FIRST
+    state, before = nothing_folded(key)
     async for page in read_pages(store, key):
         for entry in page:
-            yield read_entry(key, entry, before, before.payload)
+            recorded = read_entry(key, entry, before, before.payload, state)
+            if type(recorded.event) in SAYING:
+                state = evolve_any(state, recorded)
+            yield recorded
             before = entry
 
 
@@ -110,7 +114,7 @@ class Folded(NamedTuple, Generic[S]):
 
     def next(self, key: StreamKey, entry: Entry) -> tuple[Recorded, Folded[S]]:
         """Return the event of the next entry and the fold after it. Raises DamageError when it does not follow."""
-        recorded = read_entry(key, entry, self.last, self.last.payload)
+        recorded = read_entry(key, entry, self.last, self.last.payload, self.state)
         lost = self.lost
         if lost and isinstance(recorded.event, Redacted):
             lost = lost.difference(recorded.event.versions)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import Final
 
 from ledger.core import chain, codec
+from ledger.core.commitments import commits_to
 from ledger.core.errors import DamageError
 from ledger.core.limits import ENTRY_MS_MAX
 from ledger.log.verify import Head, head_of
@@ -22,7 +22,7 @@ _SCHEMAS: Final = "|".join(str(schema) for schema in range(codec.FIRST_SCHEMA, c
 
 _BEGINNING: Final = re.compile(
     rf'\{{"v":({_SCHEMAS}),"id":"([^"\\]+)","prev":"([0-9a-f]{{64}})","actor":\{{[^{{}}\\]*\}},'
-    r'(?:"x":"([0-9a-f]{64})",)?"event":\{"type":"([a-z_]+)"'.encode()
+    r'(?:"x":"([A-Za-z0-9_-]{43}|[0-9a-f]{64})",)?"event":\{"type":"([a-z_]+)"'.encode()
 )
 """The members of a payload before those of its event: schema, id, `prev`, commitment, and the event's type.
 
@@ -78,7 +78,7 @@ def _is_committed(content: bytes | None, commitment: bytes | None) -> bool:
     """Return whether an entry has exactly the content to which its payload commits."""
     if content is None or commitment is None:
         return content is commitment
-    return sha256(content).hexdigest().encode() == commitment
+    return commits_to(commitment.decode(), content)
 
 
 def _is_as_the_server_says(entries: Sequence[Entry], info: StreamInfo) -> bool:

@@ -39,6 +39,7 @@ from ledger.core.freezes import FREEZE
 from ledger.core.grants import Recorded, add_granted, mark_imported, mark_revoked
 from ledger.core.limits import RECORDED_CLIENTS_COUNT
 from ledger.core.policy import Verdict, edition_of, without_facts
+from ledger.session.brief import fill_in
 from ledger.session.first import digest_behind
 from ledger.session.links import links_of
 from ledger.session.open_claims import (
@@ -103,6 +104,8 @@ _WITHOUT_DETAIL: Final = AskedDetail()
 
 
 def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionState:
+    # Readers have done so already: a request must not lack its deadline because one of them did not.
+    fill_in(event, state)
     detail = event.detail or _WITHOUT_DETAIL
     cap_at_ms = None if event.cap_ms is None else recorded.ms + event.cap_ms
     is_pending = event.verdict is Verdict.ASK

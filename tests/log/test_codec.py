@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
@@ -11,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from ledger.core import codec
+from ledger.core.commitments import commitment_to
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import (
     Actor,
@@ -70,7 +70,7 @@ def test_payload_and_content_are_readable_json_objects() -> None:
     assert content == f'{{"salt":"{SALT}","reason":"fertig, tschüß"}}'.encode()
     assert payload.decode() == (
         f'{{"v":2,"id":"evt_1","prev":"{PREV}","actor":{{"kind":"agent","name":"claude"}},'
-        f'"x":"{sha256(content).hexdigest()}","event":{{"type":"session_closed"}}}}'
+        f'"x":"{commitment_to(content)}","event":{{"type":"session_closed"}}}}'
     )
 
 
@@ -108,7 +108,7 @@ def test_an_event_keeps_the_salt_that_it_has_and_it_comes_first(event: Event, co
 
 @pytest.mark.parametrize("salt", ["", "5A17" * 8, "5a17" * 7, "5a17" * 8 + "00", "zz" * 16])
 def test_a_salt_that_is_none_is_never_written(salt: str) -> None:
-    with pytest.raises(InputError, match="the salt of an event must be 32"):
+    with pytest.raises(InputError, match="the salt of an event must be 16 bytes"):
         codec.encode(CLOSED, event_id="evt_1", prev=PREV, actor=ACTOR, salt=salt)
 
 
@@ -156,9 +156,9 @@ NO_DETAILS: Final = (
 @pytest.mark.parametrize("content", NO_DETAILS)
 def test_content_that_is_no_detail_of_its_event_is_damage(content: bytes) -> None:
     payload, written = FIELDS
-    own = sha256(written or b"").hexdigest().encode()
+    own = commitment_to(written or b"").encode()
     with pytest.raises(DamageError):
-        codec.decode(payload.replace(own, sha256(content).hexdigest().encode()), content)
+        codec.decode(payload.replace(own, commitment_to(content).encode()), content)
 
 
 def test_a_guess_cannot_be_confirmed_without_the_content() -> None:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import hmac
+from base64 import urlsafe_b64encode
 from hashlib import sha256
 
 import pytest
 
-from ledger.core.commitments import is_salt, keyed, same_digest
+from ledger.core.commitments import commitment_to, commits_to, is_salt, keyed, long_digest, same_digest, short_digest
 from ledger.core.ids import new_salt
 
 SALT = "000102030405060708090a0b0c0d0e0f"
@@ -15,6 +16,27 @@ PLAIN = sha256(b"git push").hexdigest()
 def test_a_keyed_digest_is_the_hmac_of_the_plain_one_under_the_bytes_of_the_salt() -> None:
     assert keyed(PLAIN, SALT) == hmac.new(bytes(range(16)), bytes.fromhex(PLAIN), sha256).hexdigest()
     assert keyed(PLAIN, SALT) == "8e1e32031cdbb36aea922bfdcf149fb1171da410f007a1c9a489978243b046d0"
+
+
+def test_a_salt_of_today_is_the_same_key_as_its_hexadecimal_form() -> None:
+    assert keyed(PLAIN, "AAECAwQFBgcICQoLDA0ODw") == keyed(PLAIN, SALT)
+
+
+def test_an_entry_is_committed_to_by_the_sha256_of_its_content_in_either_form() -> None:
+    digest = sha256(b"content").digest()
+    assert commitment_to(b"content") == urlsafe_b64encode(digest).decode().rstrip("=")
+    assert commits_to(commitment_to(b"content"), b"content")
+    assert commits_to(digest.hex(), b"content")
+    for other in (commitment_to(b"other"), digest.hex().upper(), commitment_to(b"content") + "=", "", None):
+        assert not commits_to(other, b"content")
+
+
+def test_a_digest_is_written_short_and_read_long() -> None:
+    short = short_digest(PLAIN)
+    assert short is not None
+    assert (len(short), long_digest(short)) == (43, PLAIN)
+    assert long_digest(PLAIN) == PLAIN
+    assert [short_digest(text) for text in (PLAIN.upper(), PLAIN[1:], "")] == [None, None, None]
 
 
 def test_the_same_question_has_another_digest_under_another_salt() -> None:
@@ -39,7 +61,19 @@ def test_salts_are_sixteen_bytes_and_never_repeat() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", SALT[1:], f"{SALT}0", SALT.upper(), f"{SALT[:-1]}g", f"{SALT[:-1]}\n", "\u0660" * 32]
+    "text",
+    [
+        "AAECAwQFBgcICQoLDA0ODx",
+        "AAECAwQFBgcICQoLDA0OD+",
+        "AAECAwQFBgcICQoLDA0ODw==",
+        "",
+        SALT[1:],
+        f"{SALT}0",
+        SALT.upper(),
+        f"{SALT[:-1]}g",
+        f"{SALT[:-1]}\n",
+        "\u0660" * 32,
+    ],
 )
 def test_other_texts_are_no_salts(text: str) -> None:
     assert not is_salt(text)

@@ -1,13 +1,15 @@
 """Stored bytes stay readable. Lines are only added to the files of `tests/data/log`, never changed.
 
 `v1.jsonl` holds payloads of schema 1, and `v2.jsonl` those of a schema 2 that was never published, with the detail in
-the payload. `v2-entries.jsonl` holds the fields of entries of schema 2.
+the payload. `v2-entries.jsonl` holds the fields of entries of schema 2, with digests and salts in hexadecimal, and
+`v2-short.jsonl` those of entries in the short form of today.
 """
 
 from __future__ import annotations
 
 import json
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 from msgspec import inspect
 
 from ledger.core import codec
+from ledger.core.commitments import commitment_to
 from ledger.core.events import Actor, event_type
 from ledger.core.grants import Recorded
 from ledger.session import SessionState, evolve
@@ -25,7 +28,9 @@ from tests.support.salts import SALT, salted
 CORPUS = Path(__file__).parents[1] / "data" / "log"
 LINES = (CORPUS / "v1.jsonl").read_bytes().splitlines()
 SECOND = (CORPUS / "v2.jsonl").read_bytes().splitlines()
-ENTRIES: list[dict[str, str]] = [json.loads(line) for line in (CORPUS / "v2-entries.jsonl").read_text().splitlines()]
+LONG: list[dict[str, str]] = [json.loads(line) for line in (CORPUS / "v2-entries.jsonl").read_text().splitlines()]
+SHORT: list[dict[str, str]] = [json.loads(line) for line in (CORPUS / "v2-short.jsonl").read_text().splitlines()]
+ENTRIES = [*LONG, *SHORT]
 FIRST_LINES = 31
 """As many stood in it when it was begun."""
 
@@ -59,7 +64,19 @@ def test_a_line_of_the_second_schema_is_read_whole(line: bytes) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: json.loads(entry["d"])["id"])
-def test_an_entry_of_the_second_schema_is_written_the_same_today(entry: dict[str, str]) -> None:
+def test_an_entry_of_the_second_schema_is_written_the_same_today_but_for_the_form_of_its_commitment(
+    entry: dict[str, str],
+) -> None:
+    payload, content = fields_in(entry)
+    envelope = read(payload, content)
+    again = codec.encode(envelope.event, event_id=envelope.id, prev=envelope.prev, actor=envelope.actor, salt="")
+    if content is not None:
+        payload = payload.replace(sha256(content).hexdigest().encode(), commitment_to(content).encode(), 1)
+    assert again == (payload, content)
+
+
+@pytest.mark.parametrize("entry", SHORT, ids=lambda entry: json.loads(entry["d"])["id"])
+def test_an_entry_of_the_short_form_is_written_the_same_today(entry: dict[str, str]) -> None:
     envelope = read(*fields_in(entry))
     again = codec.encode(envelope.event, event_id=envelope.id, prev=envelope.prev, actor=envelope.actor, salt="")
     assert again == fields_in(entry)

@@ -439,7 +439,7 @@ def test_who_folds_a_damaged_stream_meets_the_damage_no_later_than_the_entry_aft
     position, payload, refused = START, b"", False
     for entry in damaged:
         try:
-            read_entry(KEY, entry, position, payload)
+            read_entry(KEY, entry, position, payload, None)
         except DamageError:
             refused = True
             break

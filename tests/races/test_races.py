@@ -80,7 +80,7 @@ async def logs(url: str) -> dict[str, list[Recorded]]:
 
 def decoded(key: StreamKey, entries: tuple[Entry, ...]) -> list[Recorded]:
     before = [Entry(*START, b""), *entries]
-    return [read_entry(key, entry, Position(one.ms, one.version), one.payload) for one, entry in pairwise(before)]
+    return [read_entry(key, entry, Position(one.ms, one.version), one.payload, None) for one, entry in pairwise(before)]
 
 
 @pytest.mark.slow

@@ -189,7 +189,7 @@ class World:
     def assert_the_log_folds_to_the_state(self) -> None:
         state, position, payload = SessionState(session_id=self.scenario.key.id), START, b""
         for entry, step in zip(self.scenario.entries, self.scenario.states[1:], strict=True):
-            recorded = read_entry(self.scenario.key, entry, position, payload)
+            recorded = read_entry(self.scenario.key, entry, position, payload, state)
             state, position, payload = evolve(state, recorded), entry.position, entry.payload
             assert state == step
             assert_same_bytes(entry)

@@ -41,7 +41,7 @@ def folded_without(scenario: Scenario, *versions: int) -> SessionState:
     state, before = SessionState(session_id=scenario.key.id), Entry(*START, b"")
     for entry in scenario.entries:
         left = entry._replace(content=None) if entry.version in versions else entry
-        state = evolve(state, read_entry(scenario.key, left, before, before.payload))
+        state = evolve(state, read_entry(scenario.key, left, before, before.payload, state))
         before = entry
     return state
 

@@ -145,7 +145,7 @@ class Simulation:
         """Return the decoded log, with every link of the chain checked."""
         entries = [Entry(*START, b""), *self.world.server.streams.get(key, [])]
         return [
-            read_entry(key, entry, Position(before.ms, before.version), before.payload)
+            read_entry(key, entry, Position(before.ms, before.version), before.payload, None)
             for before, entry in pairwise(entries)
         ]
 

@@ -110,7 +110,7 @@ async def test_the_own_wake_up_is_told_once_and_as_it_stands_in_the_log(processe
     done = await processes.ours.submit(add("ours"))
     await processes.wake()
     log = await log_of(processes.other)
-    assert told == list(done.events) == [read_entry(SESSION, log[0], START, b"")]
+    assert told == list(done.events) == [read_entry(SESSION, log[0], START, b"", None)]
 
 
 async def test_the_own_event_is_found_although_a_wake_up_brought_it_first(processes: Processes) -> None:

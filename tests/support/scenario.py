@@ -28,6 +28,7 @@ from ledger.log.plans import SYSTEM
 from ledger.policy import Policy, PolicySource, compile_policy
 from ledger.project.state import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
 from ledger.session import Decision, SessionState, decide, evolve, settle
+from ledger.session.brief import shortened
 from ledger.session.commands import AnyCommand, Command, Connect, Disconnect, Live, Open
 from ledger.stores.port import START, Entry, Position, StreamKey
 from tests.support.salts import SALT, unsalted
@@ -263,7 +264,8 @@ class Scenario:
         prev = after(before) if before else chain.genesis(self.key.kind, self.key.id)
         for event in events:
             version = self.head.version + 1
-            fields = codec.encode(event, event_id=f"evt_{version}", prev=prev, actor=actor, salt=SALT)
+            written = shortened(event, self.state)
+            fields = codec.encode(written, event_id=f"evt_{version}", prev=prev, actor=actor, salt=SALT)
             self.add_entry(Entry(at_ms, version, *fields))
             prev = chain.within_append(version, fields[0])
             assert unsalted(self.records[-1].event) == unsalted(event)
@@ -271,7 +273,7 @@ class Scenario:
     def add_entry(self, entry: Entry) -> None:
         """Fold one entry as it stands in a stream. Raises DamageError when it does not follow."""
         before_payload = self.entries[-1].payload if self.entries else b""
-        recorded = read_entry(self.key, entry, self.head, before_payload)
+        recorded = read_entry(self.key, entry, self.head, before_payload, self.state)
         self.entries.append(entry)
         self.records.append(recorded)
         self.state = evolve(self.state, recorded)

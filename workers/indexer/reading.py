@@ -66,7 +66,8 @@ def _step(key: StreamKey, head: IndexedHead, known: Entry, page: Sequence[Entry]
     before, damage = known, None
     for entry in page:
         try:
-            recorded = read_entry(key, entry, before, before.payload)
+            # A row has neither the durations of a request nor the digest of the rules.
+            recorded = read_entry(key, entry, before, before.payload, None)
             if isinstance(recorded.event, NewerEvent):
                 raise NewerSchemaError(
                     f"stream `{key.name}` holds events of a newer version at version {entry.version}; "

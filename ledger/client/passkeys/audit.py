@@ -28,6 +28,7 @@ from ledger.core.grants import Recorded
 from ledger.core.policy import Call, DemandRule, Verdict, demand_rules
 from ledger.log.verify import Problem
 from ledger.policy.demands import demands_met
+from ledger.session.brief import fill_in
 from ledger.session.evolve import evolve
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, StreamKey
@@ -102,6 +103,7 @@ def _of_session(
 ) -> Iterator[tuple[int, str]]:
     state, nonces = SessionState(session_id=key.id), dict[str, int]()
     for one in recorded:
+        fill_in(one.event, state)
         before, state = state, evolve(state, one)
         event = one.event
         if isinstance(event, Asked) and _lacks_demands(before, event, demands):

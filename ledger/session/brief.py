@@ -1,0 +1,111 @@
+"""Brief events: a payload leaves out what the session's state or another member says already.
+
+An event is shortened right before it is encoded, and filled in right after it was decoded, by the state before it. So
+everybody else sees whole events. An event that could not be filled in to the same again is written whole. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+from msgspec.structs import force_setattr, replace
+
+from ledger.core.commitments import long_digest, short_digest
+from ledger.core.events import Asked, AskedDetail, Claimed, Event, PolicyChanged, SessionOpened, Settings
+from ledger.core.policy import Evaluation, RuleRef, Verdict
+
+SAYING: Final = frozenset((SessionOpened, PolicyChanged))
+"""The events that change what is left out after them."""
+
+E = TypeVar("E")
+
+
+class Said(Protocol):
+    """The members of a session's state that its events need not repeat."""
+
+    @property
+    def policy_digest(self) -> str: ...
+    @property
+    def settings(self) -> Settings: ...
+
+
+class _Member(NamedTuple):
+    """A member of an event: the value that is said already, and the one that a reader finds where it is left out."""
+
+    name: str
+    said: Any
+    left_out: Any
+
+
+_PROJECT: Final = _Member("project_version", 0, None)
+"""The version of a project without grants, as of most."""
+
+
+def shortened(event: Event, said: Any) -> Event:
+    """Return an event as its payload has it; `said` is the state before it, for a session's events a `Said`."""
+    if not isinstance(event, Asked | Claimed) or event.brief:
+        return event
+    members = [*_members(event, said), *([_PROJECT] if isinstance(event, Asked) else [])]
+    if any(getattr(event, one.name) == one.left_out != one.said for one in members):
+        return event
+    changes: dict[str, Any] = {
+        one.name: one.left_out for one in members if getattr(event, one.name) == one.said != one.left_out
+    }
+    if isinstance(event, Asked):
+        digest = short_digest(event.digest)
+        evaluation = None if event.detail is None else event.detail.evaluation
+        if digest is None or (evaluation is not None and evaluation.rules != _rules_of_parts(evaluation)):
+            return event
+        changes["digest"] = digest
+        if event.detail is not None and evaluation is not None and evaluation.rules:
+            changes["detail"] = replace(event.detail, evaluation=replace(evaluation, rules=()))
+    return replace(event, brief=True, **changes)
+
+
+def fill_in(event: Any, said: Said | None) -> None:
+    """Make a decoded event whole; `said` is the state before it. It must not be anybody else's yet.
+
+    Without that state the event stays brief: it has everything but its durations and the digest of the rules.
+    """
+    if not isinstance(event, Asked | Claimed) or not event.brief:
+        return
+    if isinstance(event, Asked):
+        force_setattr(event, "digest", long_digest(event.digest))
+        _fill_in(event, _PROJECT)
+        if event.detail is not None:
+            _fill_in_rules(event.detail)
+    if said is not None:
+        for one in _members(event, said):
+            _fill_in(event, one)
+        force_setattr(event, "brief", False)
+
+
+def _fill_in(event: Asked | Claimed, member: _Member) -> None:
+    if getattr(event, member.name) == member.left_out:
+        force_setattr(event, member.name, member.said)
+
+
+def _members(event: Asked | Claimed, said: Said) -> Iterator[_Member]:
+    """Yield the members that the session's state says."""
+    yield _Member("policy_digest", said.policy_digest, "")
+    if isinstance(event, Asked) and event.verdict is Verdict.ASK:
+        settings = said.settings
+        ends_ms = settings.attended_ms if event.tier == "attended" else settings.unattended_ms
+        yield _Member("duration_ms", ends_ms, None)
+        yield _Member("unattended_ms", settings.unattended_ms, None)
+        yield _Member("cap_ms", settings.cap_ms, None)
+
+
+def _fill_in_rules(detail: AskedDetail) -> None:
+    evaluation = detail.evaluation
+    if evaluation is not None and not evaluation.rules:
+        force_setattr(evaluation, "rules", _rules_of_parts(evaluation))
+
+
+def _rules_of_parts(evaluation: Evaluation) -> tuple[RuleRef, ...]:
+    """Return the rules of the parts that decide, each once: mostly those of the whole evaluation."""
+    deciding = [part for part in evaluation.parts if part.verdict is evaluation.verdict]
+    if len(deciding) == 1:
+        return deciding[0].rules
+    return tuple(dict.fromkeys(rule for part in deciding for rule in part.rules))
