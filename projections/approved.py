@@ -1,4 +1,4 @@
-"""Views `approved` and `standing`: grants neither revoked nor redacted, with uses left.
+"""Views `approved` and `standing`: grants neither revoked nor redacted, with uses left, whose session is open.
 
 `approved` has one row for each (CONTRACT's `approved` object). `standing` lists them in order of creation: all, and those
 of each project with its sessions. An expired grant stays in the views, because no event ends it; readers filter it
@@ -12,14 +12,14 @@ from typing import Final
 
 from ledger.access.state import AccessState
 from ledger.client.results import Approved
-from ledger.core.events import Asked, Granted, Imported, Replied, Revoked, UseTaken
-from ledger.core.grants import Recorded, StandingGrant
+from ledger.core.events import Asked, Granted, Imported, Replied, Revoked, SessionClosed, UseTaken
+from ledger.core.grants import StandingGrant
 from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, GrantPlace, field_of, scope_of
 from ledger.policy.stored_rules import RulesState
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import StreamState, listed, row
+from projections.projection import Seen, listed, row
 
 APPROVED: Final = APPROVED_VIEW
 STANDING: Final = STANDING_VIEW
@@ -27,11 +27,13 @@ STANDING: Final = STANDING_VIEW
 _WITHOUT_GRANTS: Final = (AccessState, RulesState)
 
 
-def project_approved(
-    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
-) -> Iterator[ViewWrite]:
-    event = recorded.event
-    if isinstance(before, _WITHOUT_GRANTS) or isinstance(after, _WITHOUT_GRANTS) or before.grants is after.grants:
+def project_approved(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
+    before, event, after = seen.before, seen.recorded.event, seen.after
+    if isinstance(before, _WITHOUT_GRANTS) or isinstance(after, _WITHOUT_GRANTS):
+        return
+    if isinstance(event, SessionClosed):
+        yield from _rows(key, after, sorted(after.grants))
+    if before.grants is after.grants:
         return
     if isinstance(event, Granted | Revoked):
         grant = after.grants.get(event.grant_id)
@@ -47,7 +49,7 @@ def project_approved(
 
 
 def _rows(key: StreamKey, state: SessionState | ProjectState, grant_ids: Iterable[str]) -> Iterator[ViewWrite]:
-    """Yield the rows of the stream's own grants among these, of which uses were taken."""
+    """Yield the rows of the stream's own grants among these."""
     grants = (state.grants.get(grant_id) for grant_id in grant_ids)
     for grant in grants:
         if grant is not None:
@@ -55,13 +57,17 @@ def _rows(key: StreamKey, state: SessionState | ProjectState, grant_ids: Iterabl
 
 
 def _changes(key: StreamKey, state: SessionState | ProjectState, grant: StandingGrant) -> Iterator[ViewWrite]:
-    has_ended = grant.revoked_ms is not None or grant.redacted or grant.uses_left == 0
+    has_ended = grant.revoked_ms is not None or grant.redacted or grant.uses_left == 0 or _is_closed(state)
     standing = _standing(key, state, grant)
     yield row(APPROVED, field_of(key.name, grant.grant_id), None if has_ended else standing.as_json())
     order = GrantPlace(grant.at_ms, grant.grant_id, key.name).order
     for scope in (ALL, scope_of("project", standing.project or key.id)):
         place = listed(STANDING, scope + order)
         yield place._replace(value=None) if has_ended else place
+
+
+def _is_closed(state: SessionState | ProjectState) -> bool:
+    return isinstance(state, SessionState) and state.closed_ms is not None
 
 
 def _standing(key: StreamKey, state: SessionState | ProjectState, grant: StandingGrant) -> Approved:

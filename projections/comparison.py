@@ -17,8 +17,8 @@ from ledger.log.tail import Folded, nothing_folded, read_folds
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.engine import OUT_OF_REACH
-from projections.projection import StreamState
-from projections.views import FIXED, HEADS, Changes, changes_of
+from projections.projection import StreamState, seen
+from projections.views import FIXED, HEADS, Changes
 
 COMPARED: Final = tuple(name for name in FIXED if name not in (SNAPSHOTS_VIEW, SKIPPED))
 CHECKPOINTS: Final = "checkpoints"
@@ -82,16 +82,17 @@ class Rebuilt:
 
         One that a later redaction made invalid counts as right. Raises DamageError when the log does not hold `until`.
         """
-        before, changes, is_right = nothing_folded(key), Changes(), True
+        before, is_right = nothing_folded(key), True
+        changes = Changes(key, before.state, new=True)
         try:
             async for recorded, after in read_folds(store, key, before, until.version):
-                changes.add(changes_of(key, before.state, recorded, after.state))
+                changes.take(seen(before.state, recorded, after.state))
                 before = after
                 if snapshot is not None and after.version == snapshot.version:
                     is_right = after == snapshot
                 is_right = is_right or isinstance(recorded.event, Redacted)
         finally:
-            self.apply(changes.rows())
+            self.apply(changes.writes())
         if before.position != until:
             raise DamageError(f"its views are as of {until}, which its log does not hold", stream=key.name)
         self.apply([ViewWrite(HEADS, key.name, str(until).encode())])

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ledger.core.grants import Recorded
 from ledger.log.places import field_of
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.outcomes import decision_of, settled_change
-from projections.projection import COUNTS, StreamState, counted
+from projections.outcomes import decision_of
+from projections.projection import COUNTS, Seen, StreamState, counted
 
 DECISION: Final = "decision"
 """Requests by CONTRACT's metric labels."""
@@ -24,17 +23,21 @@ STREAMS_COUNT: Final = "streams"
 EVENTS_COUNT: Final = "events"
 
 
-def project_counts(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterator[ViewWrite]:
-    yield counted(COUNTS, EVENTS_COUNT, 1)
-    if recorded.version == 1:
-        yield counted(COUNTS, STREAMS_COUNT, 1)
-    if isinstance(before, SessionState) and isinstance(after, SessionState):
-        more = len(after.pending) - len(before.pending)
-        if more:
-            yield counted(COUNTS, PENDING_COUNT, more)
-    was, now = settled_change(before, recorded, after)
-    if was is not None:
+def project_counts(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
+    if seen.was is not None:
         # An allow that a change of the project's grants reversed before it was returned to anybody.
-        yield counted(COUNTS, field_of(DECISION, decision_of(was)), -1)
-    if now is not None:
-        yield counted(COUNTS, field_of(DECISION, decision_of(now)), 1)
+        yield counted(COUNTS, field_of(DECISION, decision_of(seen.was)), -1)
+    if seen.now is not None:
+        yield counted(COUNTS, field_of(DECISION, decision_of(seen.now)), 1)
+
+
+def project_sizes(key: StreamKey, first: StreamState, last: StreamState) -> Iterator[ViewWrite]:
+    """Yield the counts of streams, events and pending requests, the last one also where it is unchanged.
+
+    A count that a run leaves as it was is there all the same, as it is where the run was cut.
+    """
+    yield counted(COUNTS, EVENTS_COUNT, last.version - first.version)
+    if first.version == 0:
+        yield counted(COUNTS, STREAMS_COUNT, 1)
+    if isinstance(first, SessionState) and isinstance(last, SessionState):
+        yield counted(COUNTS, PENDING_COUNT, len(last.pending) - len(first.pending))

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ledger.core.events import DeadlineMoved, Expired
-from ledger.core.grants import Recorded
 from ledger.log.places import field_of
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.outcomes import decision_of, settled_change
-from projections.projection import COUNTS, StreamState, counted
+from projections.outcomes import decision_of
+from projections.projection import COUNTS, Seen, counted
 
 DURATION: Final = "duration"
 """The first part of the fields' names."""
@@ -36,15 +35,16 @@ LATENESS_BUCKETS_MS: Final = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 6
 INFINITE: Final = "inf"
 
 
-def project_durations(
-    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
-) -> Iterator[ViewWrite]:
-    was, now = settled_change(before, recorded, after)
-    if was is not None:
+def project_durations(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
+    if seen.was is not None:
         # An allow that was reversed before it was returned to anybody is not counted.
-        yield from _settled(was, -1)
-    if now is not None:
-        yield from _settled(now, 1)
+        yield from _settled(seen.was, -1)
+    if seen.now is not None:
+        yield from _settled(seen.now, 1)
+
+
+def project_lateness(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
+    before, recorded = seen.before, seen.recorded
     if isinstance(recorded.event, Expired | DeadlineMoved) and isinstance(before, SessionState):
         request = before.pending.get(recorded.event.request_id)
         if request is not None and request.deadline_ms is not None:

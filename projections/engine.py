@@ -7,9 +7,9 @@ the projector that lost the race reads it again. After a crash the views are as 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ledger.core.errors import (
     ArchiveError,
@@ -33,10 +33,10 @@ from ledger.log.snapshots import (
 )
 from ledger.log.tail import Folded, LostHistoryError, fold_entries, nothing_folded, read_folds, read_pages
 from ledger.stores.admin import SKIPPED, ShortStream
-from ledger.stores.port import START, Entry, Position, Store, StreamKey, ViewWrite
+from ledger.stores.port import START, Advance, Entry, Position, Store, StreamKey, ViewWrite
 from projections.folds import FoldCache
-from projections.projection import StreamState
-from projections.views import FIXED, HEADS, Changes, changes_of, size_of
+from projections.projection import Seen, StreamState, seen
+from projections.views import FIXED, HEADS, Changes, size_of, writes_of
 
 STEP_EVENTS: Final = 500
 STEP_BYTES: Final = 1024 * 1024
@@ -50,8 +50,8 @@ OUT_OF_REACH: Final = (SealedError, ArchiveError, MissingExtraError)
 STREAMS_AT_ONCE_COUNT: Final = 16
 """Streams that are projected concurrently."""
 
-BEGUN_AT_ONCE_COUNT: Final = 64
-"""Streams that a rebuild has in hand: their writes travel together."""
+WRITTEN_AT_ONCE_COUNT: Final = 8
+"""Writes of a rebuild that are under way; each is of many short streams, or the steps of a long one."""
 
 RETRIES_MAX: Final = 100
 """Lost races in a row before an error; the views advance with each."""
@@ -63,14 +63,6 @@ class CaughtUp(NamedTuple):
     key: StreamKey
     version: int
     events: int
-
-
-class Seen(NamedTuple):
-    """An event to project, with the fold before and after it."""
-
-    before: StreamState
-    recorded: Recorded
-    after: StreamState
 
 
 BeforeStep = Callable[[StreamKey, Sequence[Seen]], Awaitable[None]]
@@ -112,6 +104,29 @@ class Engine:
         # A projector was first.
         rest = await self.catch_up(key)
         return rest._replace(events=rest.events + events)
+
+    async def prepared(self, key: StreamKey, short: ShortStream) -> Step | None:
+        """Return the one step that projects a stream from its first entry; None where `begin` must do it.
+
+        That is so for a stream that is damaged, redacted, or too long for one step.
+        """
+        step = Step(key, nothing_folded(key))
+        try:
+            check_info(key, short.info)
+        except DamageError:
+            return None
+        if step.take(short.entries, 0) < len(short.entries) or step.refused is not None or step.redacts:
+            return None
+        if is_snapshot_due(0, step.folded):
+            return None
+        if self._before_step is not None:
+            await self._before_step(key, step.seen)
+        return step
+
+    async def begin_together(self, steps: Sequence[Step]) -> bool:
+        """Write the first steps of streams of one partition at once; return False if another projector was first."""
+        advances = [Advance(one.key, one.first.version, one.folded.version) for one in steps]
+        return await self._store.project_all(advances, _writes_of(steps))
 
     async def _catch_up(self, key: StreamKey) -> CaughtUp:
         events = 0
@@ -162,7 +177,7 @@ class Engine:
         async for page in pages:
             at = 0
             while at < len(page):
-                step = _Step(key, folded)
+                step = Step(key, folded)
                 at = step.take(page, at)
                 if step.seen and not await (self._renew(step) if step.redacts else self._project(step)):
                     return events, folded, False
@@ -173,7 +188,7 @@ class Engine:
                     raise step.refused
         return events, folded, True
 
-    async def _project(self, step: _Step) -> bool:
+    async def _project(self, step: Step) -> bool:
         if self._before_step is not None:
             await self._before_step(step.key, step.seen)
         at, key = step.first.version, step.key
@@ -183,10 +198,10 @@ class Engine:
         for some in _in_bounds(snapshot.blocks if snapshot else ()):
             if not await self._store.project(key, at, at, some):
                 return False
-        last = step.changes.writes(key, step.folded.position)
-        return await self._store.project(key, at, step.folded.version, [*last, *(snapshot.last if snapshot else ())])
+        last = [*_writes_of([step]), *(snapshot.last if snapshot else ())]
+        return await self._store.project(key, at, step.folded.version, last)
 
-    async def _renew(self, step: _Step) -> bool:
+    async def _renew(self, step: Step) -> bool:
         """Write all rows of a stream anew as of a redaction: those made before it still hold the content.
 
         Counts do not depend on content. The last write advances the checkpoint, so that a crash before it repeats all.
@@ -195,7 +210,7 @@ class Engine:
             await self._before_step(step.key, step.seen)
         at, key = step.first.version, step.key
         rows = await rows_of(self._store, key, step.folded.position)
-        last = step.changes.writes(key, step.folded.position)
+        last = _writes_of([step])
         for some in _in_bounds(rows):
             if not await self._store.project(key, at, at, some):
                 return False
@@ -220,14 +235,18 @@ async def rows_of(store: Store, key: StreamKey, until: Position) -> list[ViewWri
 
     Raises LostHistoryError when the log does not hold that entry.
     """
-    changes, folded = Changes(), nothing_folded(key)
+    folded = nothing_folded(key)
+    changes = Changes(key, folded.state)
     async for recorded, after in read_folds(store, key, folded, until.version, PAGE_EVENTS):
-        writes = changes_of(key, folded.state, recorded, after.state)
-        changes.add([write for write in writes if write.kind != "count"])
+        changes.take(seen(folded.state, recorded, after.state))
         folded = after
     if folded.position != until:
         raise LostHistoryError(f"stream `{key.name}` does not hold entry {until}; rebuild its views", stream=key.name)
     return [*await removal_writes(store, key, folded.state), *changes.rows()]
+
+
+def _writes_of(steps: Sequence[Step]) -> list[ViewWrite]:
+    return writes_of([(one.key, one.changes, one.folded.position) for one in steps])
 
 
 def _in_bounds(rows: Sequence[ViewWrite]) -> Iterator[list[ViewWrite]]:
@@ -244,27 +263,27 @@ def _in_bounds(rows: Sequence[ViewWrite]) -> Iterator[list[ViewWrite]]:
         yield some
 
 
-class _Step:
+class Step:
     """A batch of events that are projected together. A redaction is one of its own."""
 
     def __init__(self, key: StreamKey, folded: Folded[StreamState]) -> None:
         self.key = key
         self.first = folded
         self.folded = folded
-        self.changes = Changes()
+        self.changes = Changes(key, folded.state, new=folded.version == 0)
         self.seen: list[Seen] = []
         self.refused: DamageError | None = None
         self.redacts = False
         self._events_bytes = 0
 
     @property
-    def _size_bytes(self) -> int:
+    def size_bytes(self) -> int:
         """Return about the size of the changes: a late row is about as large as its event."""
         return self.changes.size_bytes + self._events_bytes
 
     def take(self, page: Sequence[Entry], at: int) -> int:
         """Add entries of a page from `at` on until the step is full; return the index of the next one."""
-        while at < len(page) and len(self.seen) < STEP_EVENTS and self._size_bytes < STEP_BYTES:
+        while at < len(page) and len(self.seen) < STEP_EVENTS and self.size_bytes < STEP_BYTES:
             try:
                 recorded, after = self.folded.next(self.key, page[at])
                 self.redacts = isinstance(recorded.event, Redacted)
@@ -289,8 +308,8 @@ class _Step:
                 stream=self.key.name,
                 version=entry.version,
             )
-        self.seen.append(Seen(self.folded.state, recorded, after.state))
-        self.changes.add(changes_of(self.key, self.folded.state, recorded, after.state))
+        self.seen.append(seen(self.folded.state, recorded, after.state))
+        self.changes.take(self.seen[-1])
         self._events_bytes += len(entry.payload) + len(entry.content or b"")
         self.folded = after
 
@@ -310,7 +329,6 @@ async def project_anew(
     """
     await store.drop_views(partition, None if names is None else (*FIXED, *names))
     problems: list[LedgerError] = []
-    turns = asyncio.Semaphore(BEGUN_AT_ONCE_COUNT)
 
     async def one(key: StreamKey, short: ShortStream | None) -> None:
         try:
@@ -318,11 +336,50 @@ async def project_anew(
         except (DamageError, *OUT_OF_REACH) as error:
             problems.append(error)
             await note_skipped(store, key, skipped=True)
-        finally:
-            turns.release()
 
+    async def together(begun: Sequence[_Begun]) -> None:
+        if await engine.begin_together([one.step for one in begun]):
+            for key, _, step in begun:
+                done(CaughtUp(key, step.folded.version, len(step.seen)))
+            return
+        for key, short, _ in begun:
+            await one(key, short)
+
+    turns = _Turns(WRITTEN_AT_ONCE_COUNT)
+    begun: list[_Begun] = []
     async with asyncio.TaskGroup() as group:
         async for key, short in read_short_streams(store, keys):
-            await turns.acquire()
-            group.create_task(one(key, short))
+            step = None if short is None else await engine.prepared(key, short)
+            if short is None or step is None:
+                await turns.give(group, one(key, short))
+                continue
+            begun.append(_Begun(key, short, step))
+            if (
+                sum(len(one.step.seen) for one in begun) >= STEP_EVENTS
+                or sum(one.step.size_bytes for one in begun) >= STEP_BYTES
+            ):
+                await turns.give(group, together(begun))
+                begun = []
+        if begun:
+            await turns.give(group, together(begun))
     return problems
+
+
+class _Begun(NamedTuple):
+    """A short stream, and the step that projects it."""
+
+    key: StreamKey
+    short: ShortStream
+    step: Step
+
+
+class _Turns:
+    """Tasks of a group, at most `count` at once."""
+
+    def __init__(self, count: int) -> None:
+        self._free = asyncio.Semaphore(count)
+
+    async def give(self, group: asyncio.TaskGroup, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task as soon as there is room."""
+        await self._free.acquire()
+        group.create_task(work).add_done_callback(lambda _: self._free.release())

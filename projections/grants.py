@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.core.events import Granted
-from ledger.core.grants import Recorded
 from ledger.log.viewed import GRANTS_VIEW, pointer
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import StreamState, listed
+from projections.projection import Seen, listed
 
 GRANTS: Final = GRANTS_VIEW
 
 
-def project_grants(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterator[ViewWrite]:
-    if isinstance(recorded.event, Granted):
-        yield listed(GRANTS, pointer(recorded.event.grant_id, key.name))
+def project_grants(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
+    if isinstance(seen.recorded.event, Granted):
+        yield listed(GRANTS, pointer(seen.recorded.event.grant_id, key.name))

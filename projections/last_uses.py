@@ -9,20 +9,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.client.grant_uses import grants_behind, used_field
-from ledger.core.grants import Recorded
 from ledger.log.places import USED_VIEW
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.outcomes import settled_change
-from projections.projection import StreamState
+from projections.projection import Seen
 
 USED: Final = USED_VIEW
 
 
-def project_last_uses(
-    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
-) -> Iterator[ViewWrite]:
-    _, settled = settled_change(before, recorded, after)
+def project_last_uses(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
+    settled, after = seen.now, seen.after
     if settled is None or not isinstance(after, SessionState):
         return
     for grant_id in grants_behind(after, settled):

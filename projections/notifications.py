@@ -7,10 +7,9 @@ from typing import Final
 
 from ledger.core.durations import DAY_MS
 from ledger.core.events import Notification
-from ledger.core.grants import Recorded
 from ledger.log.places import field_of
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import COUNTS, StreamState, counted, listed
+from projections.projection import COUNTS, Seen, counted, listed
 
 NOTIFICATION: Final = "notification"
 """The first part of the names of counts."""
@@ -18,10 +17,8 @@ NOTIFICATION: Final = "notification"
 TOLD: Final = "told"
 
 
-def project_notifications(
-    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
-) -> Iterator[ViewWrite]:
-    event = recorded.event
+def project_notifications(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
+    recorded, event = seen.recorded, seen.recorded.event
     if not isinstance(event, Notification):
         return
     yield counted(COUNTS, field_of(NOTIFICATION, event.service, event.result), 1)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from ledger.core.grants import Recorded
-from ledger.session.state import SessionState, Settled
-from projections.projection import StreamState
+from ledger.session.state import Settled
 
 DecisionLabel = Literal["auto_allow", "auto_deny", "user_allow", "user_deny", "timeout", "cancelled"]
 
@@ -39,14 +37,3 @@ def decision_of(settled: Settled) -> DecisionLabel:
 def _by_rules(settled: Settled) -> bool:
     """Return whether the end of a freeze let a request go, which rules or grants allowed."""
     return settled.cause is not None and settled.cause.kind == "unfrozen"
-
-
-def settled_change(
-    before: StreamState, recorded: Recorded, after: StreamState
-) -> tuple[Settled | None, Settled | None]:
-    """Return how the request of an event was settled before and after it; None twice if that is unchanged."""
-    request_id = getattr(recorded.event, "request_id", None)
-    if not isinstance(before, SessionState) or not isinstance(after, SessionState) or not isinstance(request_id, str):
-        return None, None
-    was, now = before.settled.get(request_id), after.settled.get(request_id)
-    return (None, None) if was is now else (was, now)

@@ -16,13 +16,14 @@ from ledger.core.grants import Recorded
 from ledger.log.places import WAITING_VIEW, WaitingPlace, field_of
 from ledger.session.state import Request, SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import Change, LateRow, StreamState, listed, row
+from projections.projection import Change, LateRow, Seen, listed, row
 
 PENDING: Final = "pending"
 WAITING: Final = WAITING_VIEW
 
 
-def project_pending(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterator[Change]:
+def project_pending(key: StreamKey, seen: Seen) -> Iterator[Change]:
+    before, recorded, after = seen.before, seen.recorded, seen.after
     if not isinstance(before, SessionState) or not isinstance(after, SessionState) or before.pending is after.pending:
         return
     touched = _touched(recorded, after)

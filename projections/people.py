@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.core.events import Replied
-from ledger.core.grants import Recorded
 from ledger.log.places import field_of
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import StreamState, listed
+from projections.projection import Seen, listed
 
 PEOPLE: Final = "people"
 
 
-def project_people(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterator[ViewWrite]:
-    event = recorded.event
+def project_people(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
+    event = seen.recorded.event
     if key.kind == "session" and isinstance(event, Replied) and event.cause is None and event.told is None:
-        yield listed(PEOPLE, field_of(recorded.actor.name, key.id))
+        yield listed(PEOPLE, field_of(seen.recorded.actor.name, key.id))

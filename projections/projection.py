@@ -1,5 +1,7 @@
 """The protocol of a projection: a pure function from an event of a stream to changes of a view's data.
 
+What depends on the state alone and not on each event, as the summary of a session, is made once for a run of events.
+
 A view is stored in the partition of its stream, so that its changes and the stream's checkpoint are one atomic step.
 The same history always gives the same bytes: JSON has sorted keys, and the only inputs are the event and the fold, no
 clock and no configuration.
@@ -15,7 +17,7 @@ from ledger.core.codec import canonical_json
 from ledger.core.grants import Recorded
 from ledger.policy.stored_rules import RulesState
 from ledger.project.state import ProjectState
-from ledger.session.state import SessionState
+from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey, ViewWrite
 
 StreamState: TypeAlias = SessionState | ProjectState | AccessState | RulesState
@@ -36,14 +38,46 @@ class LateRow(NamedTuple):
         return row(self.view, self.field, self.value())
 
 
+class Seen(NamedTuple):
+    """An event to project, with the fold before and after it.
+
+    `was` and `now` are how its request was settled before and after it; both None if that is unchanged.
+    """
+
+    before: StreamState
+    recorded: Recorded
+    after: StreamState
+    was: Settled | None
+    now: Settled | None
+
+
+def seen(before: StreamState, recorded: Recorded, after: StreamState) -> Seen:
+    """Return an event to project."""
+    was = now = None
+    request_id = getattr(recorded.event, "request_id", None)
+    if isinstance(request_id, str) and isinstance(before, SessionState) and isinstance(after, SessionState):
+        was, now = before.settled.get(request_id), after.settled.get(request_id)
+        if was is now:
+            was = now = None
+    return Seen(before, recorded, after, was, now)
+
+
 Change: TypeAlias = ViewWrite | LateRow
 
 
 class Projection(Protocol):
     """The changes of one view, event by event."""
 
-    def __call__(self, key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterable[Change]:
-        """Return the changes of an event, given the fold before and after it."""
+    def __call__(self, key: StreamKey, seen: Seen) -> Iterable[Change]:
+        """Return the changes of an event."""
+        ...
+
+
+class RunProjection(Protocol):
+    """The changes of one view by a run of events. A run that is cut makes the same of a view in the end."""
+
+    def __call__(self, key: StreamKey, first: StreamState, last: StreamState) -> Iterable[ViewWrite]:
+        """Return the changes of all events between two folds."""
         ...
 
 

@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.core.events import Asked
-from ledger.core.grants import Recorded
 from ledger.log.viewed import REQUESTS_VIEW, pointer
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import StreamState, listed
+from projections.projection import Seen, listed
 
 REQUESTS: Final = REQUESTS_VIEW
 
 
-def project_requests(
-    key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState
-) -> Iterator[ViewWrite]:
-    if key.kind == "session" and isinstance(recorded.event, Asked):
-        yield listed(REQUESTS, pointer(recorded.event.request_id, key.id))
+def project_requests(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
+    if key.kind == "session" and isinstance(seen.recorded.event, Asked):
+        yield listed(REQUESTS, pointer(seen.recorded.event.request_id, key.id))

@@ -8,11 +8,9 @@ range of its fields. A session without a project is its own project.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from ledger.core.errors import InputError
-from ledger.core.grants import Recorded
 from ledger.core.ids import check_id
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.completed import CURSOR_DIGITS
@@ -20,8 +18,7 @@ from ledger.log.places import ALL, LATEST_VIEW, field_of, parts_of, scope_of
 from ledger.log.viewed import SESSIONS_VIEW
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.outcomes import settled_change
-from projections.projection import Change, LateRow, StreamState, counted, listed
+from projections.projection import Change, Seen, StreamState, counted, listed, row
 
 SESSIONS: Final = SESSIONS_VIEW
 LATEST: Final = LATEST_VIEW
@@ -61,18 +58,20 @@ class Latest(NamedTuple):
         return cls(int(ms), check_id(session, "session id of the cursor"))
 
 
-def project_sessions(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterator[Change]:
-    if not isinstance(after, SessionState):
+def project_sessions(key: StreamKey, first: StreamState, last: StreamState) -> Iterator[ViewWrite]:
+    if not isinstance(last, SessionState):
         return
-    yield LateRow(SESSIONS, key.id, partial(_row, after))
-    old, new = _latest_of(before), _latest_of(after)
+    yield row(SESSIONS, key.id, _row(last))
+    old, new = _latest_of(first), _latest_of(last)
     yield from (ViewWrite(LATEST, field, None, "sorted") for field in old if field not in new)
     yield from (listed(LATEST, field) for field in new if field not in old)
-    was, now = settled_change(before, recorded, after)
-    if was is not None:
-        yield counted(OUTCOMES, field_of(key.id, was.outcome), -1)
-    if now is not None:
-        yield counted(OUTCOMES, field_of(key.id, now.outcome), 1)
+
+
+def project_outcomes(key: StreamKey, seen: Seen) -> Iterator[Change]:
+    if seen.was is not None:
+        yield counted(OUTCOMES, field_of(key.id, seen.was.outcome), -1)
+    if seen.now is not None:
+        yield counted(OUTCOMES, field_of(key.id, seen.now.outcome), 1)
 
 
 def _row(state: SessionState) -> dict[str, Any]:

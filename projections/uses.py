@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.client.grant_uses import grants_behind
-from ledger.core.grants import Recorded
 from ledger.log.viewed import USES_VIEW, pointer
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.outcomes import settled_change
-from projections.projection import StreamState, listed
+from projections.projection import Seen, listed
 
 USES: Final = USES_VIEW
 
 
-def project_uses(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> Iterator[ViewWrite]:
-    _, now = settled_change(before, recorded, after)
+def project_uses(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
+    now, after = seen.now, seen.after
     if now is None or not isinstance(after, SessionState):
         return
     for grant_id in grants_behind(after, now):

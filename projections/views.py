@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from ledger.core.grants import Recorded
+from ledger.access.state import AccessState
+from ledger.core.events import Asked, DeadlineMoved, Expired, Granted, Notification, Replied, SessionClosed
 from ledger.log.snapshots import SNAPSHOTS_VIEW
 from ledger.log.viewed import HEADS_VIEW
+from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, StreamKey, ViewWrite
 from projections.approved import APPROVED, STANDING, project_approved
-from projections.counts import project_counts
-from projections.durations import project_durations
+from projections.counts import project_counts, project_sizes
+from projections.durations import project_durations, project_lateness
 from projections.grants import GRANTS, project_grants
 from projections.last_uses import USED, project_last_uses
 from projections.notifications import TOLD, project_notifications
 from projections.pending import PENDING, WAITING, project_pending
 from projections.people import PEOPLE, project_people
-from projections.projection import COUNTS, Change, LateRow, Projection, StreamState
+from projections.projection import COUNTS, Change, LateRow, Projection, RunProjection, Seen, StreamState
 from projections.requests import REQUESTS, project_requests
-from projections.sessions import LATEST, OUTCOMES, SESSIONS, project_sessions
+from projections.sessions import LATEST, OUTCOMES, SESSIONS, project_outcomes, project_sessions
 from projections.uses import USES, project_uses
 
-PROJECTIONS: Final[tuple[Projection, ...]] = (
-    project_pending,
-    project_approved,
-    project_sessions,
-    project_requests,
-    project_grants,
+_OF_EVENTS: Final[Mapping[type, tuple[Projection, ...]]] = {
+    Asked: (project_requests,),
+    Granted: (project_grants,),
+    Replied: (project_people,),
+    Notification: (project_notifications,),
+    Expired: (project_lateness,),
+    DeadlineMoved: (project_lateness,),
+}
+"""Projections that only events of one type concern."""
+
+_OF_OUTCOMES: Final[tuple[Projection, ...]] = (
     project_counts,
+    project_outcomes,
     project_durations,
-    project_notifications,
-    project_people,
     project_uses,
     project_last_uses,
 )
+"""Projections that only events that settle a request concern, or reverse how it was settled."""
+
+_OF_RUNS: Final[tuple[RunProjection, ...]] = (project_sessions, project_sizes)
 
 HEADS: Final = HEADS_VIEW
 """The view of the entry that each stream's views are as of; unlike a version, its id reveals a lost history."""
@@ -50,9 +59,22 @@ _PLACES: Final = frozenset((LATEST, WAITING))
 """The views of places that are taken and left again."""
 
 
-def changes_of(key: StreamKey, before: StreamState, recorded: Recorded, after: StreamState) -> list[Change]:
-    """Return the changes of one event in all views."""
-    return [change for project in PROJECTIONS for change in project(key, before, recorded, after)]
+def changes_of(key: StreamKey, seen: Seen) -> list[Change]:
+    """Return the changes of one event in all views that do not depend on the state alone."""
+    before, after, kind = seen.before, seen.after, type(seen.recorded.event)
+    changes: list[Change] = []
+    for project in _OF_EVENTS.get(kind, ()):
+        changes += project(key, seen)
+    if seen.was is not None or seen.now is not None:
+        for project in _OF_OUTCOMES:
+            changes += project(key, seen)
+    if isinstance(after, AccessState) or isinstance(before, AccessState):
+        return changes
+    if before.grants is not after.grants or kind is SessionClosed:
+        changes += project_approved(key, seen)
+    if isinstance(before, SessionState) and isinstance(after, SessionState) and before.pending is not after.pending:
+        changes += project_pending(key, seen)
+    return changes
 
 
 def size_of(change: Change) -> int:
@@ -61,48 +83,82 @@ def size_of(change: Change) -> int:
 
 
 class Changes:
-    """Merged changes of many events of one stream: the last one of a field wins, counts are summed."""
+    """Merged changes of a run of events of one stream: the last one of a field wins, counts are summed.
 
-    def __init__(self) -> None:
-        self._last: dict[tuple[str, str], Change] = {}
-        self._bytes: dict[tuple[str, str], int] = {}
+    `first` is the state before the run. Nothing of a stream that is `new` to the views has to be removed from them.
+    """
+
+    def __init__(self, key: StreamKey, first: StreamState, *, new: bool = False) -> None:
+        self._key = key
+        self._first = self._last = first
+        self._new = new
+        self._rows: dict[tuple[str, str], Change] = {}
+        self._counts: dict[tuple[str, str], int] = {}
         self._taken: set[tuple[str, str]] = set()
         self.size_bytes = 0
+
+    def take(self, seen: Seen) -> None:
+        """Add the next event of the run."""
+        self._last = seen.after
+        self.add(changes_of(self._key, seen))
 
     def add(self, changes: Iterable[Change]) -> None:
         for change in changes:
             place = (change.view, change.field)
-            known = self._last.get(place)
-            if change.kind == "count" and known is not None:
-                change = _summed(known, change)  # noqa: PLW2901 - one place, one change
-            if change.view in _PLACES and known is None and change.value is not None:
-                self._taken.add(place)
-            elif change.value is None and place in self._taken:
+            if change.kind == "count":
+                assert isinstance(change.value, int)
+                self._counts[place] = self._counts.get(place, 0) + change.value
+                continue
+            known = self._rows.get(place)
+            if change.value is None and place in self._taken:
                 # A place that was taken and left in one step was nobody's before.
                 self._taken.discard(place)
-                self.size_bytes -= self._bytes.pop(place)
-                del self._last[place]
+                self.size_bytes -= size_of(self._rows.pop(place))
                 continue
-            self._last[place] = change
-            size = size_of(change)
-            self.size_bytes += size - self._bytes.get(place, 0)
-            self._bytes[place] = size
+            if change.view in _PLACES and known is None and change.value is not None:
+                self._taken.add(place)
+            self._rows[place] = change
+            self.size_bytes += size_of(change) - (0 if known is None else size_of(known))
 
     def rows(self) -> list[ViewWrite]:
-        """Return the changes alone."""
-        return [change.write() if isinstance(change, LateRow) else change for change in self._last.values()]
+        """Return the changes but for the counts."""
+        rows = [change.write() if isinstance(change, LateRow) else change for change in self._rows.values()]
+        rows += [write for write in self._of_run() if write.kind != "count"]
+        return [row for row in rows if row.value is not None] if self._new else rows
 
-    def writes(self, key: StreamKey, head: Position) -> list[ViewWrite]:
-        """Return the changes, with the head that they are as of.
+    def writes(self) -> list[ViewWrite]:
+        """Return all changes, counts last."""
+        return [*self.rows(), *_of_sums(self.counts())]
 
-        Counts come last: if the server refuses in the middle, repeating the changes before them is harmless.
-        """
-        ordered = sorted(self.rows(), key=lambda write: write.kind == "count")
-        return [ViewWrite(HEADS, key.name, str(head).encode()), *ordered]
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Return the sums of the counts by view and field."""
+        counts = dict(self._counts)
+        for write in self._of_run():
+            if write.kind == "count":
+                assert isinstance(write.value, int)
+                counts[write.view, write.field] = counts.get((write.view, write.field), 0) + write.value
+        return counts
+
+    def _of_run(self) -> Iterator[ViewWrite]:
+        if self._last is not self._first:
+            for project in _OF_RUNS:
+                yield from project(self._key, self._first, self._last)
 
 
-def _summed(known: Change, more: Change) -> ViewWrite:
-    assert isinstance(known, ViewWrite)
-    assert isinstance(known.value, int)
-    assert isinstance(more.value, int)
-    return known._replace(value=known.value + more.value)
+def writes_of(runs: Sequence[tuple[StreamKey, Changes, Position]]) -> list[ViewWrite]:
+    """Return the changes of runs of streams of one partition, each with the head that its views are as of then.
+
+    Counts come last: if the server refuses in the middle, repeating the changes before them is harmless.
+    """
+    writes: list[ViewWrite] = []
+    sums: dict[tuple[str, str], int] = {}
+    for key, changes, head in runs:
+        writes.append(ViewWrite(HEADS, key.name, str(head).encode()))
+        writes += changes.rows()
+        for place, value in changes.counts().items():
+            sums[place] = sums.get(place, 0) + value
+    return [*writes, *_of_sums(sums)]
+
+
+def _of_sums(sums: Mapping[tuple[str, str], int]) -> Iterator[ViewWrite]:
+    return (ViewWrite(view, field, value, "count") for (view, field), value in sums.items())

@@ -56,7 +56,7 @@ class _Ahead(NamedTuple):
 
 
 class GrantList:
-    """The grants of all streams, or of some projects with their sessions."""
+    """The grants of all streams, or of some projects with their sessions; a closed session has none in force."""
 
     def __init__(self, store: Store, streams: Streams, *, projects: Sequence[str] = ()) -> None:
         self._store = store
@@ -107,7 +107,8 @@ class GrantList:
         state: SessionState | ProjectState = await (
             self._streams.project(key.id).refresh() if of_project else self._streams.session(key.id).refresh()
         )
-        return key, state.grants
+        is_closed = isinstance(state, SessionState) and state.closed_ms is not None
+        return key, Grants() if is_closed else state.grants
 
     async def last_uses(self, grants: Sequence[Approved]) -> Survey[Approved]:
         """Return grants with their last uses, and the streams that could not be read for them."""

@@ -379,8 +379,8 @@ class Approved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def approved_in_session(state: SessionState, now_ms: int) -> list[Approved]:
-    """Return the session's own grants in force."""
-    grants = list(in_force(state.grants, now_ms))
+    """Return the session's own grants in force; none once it is closed, because nothing is asked in it any more."""
+    grants = [] if state.closed_ms is not None else list(in_force(state.grants, now_ms))
     used = last_uses(state) if grants else {}
     return [
         Approved(

@@ -29,6 +29,7 @@ from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
 from ledger.stores.memory_seals import entries_in
 from ledger.stores.port import (
     START,
+    Advance,
     Answered,
     Append,
     Appended,
@@ -355,12 +356,15 @@ class MemoryStore:
             self._server.unacknowledged[group].pop(item.item_id, None)
 
     async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
-        if self._server.checkpoints.get(key, 0) != expected_version:
+        return await self.project_all((Advance(key, expected_version, version),), writes)
+
+    async def project_all(self, advances: Sequence[Advance], writes: Sequence[ViewWrite]) -> bool:
+        if any(self._server.checkpoints.get(one.key, 0) != one.expected_version for one in advances):
             return False
-        views = self._server.views[self.partition_of(key)]
+        views = self._server.views[self.partition_of(advances[0].key)]
         for write in writes:
             _write_view(views[write.view], write)
-        self._server.checkpoints[key] = version
+        self._server.checkpoints.update({one.key: one.version for one in advances})
         return True
 
     async def checkpoint(self, key: StreamKey) -> int:

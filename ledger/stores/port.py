@@ -260,6 +260,14 @@ class ViewWrite(NamedTuple):
     kind: Literal["hash", "sorted", "count", "latest"] = "hash"
 
 
+class Advance(NamedTuple):
+    """The step of a stream's views from one version to another."""
+
+    key: StreamKey
+    expected_version: int
+    version: int
+
+
 Answered = Callable[[AppendResult | Exception, tuple[Entry, ...]], None]
 """The callback of an append: its result, and the entries of the stream that was read with it. Must not block.
 
@@ -405,6 +413,10 @@ class Store(Protocol):
 
     async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
         """Change views and checkpoint atomically; return False if the checkpoint is not `expected_version`."""
+        ...
+
+    async def project_all(self, advances: Sequence[Advance], writes: Sequence[ViewWrite]) -> bool:
+        """Change views and checkpoints of streams of one partition atomically; return False if any is elsewhere."""
         ...
 
     async def checkpoint(self, key: StreamKey) -> int: ...

@@ -17,8 +17,9 @@ from ledger.stores.port import Store, StreamKey, ViewWrite
 from ledger.stores.redis.store import RedisStore
 from projections import engine as engine_module
 from projections import queries
-from projections.engine import CaughtUp, Engine, Seen, project_anew
+from projections.engine import CaughtUp, Engine, project_anew
 from projections.lag import FedLag, events_behind, streams_behind
+from projections.projection import Seen
 from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all, streams
 from tests.support.backends import append_of, as_redis, written
 
@@ -238,6 +239,49 @@ async def built_anew(ledger: Ledger, engine: Engine) -> None:
     assert (await queries.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 4}
     assert (await queries.totals(ledger.store)).decisions["user_deny"] == 0
     assert await differences(ledger.store) == []
+
+
+async def test_short_streams_of_a_partition_are_rebuilt_in_one_write(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition, keys = await _neighbours(ledger, 3)
+    await project_all(ledger)
+    before, written = await data_of(ledger.store), 0
+
+    async def counting(*arguments: Any) -> bool:
+        nonlocal written
+        written += 1
+        return await project_together(*arguments)
+
+    project_together = ledger.store.project_all
+    monkeypatch.setattr(ledger.store, "project_all", counting)
+    assert await project_anew(ledger.store, Engine(ledger.store), partition, keys) == []
+    assert (written, await data_of(ledger.store)) == (1, before)
+
+
+async def test_a_projector_that_is_first_does_not_make_a_rebuild_count_twice(ledger: Ledger) -> None:
+    partition, keys = await _neighbours(ledger, 3)
+    await project_all(ledger)
+    before, other = await data_of(ledger.store), Engine(ledger.store)
+
+    async def first(key: StreamKey, _: Sequence[Seen]) -> None:
+        if key == keys[2]:
+            await other.catch_up(keys[0])
+
+    engine, caught = Engine(ledger.store, before_step=first), list[CaughtUp]()
+    assert await project_anew(ledger.store, engine, partition, keys, done=caught.append) == []
+    assert [one.version for one in caught] == [2, 2, 2]
+    assert await data_of(ledger.store) == before
+
+
+async def _neighbours(ledger: Ledger, count: int) -> tuple[int, list[StreamKey]]:
+    """Open sessions of one partition, each with a pending request."""
+    keys = [StreamKey("session", f"near_{number}") for number in range(count * 2 * ledger.store.partition_count)]
+    partition = ledger.store.partition_of(keys[0])
+    some = [key for key in keys if ledger.store.partition_of(key) == partition][:count]
+    for key in some:
+        await (await ledger.session(key.id)).submit("bash", ["ls"])
+    return partition, some
 
 
 # --- what a comparison finds -----------------------------------------------------------------------------------------

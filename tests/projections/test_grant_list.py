@@ -62,6 +62,17 @@ async def test_grants_made_and_ended_since_the_views_were_made_are_in_their_plac
     assert await patterns(ledger) == ["a *", "c *", "d *", "f *"]
 
 
+async def test_the_grants_of_a_closed_session_are_in_force_no_more(ledger: Ledger, clock: TestClock) -> None:
+    await fill(ledger, clock)
+    await project_as_a_worker(ledger)
+    await (await ledger.attach("ses_2")).close()
+    for _ in range(2):
+        assert await patterns(ledger) == ["a *", "b *", "d *"]
+        assert [one.grant.pattern for one in (await ledger.grants_anywhere()).rows] == ["a *", "b *", "d *"]
+        await project_as_a_worker(ledger)
+    assert await differences(ledger.store) == []
+
+
 async def test_with_a_projector_that_keeps_up_no_stream_is_looked_for(
     ledger: Ledger, clock: TestClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

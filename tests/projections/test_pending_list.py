@@ -8,6 +8,8 @@ from ledger import InputError, Ledger, Timeouts
 from ledger.client.pending_list import PendingList
 from ledger.log.places import ALL, WAITING_VIEW, WaitingPlace, scope_of
 from ledger.log.streams import Streams
+from ledger.session.state import SessionState
+from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections.projection import listed
 from projections.views import Changes
@@ -145,7 +147,8 @@ async def test_nothing_is_left_in_the_view_of_what_was_answered(ledger: Ledger, 
 
 
 def test_a_place_left_taken_and_left_again_in_one_step_is_left() -> None:
-    changes, place = Changes(), listed(WAITING_VIEW, "x")
+    key = StreamKey("session", "ses_1")
+    changes, place = Changes(key, SessionState(session_id="ses_1")), listed(WAITING_VIEW, "x")
     gone = place._replace(value=None)
     changes.add([place, gone])
     assert changes.rows() == []

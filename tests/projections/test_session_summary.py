@@ -8,12 +8,9 @@ from typing import Any, Final
 
 import pytest
 
-from ledger.core.events import Actor, SessionClosed
-from ledger.core.grants import Recorded
 from ledger.log.history import Moment
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
-from projections.projection import LateRow
 from projections.sessions import project_sessions, summary_of
 from workers.gateway.rows import session_row
 from workers.presentation.moments import Clients, moment_json
@@ -67,10 +64,10 @@ SUMMARIES: Final[list[tuple[SessionState, dict[str, Any]]]] = [
 
 
 def _of_view(state: SessionState) -> dict[str, Any]:
-    recorded = Recorded(SessionClosed(), Actor("agent", "claude"), 3000, 7, "evt_7")
-    first, *_ = project_sessions(StreamKey("session", state.session_id), state, recorded, state)
-    assert isinstance(first, LateRow)
-    value = first.write().value
+    first, *_ = project_sessions(
+        StreamKey("session", state.session_id), SessionState(session_id=state.session_id), state
+    )
+    value = first.value
     assert isinstance(value, bytes)
     row: dict[str, Any] = json.loads(value)
     return row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ledger.stores.port import Store, StreamKey, ViewWrite
+from ledger.stores.port import Advance, Store, StreamKey, ViewWrite
 from tests.support.backends import SESSION, Backend, written
 
 
@@ -117,3 +117,27 @@ async def test_a_latest_number_never_goes_back(store: Store) -> None:
     for version, number in enumerate((1_800_000_000_005, 1_800_000_000_009, 1_800_000_000_007)):
         await store.project(SESSION, version, version + 1, [ViewWrite("used", "grn_1", number, "latest")])
     assert await store.views.fields("used", partition, ["grn_1", "grn_2"]) == [b"1800000000009", None]
+
+
+async def test_streams_of_one_partition_advance_together_or_not_at_all(store: Store) -> None:
+    partition = store.partition_of(SESSION)
+    names = (StreamKey("session", f"ses_{number}") for number in range(100_000))
+    other = next(key for key in names if key != SESSION and store.partition_of(key) == partition)
+    both = [Advance(SESSION, 0, 3), Advance(other, 0, 2)]
+    writes = [ViewWrite("pending", "a", b"1"), ViewWrite("counts", "n", 5, "count")]
+    assert await store.project_all(both, writes)
+    assert [await store.checkpoint(one) for one in (SESSION, other)] == [3, 2]
+    assert not await store.project_all([Advance(SESSION, 3, 4), Advance(other, 1, 4)], writes)
+    assert [await store.checkpoint(one) for one in (SESSION, other)] == [3, 2]
+    assert await store.view_field("counts", partition, "n") == b"5"
+
+
+async def test_a_step_of_many_thousand_changes_is_made_whole(store: Store) -> None:
+    count = 5_000
+    fields = [ViewWrite("pending", str(number), b"1") for number in range(count)]
+    names = [ViewWrite("waiting", str(number), 0, "sorted") for number in range(count)]
+    assert await store.project(SESSION, 0, 1, [*fields, *names])
+    partition = store.partition_of(SESSION)
+    assert [len(await store.view(view, partition)) for view in ("pending", "waiting")] == [count, count]
+    assert await store.project(SESSION, 1, 2, [one._replace(value=None) for one in (*fields, *names)])
+    assert [len(await store.view(view, partition)) for view in ("pending", "waiting")] == [0, 0]

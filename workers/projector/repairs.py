@@ -17,7 +17,7 @@ from ledger.core.events import Granted, LogRegressed, Replied
 from ledger.log.viewed import projects_of
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey
-from projections.engine import Seen
+from projections.projection import Seen
 
 log = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from redis.exceptions import ResponseError
 
 from ledger.stores.admin import FoundFields, ViewSurvey
-from ledger.stores.port import StreamKey, ViewWrite
+from ledger.stores.port import Advance, StreamKey, ViewWrite
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.lookups import lex_range, look_up
@@ -27,14 +27,19 @@ class Projections(RetriedCommands):
     """Views and checkpoints, changed together."""
 
     async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
-        partition = self.partition_of(key)
-        views = list(dict.fromkeys(write.view for write in writes))
+        return await self.project_all((Advance(key, expected_version, version),), writes)
+
+    async def project_all(self, advances: Sequence[Advance], writes: Sequence[ViewWrite]) -> bool:
+        partition = self.partition_of(advances[0].key)
+        groups = _in_groups(writes)
+        views = {view: index for index, view in enumerate(dict.fromkeys(view for view, _, _ in groups), 2)}
         keys = [self.keys.checkpoints(partition), *(self.keys.view(view, partition) for view in views)]
-        arguments: list[Argument] = [key.name, expected_version, version]
-        for write in writes:
-            value = "" if write.value is None else write.value
-            arguments += [views.index(write.view) + 2, write.kind, write.field, value, int(write.value is None)]
-        return bool(await self.evaluate(_PROJECT, keys, arguments))
+        sent: list[Argument] = [len(advances)]
+        for key, expected_version, version in advances:
+            sent += (key.name, expected_version, version)
+        for view, command, arguments in groups:
+            sent += (views[view], command, len(arguments), *arguments)
+        return bool(await self.evaluate(_PROJECT, keys, sent))
 
     async def checkpoint(self, key: StreamKey) -> int:
         return int(await self.command("HGET", self.keys.checkpoints(self.partition_of(key)), key.name) or 0)
@@ -143,6 +148,42 @@ class RedisViews:
 
     async def drop_older(self, keys: Sequence[str]) -> None:
         await self._store.ask([("UNLINK", key) for key in keys])
+
+
+_Group: TypeAlias = tuple[str, str, list[Argument]]
+"""A view, a command, and the arguments of all its changes."""
+
+
+def _in_groups(writes: Sequence[ViewWrite]) -> list[_Group]:
+    """Return writes as few commands, so that two of one field are still made in their order."""
+    groups: list[_Group] = []
+    open_groups: dict[tuple[str, str], list[Argument]] = {}
+    places: set[tuple[str, str]] = set()
+    for write in writes:
+        place = (write.view, write.field)
+        if place in places:
+            open_groups.clear()
+            places.clear()
+        places.add(place)
+        command, arguments = _written(write)
+        group = open_groups.get((write.view, command))
+        if group is None:
+            group = open_groups[write.view, command] = []
+            groups.append((write.view, command, group))
+        group += arguments
+    return groups
+
+
+def _written(write: ViewWrite) -> tuple[str, tuple[Argument, ...]]:
+    """Return the command of a change (`latest` is the script's own), and its arguments after the key."""
+    if write.kind == "count":
+        assert write.value is not None
+        return "HINCRBY", (write.field, write.value)
+    if write.value is None:
+        return ("ZREM" if write.kind == "sorted" else "HDEL"), (write.field,)
+    if write.kind == "sorted":
+        return "ZADD", (write.value, write.field)
+    return ("latest" if write.kind == "latest" else "HSET"), (write.field, write.value)
 
 
 def _is_before(one: bytes, other: bytes, *, backwards: bool) -> bool:
