@@ -132,7 +132,9 @@ def _fields(partition: int, view: str, live: Mapping[str, bytes], rebuilt: Mappi
 def _readable(value: bytes | None) -> Any:
     if value is None:
         return None
-    try:
-        return msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return value.decode(errors="backslashreplace")
+    for decode in (msgspec.json.decode, msgspec.msgpack.decode):
+        try:
+            return decode(value)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    return value.decode(errors="backslashreplace")

@@ -17,6 +17,7 @@ from ledger.core.durations import DAY_MS
 from ledger.core.events import Outcome
 from ledger.core.times import parse_time
 from ledger.log.places import ALL, field_of, parts_of
+from ledger.log.viewed import session_row_of
 from ledger.stores.port import Position, Store, StreamKey
 from projections.approved import APPROVED
 from projections.counts import DECISION, EVENTS_COUNT, PENDING_COUNT, STREAMS_COUNT
@@ -28,7 +29,7 @@ from projections.pending import PENDING
 from projections.people import PEOPLE
 from projections.projection import COUNTS
 from projections.requests import REQUESTS
-from projections.sessions import LATEST, OUTCOMES, SESSIONS, Latest
+from projections.sessions import LATEST, OUTCOMES, SESSIONS, Latest, shown_row
 from projections.views import HEADS
 
 RECENT_COUNT: Final = 100
@@ -106,11 +107,11 @@ async def _summaries_in(store: Store, partition: int, sessions: Sequence[str]) -
         store.views.fields(OUTCOMES, partition, [field_of(one, name) for one in sessions for name in names]),
     )
     rows: list[Row] = []
-    for index, summary in enumerate(summaries):
+    for index, (session, summary) in enumerate(zip(sessions, summaries, strict=True)):
         if summary is not None:
             own = zip(names, counts[index * len(names) :], strict=False)
             outcomes = {name: int(count) for name, count in own if count not in (None, b"0")}
-            rows.append({**_decoded(summary), "outcomes": outcomes})
+            rows.append({**shown_row(session, session_row_of(summary)), "outcomes": outcomes})
     return rows
 
 

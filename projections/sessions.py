@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.completed import CURSOR_DIGITS
 from ledger.log.places import ALL, LATEST_VIEW, field_of, parts_of, scope_of
-from ledger.log.viewed import SESSIONS_VIEW
+from ledger.log.viewed import SESSIONS_VIEW, SessionRow
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import Change, Seen, StreamState, counted, listed, row
+from projections.projection import Change, Seen, StreamState, counted, listed
 
 SESSIONS: Final = SESSIONS_VIEW
 LATEST: Final = LATEST_VIEW
@@ -61,7 +63,7 @@ class Latest(NamedTuple):
 def project_sessions(key: StreamKey, first: StreamState, last: StreamState) -> Iterator[ViewWrite]:
     if not isinstance(last, SessionState):
         return
-    yield row(SESSIONS, key.id, _row(last))
+    yield ViewWrite(SESSIONS, key.id, msgspec.msgpack.encode(row_of(last)))
     old, new = _latest_of(first), _latest_of(last)
     yield from (ViewWrite(LATEST, field, None, "sorted") for field in old if field not in new)
     yield from (listed(LATEST, field) for field in new if field not in old)
@@ -74,9 +76,27 @@ def project_outcomes(key: StreamKey, seen: Seen) -> Iterator[Change]:
         yield counted(OUTCOMES, field_of(key.id, seen.now.outcome), 1)
 
 
-def _row(state: SessionState) -> dict[str, Any]:
-    token = {} if state.token_id is None else {"token_id": state.token_id}
-    return {**summary_of(state), **token}
+def row_of(state: SessionState) -> SessionRow:
+    """Return the row of a session."""
+    return SessionRow(
+        project=state.project,
+        agent=state.agent,
+        parent=state.parent,
+        opened_ms=state.opened_ms,
+        closed_ms=state.closed_ms,
+        at_ms=state.last_ms,
+        version=state.version,
+        pending=len(state.pending),
+        dialect=state.policy.dialect if state.policy else None,
+        imported_ms=state.imported_ms,
+        token_id=state.token_id,
+    )
+
+
+def shown_row(session: str, row: SessionRow) -> dict[str, Any]:
+    """Return the row of a session for readers: its summary, and its token."""
+    token = {} if row.token_id is None else {"token_id": row.token_id}
+    return {**_summary(session, row), **token}
 
 
 def _latest_of(state: StreamState) -> tuple[str, ...]:
@@ -92,16 +112,20 @@ def _latest_of(state: StreamState) -> tuple[str, ...]:
 
 def summary_of(state: SessionState) -> dict[str, Any]:
     """Return the summary of a session, common to the views, the command line and the gateway's rows."""
+    return _summary(state.session_id, row_of(state))
+
+
+def _summary(session: str, row: SessionRow) -> dict[str, Any]:
     return {
-        "session": state.session_id,
-        "project": state.project,
-        "agent": state.agent,
-        "parent": state.parent,
-        "opened_at": format_time_or_none(state.opened_ms),
-        "closed_at": format_time_or_none(state.closed_ms),
-        "at": format_time(state.last_ms),
-        "version": state.version,
-        "pending": len(state.pending),
-        "dialect": state.dialect or None,
-        **({} if state.imported_ms is None else {"imported_at": format_time(state.imported_ms)}),
+        "session": session,
+        "project": row.project,
+        "agent": row.agent,
+        "parent": row.parent,
+        "opened_at": format_time_or_none(row.opened_ms),
+        "closed_at": format_time_or_none(row.closed_ms),
+        "at": format_time(row.at_ms),
+        "version": row.version,
+        "pending": row.pending,
+        "dialect": row.dialect,
+        **({} if row.imported_ms is None else {"imported_at": format_time(row.imported_ms)}),
     }

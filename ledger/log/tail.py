@@ -84,7 +84,7 @@ async def entry_at(store: Store, key: StreamKey, at: Position) -> Entry | None:
 
 async def read_events(store: Store, key: StreamKey) -> AsyncIterator[Recorded]:
     """Iterate over the present events of a stream, verifying the chain. Raises DamageError at the first damage."""
-    state, before = nothing_folded(key)
+    before, state = BEFORE_FIRST, nothing_folded(key).state
     async for page in read_pages(store, key):
         for entry in page:
             recorded = read_entry(key, entry, before, before.payload, state)

@@ -60,10 +60,28 @@ async def checkpoints(store: Store, keys: Sequence[StreamKey]) -> list[Position]
     return [known[key] for key in keys]
 
 
-class _SessionRow(msgspec.Struct):
-    """The members that are read of a row of `sessions`."""
+class SessionRow(msgspec.Struct, frozen=True, array_like=True):
+    """The summary of a session, a row of `sessions`: a MessagePack array. Times are server ms."""
 
     project: str | None
+    agent: str | None
+    parent: str | None
+    opened_ms: int | None
+    closed_ms: int | None
+    at_ms: int
+    version: int
+    pending: int
+    dialect: str | None
+    imported_ms: int | None
+    token_id: str | None
+
+
+_row_decoder: Final = msgspec.msgpack.Decoder(SessionRow)
+
+
+def session_row_of(value: bytes) -> SessionRow:
+    """Return a row of the view `sessions`."""
+    return _row_decoder.decode(value)
 
 
 async def projects_of(store: Store, sessions: Iterable[str]) -> dict[str, str | None]:
@@ -73,7 +91,7 @@ async def projects_of(store: Store, sessions: Iterable[str]) -> dict[str, str | 
         by_partition.setdefault(store.partition_of(StreamKey("session", session)), []).append(session)
     found = await asyncio.gather(*(store.views.fields(SESSIONS_VIEW, one, some) for one, some in by_partition.items()))
     return {
-        session: msgspec.json.decode(row, type=_SessionRow).project
+        session: session_row_of(row).project
         for some, rows in zip(by_partition.values(), found, strict=True)
         for session, row in zip(some, rows, strict=True)
         if row is not None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 
 from ledger.log.history import Moment
+from ledger.log.viewed import session_row_of
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
-from projections.sessions import project_sessions, summary_of
+from projections.sessions import project_sessions, shown_row, summary_of
 from workers.gateway.rows import session_row
 from workers.presentation.moments import Clients, moment_json
 
@@ -67,10 +67,8 @@ def _of_view(state: SessionState) -> dict[str, Any]:
     first, *_ = project_sessions(
         StreamKey("session", state.session_id), SessionState(session_id=state.session_id), state
     )
-    value = first.value
-    assert isinstance(value, bytes)
-    row: dict[str, Any] = json.loads(value)
-    return row
+    assert isinstance(first.value, bytes)
+    return shown_row(state.session_id, session_row_of(first.value))
 
 
 READERS: Final[dict[str, Callable[[SessionState], dict[str, Any]]]] = {

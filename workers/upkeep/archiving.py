@@ -6,12 +6,11 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-import msgspec
-
 from ledger import Ledger
 from ledger.core.errors import InputError, OnHoldError
 from ledger.log.archive.sealing import BringUp, SealRule
 from ledger.log.archive.sweeping import HeldReason
+from ledger.log.viewed import session_row_of
 from ledger.stores.port import StreamKey
 from projections.engine import Engine
 from projections.session_ages import oldest_first
@@ -71,15 +70,6 @@ async def old_or_closed(ledger: Ledger, rule: SealRule) -> AsyncIterator[StreamK
                 yield StreamKey("session", place.session)
 
 
-class _Row(msgspec.Struct):
-    """The member of a session's row that is looked at here."""
-
-    closed_at: str | None = None
-
-
-_row_decoder = msgspec.json.Decoder(_Row)
-
-
 async def _closed_among(ledger: Ledger, places: Sequence[Latest]) -> frozenset[str]:
     """Return the sessions that are closed by the views, and those that no view has."""
     by_partition: dict[int, list[str]] = {}
@@ -92,7 +82,7 @@ async def _closed_among(ledger: Ledger, places: Sequence[Latest]) -> frozenset[s
         found.update(
             name
             for name, row in zip(names, rows, strict=True)
-            if row is None or _row_decoder.decode(row).closed_at is not None
+            if row is None or session_row_of(row).closed_ms is not None
         )
     return frozenset(found)
 
