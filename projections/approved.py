@@ -24,12 +24,13 @@ from projections.projection import Seen, listed, row
 APPROVED: Final = APPROVED_VIEW
 STANDING: Final = STANDING_VIEW
 
-_WITHOUT_GRANTS: Final = (AccessState, RulesState)
+WITHOUT_GRANTS: Final = (AccessState, RulesState)
+"""States of the streams that have no grants."""
 
 
 def project_approved(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
     before, event, after = seen.before, seen.recorded.event, seen.after
-    if isinstance(before, _WITHOUT_GRANTS) or isinstance(after, _WITHOUT_GRANTS):
+    if isinstance(before, WITHOUT_GRANTS) or isinstance(after, WITHOUT_GRANTS):
         return
     if isinstance(event, SessionClosed):
         yield from _rows(key, after, sorted(after.grants))

@@ -87,7 +87,7 @@ def row_of(state: SessionState) -> SessionRow:
         at_ms=state.last_ms,
         version=state.version,
         pending=len(state.pending),
-        dialect=state.policy.dialect if state.policy else None,
+        dialect=state.dialect or None,
         imported_ms=state.imported_ms,
         token_id=state.token_id,
     )

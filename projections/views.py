@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from ledger.access.state import AccessState
 from ledger.core.events import Asked, DeadlineMoved, Expired, Granted, Notification, Replied, SessionClosed
 from ledger.log.snapshots import SNAPSHOTS_VIEW
 from ledger.log.viewed import HEADS_VIEW
 from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, StreamKey, ViewWrite
-from projections.approved import APPROVED, STANDING, project_approved
+from projections.approved import APPROVED, STANDING, WITHOUT_GRANTS, project_approved
 from projections.counts import project_counts, project_sizes
 from projections.durations import project_durations, project_lateness
 from projections.grants import GRANTS, project_grants
@@ -68,7 +67,7 @@ def changes_of(key: StreamKey, seen: Seen) -> list[Change]:
     if seen.was is not None or seen.now is not None:
         for project in _OF_OUTCOMES:
             changes += project(key, seen)
-    if isinstance(after, AccessState) or isinstance(before, AccessState):
+    if isinstance(after, WITHOUT_GRANTS) or isinstance(before, WITHOUT_GRANTS):
         return changes
     if before.grants is not after.grants or kind is SessionClosed:
         changes += project_approved(key, seen)
