@@ -19,7 +19,7 @@ from ledger.log.stream import Stream
 from ledger.project.state import GrantInProject, ProjectState, TakeUse
 from ledger.session.commands import GivenReply, OutdatedRulesError, Release, Reply
 from ledger.session.masking import masked_answer
-from ledger.session.releases import is_released
+from ledger.session.releases import is_released, releases
 from ledger.session.signed_claims import answer_claims
 from ledger.session.state import SessionState, Settled, in_order
 
@@ -135,17 +135,17 @@ class SessionAnswers:
         for grant_id in settled.request.uses:
             await project.submit(TakeUse(actor=SYSTEM, grant_id=grant_id, session=session, request_id=request_id))
 
-    async def release(self) -> None:
-        """Release the requests that the project's grants now allow (`cascade_always = "project"`)."""
-        await self._grounds.by_current_rules(self._release)
+    async def release(self, *, everywhere: bool = False) -> None:
+        """Release the requests that the project's grants now allow, where the session releases by them (`releases`)."""
+        await self._grounds.by_current_rules(self._release, everywhere)
         state = self._stream.state
-        if state.project is not None and state.settings.cascade_always == "project":
+        if state.project is not None and releases(state, everywhere=everywhere):
             await self._release_by_uses()
 
-    async def _release(self) -> None:
+    async def _release(self, everywhere: bool) -> None:
         state = await self._grounds.folded()
         project = await self._grounds.project(state)
-        if project is not None and state.settings.cascade_always == "project":
+        if project is not None and releases(state, everywhere=everywhere):
             await self._stream.submit(await self._release_command(state, await project.refresh()))
 
     async def _release_by_uses(self) -> None:

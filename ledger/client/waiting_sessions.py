@@ -13,6 +13,7 @@ from ledger.core.errors import AlreadyAnsweredError, DamageError, SessionClosedE
 from ledger.log.plans import SYSTEM
 from ledger.log.surveys import StreamProblem, Survey, survey
 from ledger.log.viewed import projects_of
+from ledger.session.releases import releases
 from ledger.session.state import SessionState, in_order
 from ledger.stores.port import StreamKey
 
@@ -76,12 +77,16 @@ class WaitingSessions:
                 except (DamageError, SessionClosedError) as error:
                     log.warning("session %s was skipped: %s", state.session_id, error)
 
-    async def release_in_project(self, project: str) -> None:
-        """Release the requests that a project's new grants allow, in its sessions with `cascade_always = "project"`."""
+    async def release_in_project(self, project: str, *, everywhere: bool = False) -> None:
+        """Release the requests that a project's new grants allow, in its sessions with `cascade_always = "project"`.
+
+        `everywhere` also releases those of its other sessions, as an answer may say; not where only the holder of the
+        input lock may answer.
+        """
         due = [session for session, _ in await self._ledger.store.due(None, PENDING_SESSIONS_MAX)]
         known = await projects_of(self._ledger.store, due)
         # One that no projector has come to is read, whichever project it is of.
         wanted = [session for session in due if known.get(session, project) == project]
         for state in self._read(await self._states_of(wanted)):
-            if state.pending and state.project == project and state.settings.cascade_always == "project":
-                await Session(self._ledger, state.session_id).answers.release()
+            if state.pending and state.project == project and releases(state, everywhere=everywhere):
+                await Session(self._ledger, state.session_id).answers.release(everywhere=everywhere)

@@ -27,6 +27,17 @@ def cascaded(request: Request) -> Cause:
     return Cause(kind="cascade", request_id=request.request_id)
 
 
+def releases(state: SessionState, *, everywhere: bool = False) -> bool:
+    """Return whether grants made in other sessions of the project release this session's pending requests.
+
+    Its setting `cascade_always` says so, or the answer that made the grants (`everywhere`). Such an answer does not
+    stand above the input lock.
+    """
+    if state.settings.cascade_always == "project":
+        return True
+    return everywhere and state.settings.answering == "anyone"
+
+
 def released_by(
     state: SessionState, command: Reply, request: Request, standing: Sequence[StandingGrant], now_ms: int
 ) -> tuple[list[Replied], int | None]:

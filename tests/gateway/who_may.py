@@ -53,6 +53,7 @@ BODIES: Final[dict[str, Any]] = {
     "close_session": {},
     "ask": ASK,
     "reply": {"reply": "once"},
+    "reply_to_many": {"reply": "once", "requests": [{"session": SESSION, "request_id": "r1", "digest": "d"}]},
     "record_answer": {"reply": "once", "via": "editor"},
     "cancel_ask": {},
     "note_tool_finished": {"request_id": "r1"},
@@ -220,7 +221,15 @@ async def _word(caller: Caller, route: Route, path: str, body: Any) -> str:
         raise AssertionError(f"{route}: {answer.status_code} {answer.text}")
     if answer.status_code in WORDS:
         return WORDS[answer.status_code]
+    if route.operation == "reply_to_many":
+        return _told_of_one(answer)
     return "yes" if route.operation not in LISTS else _told(answer)
+
+
+def _told_of_one(answer: httpx.Response) -> str:
+    """What an answer to many says of the only one; the digest in it is of no request."""
+    code = answer.json()["replies"][0]["code"]
+    return {"UNKNOWN_SESSION": "hidden", "DIGEST_MISMATCH": "yes"}[code]
 
 
 def _told(answer: httpx.Response) -> str:

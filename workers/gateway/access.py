@@ -38,6 +38,7 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "ask": ASKING,
     "read_ask": READERS,
     "reply": PEOPLE,
+    "reply_to_many": PEOPLE,
     "record_answer": ASKING,
     "cancel_ask": frozenset({AGENT, APPROVER, ADMIN}),
     "note_tool_finished": ASKING,

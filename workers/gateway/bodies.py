@@ -49,6 +49,16 @@ Digest = Annotated[
         description="The caller's own digest of the rules it brings; an ask with another one is refused (`RULES_DIFFER`)",
     ),
 ]
+REPLIES_COUNT_MAX: Final = 200
+"""Requests that one call answers."""
+
+AnswerCascade = Annotated[
+    Literal["project"] | None,
+    Meta(
+        description="An `always` in the project also releases what it covers in the project's other sessions, "
+        "whatever their own `cascade_always`"
+    ),
+]
 Patterns = Annotated[list[str], Meta(description="What would run or be touched, one text each")]
 
 
@@ -197,6 +207,7 @@ class ReplyBody(Body, kw_only=True, frozen=True):
     patterns: Annotated[list[str] | None, Meta(description="What those grants allow, in place of what is offered")] = (
         None
     )
+    cascade_always: AnswerCascade = None
     signed: Annotated[
         SignedBody | None, Meta(description="The challenge of this answer, signed; where a demand wants that")
     ] = None
@@ -211,6 +222,26 @@ class ReplyBody(Body, kw_only=True, frozen=True):
         if self.reply is None and not confirm:
             raise InputError("give `reply`: `once`, `session`, `always` or `reject`")
         return confirm if self.reply is None else self.reply
+
+
+class RequestBody(Body, kw_only=True, frozen=True):
+    """A request as it was shown; the answer counts only for the request of this digest."""
+
+    session: str
+    request_id: str
+    digest: str
+
+
+class RepliesBody(Body, kw_only=True, frozen=True):
+    """One answer to several requests, each named with the digest that was shown; members as for a reply."""
+
+    requests: Annotated[list[RequestBody], Meta(min_length=1, max_length=REPLIES_COUNT_MAX)]
+    reply: Annotated[str, Meta(description="`once`, `session`, `always` or `reject`")]
+    message: str | None = None
+    expires: Duration | None = None
+    uses: int | None = None
+    patterns: list[str] | None = None
+    cascade_always: AnswerCascade = None
 
 
 class AnswerChallengeBody(Body, kw_only=True, frozen=True):

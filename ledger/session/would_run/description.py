@@ -24,6 +24,7 @@ from ledger.session.would_run.marks import marks_of, odd_characters
 from ledger.session.would_run.members import MemberText, pieces_behind, pieces_of
 from ledger.session.would_run.model import LONG_CHARS, LONG_LINES, Description, Section
 from ledger.session.would_run.names import SHELL_TOOLS
+from ledger.session.would_run.shape import shape_of
 
 _FILES: Final = frozenset({"read", "edit", "write", "list", "external_directory"})
 """Permissions whose patterns are files or folders."""
@@ -50,12 +51,14 @@ def describe_request(request: Request) -> Description:
     odd, left = odd_characters(
         pair for one in sections for pair in ((one.label, one.label_marks), (one.text, one.marks))
     )
+    kind = would_run(request).kind
     return Description(
-        kind=would_run(request).kind,
+        kind=kind,
         dangers=gravest_first(danger for one in sections for danger in one.dangers),
         odd=odd,
         odd_left=left,
         sections=tuple(sections),
+        shape=shape_of(request, kind, sections),
     )
 
 

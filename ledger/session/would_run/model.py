@@ -54,7 +54,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
     Every key and value of its input and metadata is in a section, and so are every pattern, the folder, the asker's
     token and the agent's own name. `dangers` are those of all sections, the gravest first, displayed above everything.
-    `odd` are the distinct marked characters of all texts; `odd_left` counts those beyond the limit.
+    `odd` are the distinct marked characters of all texts; `odd_left` counts those beyond the limit. `shape` is equal for
+    requests that a person may answer together; None for one that is answered alone.
     """
 
     kind: CallKind
@@ -62,3 +63,4 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     odd: tuple[OddCharacter, ...]
     odd_left: int
     sections: tuple[Section, ...]
+    shape: str | None = None

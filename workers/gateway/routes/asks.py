@@ -7,17 +7,14 @@ from typing import Any
 from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
-from ledger.client.feedback import undelivered_note
-from ledger.core.durations import parse_duration
 from ledger.core.replies import parse_answer
 from workers.gateway import asks
 from workers.gateway.asker_presence import Attending
 from workers.gateway.bodies import AnsweredBody, AskBody, CancelBody, ReplyBody, ToolFinishedBody
-from workers.gateway.granting_reach import require_grantable
 from workers.gateway.idempotency import IdempotencyKey, derived
 from workers.gateway.parameters import Id, TheGateway, ThePrincipal, Wait
-from workers.gateway.presence import require_own_client
 from workers.gateway.principals import ForbiddenError
+from workers.gateway.replies import give_reply
 from workers.gateway.routes.passkeys import signed_at
 from workers.gateway.rows import Row, result_row
 
@@ -72,28 +69,8 @@ async def reply(
 
     If the agent will not see the message of the answer, `note` says so.
     """
-    found = await gateway.session(session, principal, fresh=data.client_id is not None)
-    await require_own_client(found, principal, data.client_id)
-    given, message = parse_answer(data.answer, data.message)
-    require_grantable(principal, found.stream.state, given)
-    # Read this first: the metadata of a settled request is not kept.
-    waiting = (await found.state()).pending.get(request_id) if message else None
-    result = await found.reply(
-        request_id,
-        given,
-        actor=principal.actor,
-        message=message,
-        digest=data.digest,
-        round=data.round,
-        client_id=data.client_id,
-        updated_input=data.updated_input,
-        signed=signed_at(data.signed, request, gateway),
-        role=principal.role,
-        expires_in_ms=None if data.expires is None else parse_duration(data.expires, "time to live"),
-        uses=data.uses,
-        patterns=data.patterns,
-    )
-    return {**result_row(result), "note": undelivered_note(None if waiting is None else waiting.metadata, message)}
+    signed = signed_at(data.signed, request, gateway)
+    return await give_reply(gateway, principal, (session, request_id), data, signed)
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/answered", status_code=200, operation_id="record_answer")

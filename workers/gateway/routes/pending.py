@@ -1,14 +1,16 @@
-"""Pending requests of all sessions."""
+"""Pending requests of all sessions, and one answer to many of them."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-from litestar import get
-from litestar.params import QueryParameter
+from litestar import get, post
+from litestar.params import JSONBody, QueryParameter
 
+from workers.gateway.bodies import RepliesBody
 from workers.gateway.inboxes import PENDING_COUNT_MAX, PendingFilter, find_pending
 from workers.gateway.parameters import OptionalText, TheGateway, ThePrincipal
+from workers.gateway.replies import give_replies
 from workers.gateway.rows import Row
 
 
@@ -32,4 +34,13 @@ async def list_pending(
     return await find_pending(gateway, principal, wanted, cursor, limit)
 
 
-HANDLERS: list[Any] = [list_pending]
+@post("/v1/pending/replies", status_code=200, operation_id="reply_to_many")
+async def reply_to_many(data: JSONBody[RepliesBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
+    """Answer several requests alike. Return one result each, in their order: an `outcome`, or the `code` of an error.
+
+    An error is that of the request alone; the others count. The same answers again succeed.
+    """
+    return {"replies": await give_replies(gateway, principal, data)}
+
+
+HANDLERS: list[Any] = [list_pending, reply_to_many]
