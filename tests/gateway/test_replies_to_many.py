@@ -118,7 +118,7 @@ async def test_each_answer_needs_the_rights_of_a_single_one(ledger: Ledger, gate
 
 async def test_a_request_that_wants_a_passkey_is_not_answered_with_others(ledger: Ledger, ann: Caller) -> None:
     rules = {"permission": {"bash": "ask"}, "demands": [{"permission": "bash", "pattern": "git push prod*"}]}
-    rules["demands"][0]["answer_by"] = "passkey"  # type: ignore[index,call-overload]
+    rules["demands"][0]["answer_by"] = "passkey"  # type: ignore[index]
     await _ask(ledger, "ses_1", "git push prod", "git push test", rules=rules)
     replies = {
         one["request_id"]: one for one in await _replies(ann, {"reply": "once", "requests": await _pending(ann)})

@@ -14,6 +14,9 @@ from workers.projector.worker import CatchingUp
 PROOF_ENTRY = "permission-ledger.proof"
 """The name under which `proof.js` keeps a sign-in's second secret in the origin's storage."""
 
+HOLD_ENTRY = "permission-ledger.hold"
+"""The name under which `holding.js` keeps for how many seconds an answer can be taken back."""
+
 LABELS = {"once": "Allow once", "session": "Allow in this session", "always": "Always allow in shop"}
 """The buttons of a card in project `shop`, by their reply."""
 
@@ -33,8 +36,11 @@ class Visitor:
         self.faults: list[str] = []
         self.sent: list[str] = []
         """Addresses of the answers that the page has sent."""
+        self.many: list[dict[str, Any]] = []
+        """Bodies of the answers to several requests that the page has sent."""
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("request", lambda request: self.sent.append(request.url) if is_reply(request) else None)
+        page.on("request", lambda request: self.many.append(request.post_data_json) if is_to_many(request) else None)
 
     async def go(self, path: str = "/") -> None:
         await self.page.goto(f"{self.inbox.url}{path}")
@@ -66,11 +72,13 @@ class Inbox:
             await one.context.close()
         assert faults == [], "a script of the page failed"
 
-    async def visit(self, name: str, path: str | None = "/", *, role: Role = "approver", **options: Any) -> Visitor:
-        """Open a browser of the person's own, signed in; `path` None opens nothing yet."""
+    async def visit(
+        self, name: str, path: str | None = "/", *, role: Role = "approver", hold: int = 0, **options: Any
+    ) -> Visitor:
+        """Open a browser of the person's own, signed in; `path` None opens nothing yet. Answers leave after `hold` s."""
         options = {"viewport": {"width": 1200, "height": 900}, **options}
         token = (await self.ledger.tokens.create(name, role)).text
-        visitor = await self.stranger(**options, storage_state=await self._signed_in(token))
+        visitor = await self.stranger(**options, storage_state=await self._signed_in(token, hold))
         if path is not None:
             await visitor.go(path)
         return visitor
@@ -83,7 +91,7 @@ class Inbox:
         self._visitors.append(visitor)
         return visitor
 
-    async def _signed_in(self, token: str) -> StorageState:
+    async def _signed_in(self, token: str, hold: int) -> StorageState:
         """Return what a browser stores after signing in: the host's cookie, and the proof in the origin's storage."""
         context = await self._browser.new_context()
         try:
@@ -94,7 +102,9 @@ class Inbox:
             state = await context.storage_state()
         finally:
             await context.close()
-        state["origins"] = [{"origin": self.url, "localStorage": [{"name": PROOF_ENTRY, "value": proof}]}]
+        entries = {PROOF_ENTRY: proof, HOLD_ENTRY: str(hold)}
+        kept = [{"name": name, "value": value} for name, value in entries.items()]
+        state["origins"] = [{"origin": self.url, "localStorage": kept}]  # type: ignore[typeddict-item]
         return state
 
     async def session(self, session_id: str = "ses_1", **more: Any) -> Session:
@@ -107,3 +117,7 @@ class Inbox:
 
 def is_reply(request: Request) -> bool:
     return request.method == "POST" and request.url.endswith("/reply")
+
+
+def is_to_many(request: Request) -> bool:
+    return request.method == "POST" and request.url.endswith("/v1/pending/replies")

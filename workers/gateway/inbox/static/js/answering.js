@@ -6,6 +6,8 @@ import { signAnswer } from "./passkeys.js";
 import { ifAllowed, clientId } from "./device.js";
 
 const RETRY_MS = [1000, 2000, 4000, 8000];
+const AT_ONCE = 100; // the gateway takes 200, and browsers send at most 64 kB after the page was closed
+const STATUS_OF = { IN_DOUBT: 503, UNREACHABLE: 503, BUSY: 429, RATE_LIMITED: 429 };
 const UNDELIVERED = "permission-ledger.undelivered";
 
 /**
@@ -39,6 +41,58 @@ export async function send(row, answer, tell) {
       await connectionOr(error.retryAfterMs || RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)]);
     }
   }
+}
+
+/**
+ * Send one answer to several requests. `tell(row, phase, detail)` is called for each, as by `send`; one that fails does
+ * not keep the others, and those that may pass are sent again.
+ */
+export async function sendMany(rows, answer, tell) {
+  let left = rows;
+  for (const row of rows) {
+    remember(row, answer);
+    tell(row, "sending", answer);
+  }
+  for (let attempt = 0; left.length; attempt += 1) {
+    let wait = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)];
+    const ends = [];
+    for (const some of portions(left)) {
+      try {
+        ends.push(...(await replies(some, answer)));
+      } catch (error) {
+        if (isPassing(error)) wait = error.retryAfterMs || wait;
+        ends.push(...some.map((row) => [row, error]));
+      }
+    }
+    left = ends.filter(([row, result]) => !ended(row, result, tell)).map(([row]) => row);
+    for (const row of left) tell(row, "unsure", answer);
+    if (left.length) await connectionOr(wait);
+  }
+}
+
+/** Return each row with its result: an answered request, or an error of its own. */
+async function replies(rows, answer) {
+  const requests = rows.map(({ session, request_id, digest }) => ({ session, request_id, digest }));
+  const { replies: results } = await call("POST", "/v1/pending/replies", { body: { ...membersOf(answer), requests }, keepalive: true });
+  return rows.map((row, index) => {
+    const one = results[index];
+    return [row, "detail" in one ? new Problem(STATUS_OF[one.code] ?? 409, one) : one];
+  });
+}
+
+/** Tell the end of one answer of many; return false if it must be sent again. */
+function ended(row, result, tell) {
+  if (isPassing(result)) return false;
+  forget(row);
+  if (result instanceof Error) tellEnd(result, (phase, detail) => tell(row, phase, detail));
+  else tell(row, "settled", result);
+  return true;
+}
+
+function portions(rows) {
+  const found = [];
+  for (let from = 0; from < rows.length; from += AT_ONCE) found.push(rows.slice(from, from + AT_ONCE));
+  return found;
 }
 
 function reply(row, answer, signed) {

@@ -6,6 +6,8 @@ import { h } from "./dom.js";
 import { reveal } from "./reveal.js";
 import { at, serverNow, spell } from "./clock.js";
 import { revealIn, whatRuns } from "./what.js";
+import { selectBox } from "./selecting.js";
+import { mayGoTogether } from "./shape.js";
 import { needs, where, why } from "./why.js";
 
 const SOON_MS = 15_000;
@@ -24,7 +26,7 @@ export function card(row, page) {
     ...askerOf(row));
   const element = h("article", { class: "card", tabindex: "0", "aria-label": nameOf(row) },
     bar,
-    h("header", { class: "head" }, title, left),
+    h("header", { class: "head" }, page.selection && mayGoTogether(row) ? selectBox(page, () => element) : null, title, left),
     gone,
     cameBack(row),
     h("div", { class: "what" }, ...whatOf(row)),

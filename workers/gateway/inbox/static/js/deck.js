@@ -2,13 +2,19 @@
 
 import { announce } from "./dom.js";
 import { byDeadline, keyOf } from "./store.js";
+import { Arrangement } from "./arranging.js";
 import { card } from "./card.js";
+import { groupCard } from "./group.js";
 import { askForLock, lockComes, lockHolder } from "./lock.js";
 import { everySecond } from "./clock.js";
-import { send } from "./answering.js";
+import { send, sendMany } from "./answering.js";
 import { inOneLine } from "./what.js";
 import { outcomeText } from "./outcomes.js";
+import { Members } from "./members.js";
+import { tallyOf } from "./tally.js";
+import { releasedBy } from "./why.js";
 import { Screen } from "./screen.js";
+import { Selection } from "./selecting.js";
 import { WindowedList } from "./list.js";
 
 const CARD_PX = 290;
@@ -21,18 +27,24 @@ const REFUSALS = {
 };
 
 export class Deck {
-  /** `wanted(row)` selects the rows, at most `most` of them; `onchange(waiting, shown)` is called with their counts. */
-  constructor(root, { requests, me, wanted = () => true, most = Infinity, onchange = () => {} }) {
-    Object.assign(this, { root, requests, me, wanted, most, onchange });
+  /**
+   * `wanted(row)` selects the rows, at most `most` of them, and `order` compares them; `isGrouping` puts alike ones
+   * together; `onchange(waiting, shown)` is called with their counts.
+   */
+  constructor(root, { requests, me, wanted = () => true, most = Infinity, order = byDeadline, isGrouping = false, onchange = () => {} }) {
+    Object.assign(this, { root, requests, me, wanted, most, order, isGrouping, onchange });
+    this.arrangement = new Arrangement();
     this.mayAnswer = MAY_ANSWER.includes(me.role);
     this.drafts = new Map();
+    this.members = new Members(this);
     root.setAttribute("role", "feed");
     this.list = new WindowedList(root, { estimate: CARD_PX, gap: GAP_PX, render: (key) => this.#render(key), onshow: () => this.screen?.look() });
     this.controller = new AbortController();
     const { signal } = this.controller;
-    this.screen = this.mayAnswer ? new Screen(root, () => this.list.shown.values(), signal) : null;
+    this.screen = this.mayAnswer ? new Screen(root, () => this.list.shown.values(), signal, (element) => this.#wasRead(element)) : null;
+    this.selection = this.mayAnswer && isGrouping ? new Selection(this) : null;
     requests.addEventListener("change", () => this.#soon(), { signal });
-    requests.addEventListener("local", (event) => this.list.element(event.detail)?.refoot(), { signal });
+    requests.addEventListener("local", (event) => this.list.element(this.itemOf(event.detail))?.refoot(), { signal });
     root.addEventListener("click", (event) => this.#guard(event), { capture: true, signal });
     root.addEventListener("pointerdown", () => { this.usedAt = performance.now(); }, { signal });
     this.stopTicking = everySecond(() => this.#tick());
@@ -62,12 +74,47 @@ export class Deck {
     return [...this.requests.rows.values()];
   }
 
-  answer(key, answer) {
-    const [row, element] = [this.rowOf(key), this.list.element(key)];
-    if (!row || ["sending", "unsure", "settled"].includes(this.localOf(key)?.phase)) return;
+  itemOf(key) {
+    return this.arrangement.itemOfRow.get(key) ?? key;
+  }
+
+  /** Put all alike requests together, on the person's own wish. */
+  gather(likeness) {
+    this.arrangement.gather(likeness);
+    this.draw();
+  }
+
+  /** Return how many other requests of the project an *always* with these patterns is known to release. */
+  releasedBy(rows, chosen) {
+    return releasedBy(rows, chosen, this.waiting());
+  }
+
+  answer(item, answer) {
+    const element = this.list.element(item);
+    const isBusy = (row) => ["held", "sending", "unsure", "settled"].includes(this.localOf(keyOf(row))?.phase);
+    const digests = element.digests ?? new Map([[item, element.digest]]);
+    // The answer is for the requests as drawn, even if another request has taken an id since.
+    const rows = (element.digests ? this.members.waiting(item) : this.members.of(item)).filter((row) => digests.has(keyOf(row)) && !isBusy(row)).map((row) => ({ ...row, digest: digests.get(keyOf(row)) }));
+    if (!rows.length) return;
     element.focus({ preventScroll: true });
-    // The answer is for the request as drawn, even if another request has taken its id since.
-    send({ ...row, digest: element.digest }, answer, (phase, detail) => this.#went(key, row, answer, phase, detail));
+    this.sendTo(rows, answer.reply === "always" ? { ...answer, cascade_always: "project" } : answer);
+  }
+
+  /** Send one answer to requests with the digests that were shown, after its hold. */
+  sendTo(rows, answer) {
+    if (!this.requests.holding?.begin(rows, answer, (left) => this.#leave(left, answer))) this.#leave(rows, answer);
+  }
+
+  #leave(rows, answer) {
+    const tell = (row, phase, detail) => this.#went(keyOf(row), row, answer, phase, detail);
+    if (rows.length === 1) return send(rows[0], answer, (phase, detail) => tell(rows[0], phase, detail));
+    return sendMany(rows, answer, tell).then(() => this.#announceMany(rows));
+  }
+
+  #announceMany(rows) {
+    const told = tallyOf(this.members.resultsOf(rows), this.me.name);
+    if (told) announce(`${told.text}.`);
+    this.requests.dispatchEvent(new CustomEvent("told", { detail: told?.text }));
   }
 
   /** Check every press of an answer button, by pointer or key. */
@@ -107,7 +154,7 @@ export class Deck {
     } catch (problem) {
       if (problem.name !== "AbortError") this.requests.setLocal(key, { phase: "failed", problem });
     }
-    this.list.element(key)?.refoot();
+    this.list.element(this.itemOf(key))?.refoot();
   }
 
   #went(key, row, answer, phase, detail) {
@@ -120,7 +167,7 @@ export class Deck {
     }
     if (phase === "settled") {
       this.requests.settle(row, { ...detail, isOwn: true });
-      announce(`${inOneLine(row)}: ${outcomeText(detail, this.me.name)}`);
+      if (this.itemOf(key) === key) announce(`${inOneLine(row)}: ${outcomeText(detail, this.me.name)}`);
       this.requests.setLocal(key, {});
     }
   }
@@ -133,8 +180,18 @@ export class Deck {
   }
 
   #render(key) {
+    const group = this.arrangement.groups.get(key);
+    if (group) return this.#renderGroup(key, group);
     const row = this.rowOf(key);
     const element = Object.assign(card(row, this), { key, digest: row.digest });
+    element.dataset.key = key;
+    element.refoot();
+    return element;
+  }
+
+  #renderGroup(key, group) {
+    for (const [one, row] of group.rows) if (this.requests.rows.has(one)) group.rows.set(one, this.requests.rows.get(one) ?? row);
+    const element = Object.assign(groupCard(group, this), { key, drawn: [...group.rows.keys()].join() });
     element.dataset.key = key;
     element.refoot();
     return element;
@@ -148,16 +205,25 @@ export class Deck {
     });
   }
 
+  #wasRead(element) {
+    this.selection?.note(element);
+    this.selection?.draw();
+  }
+
   draw() {
     const rows = [...this.requests.rows.values()].filter(this.wanted);
     for (const [key, local] of this.requests.local) {
       if (local.row && !this.requests.rows.has(key) && this.wanted(local.row)) rows.push(local.row);
     }
-    rows.sort(byDeadline);
+    rows.sort(this.order);
     const before = this.#onScreen();
-    this.list.setKeys(rows.slice(0, this.most).map(keyOf));
+    const isOver = (key) => !this.requests.rows.has(key);
+    const items = this.arrangement.arrange(rows.slice(0, this.most), { isGrouping: this.isGrouping, isFixed: (key) => this.#isFixed(key), isOver });
+    this.list.setKeys(items.map(({ key }) => key));
     if (this.#onScreen() !== before) this.screen?.stir();
     this.#refootChanged();
+    this.listed = rows;
+    this.selection?.draw();
     this.onchange(rows.filter((row) => this.requests.rows.has(keyOf(row))).length, rows.length);
   }
 
@@ -165,11 +231,27 @@ export class Deck {
     return JSON.stringify(this.screen?.visible());
   }
 
+  /** Return whether a person may be reading or answering an item: nothing is added to it, nor put into a group. */
+  #isFixed(item) {
+    const isHeld = this.members.of(item).some((row) => ["sending", "unsure", "failed", "held"].includes(this.localOf(keyOf(row))?.phase));
+    const element = this.list.element(item);
+    if (isHeld || this.drafts.get(item)?.mode) return true;
+    return element !== undefined && ((element.hasAttribute("data-steady") && this.screen?.isVisible(element)) || element.contains(document.activeElement));
+  }
+
   #refootChanged() {
     for (const [key, element] of this.list.shown) {
-      if (this.requests.rows.has(key) && this.rowOf(key).digest !== element.digest) this.list.refresh(key);
+      const group = this.arrangement.groups.get(key);
+      if (group) this.#refootGroup(key, element, group);
+      else if (this.requests.rows.has(key) && this.rowOf(key).digest !== element.digest) this.list.refresh(key);
       else if ((this.localOf(key)?.phase ?? "waiting") !== element.dataset.phase) element.refoot();
     }
+  }
+
+  #refootGroup(key, element, group) {
+    const isAnother = ([one, row]) => (this.requests.rows.get(one) ?? row).digest !== element.digests.get(one);
+    if (element.drawn !== [...group.rows.keys()].join() || [...group.rows].some(isAnother)) this.list.refresh(key);
+    else if (element.dataset.state !== this.members.state(key)) element.refoot();
   }
 
   #tick() {
@@ -182,11 +264,14 @@ export class Deck {
     const now = performance.now();
     if (now - (this.usedAt ?? -Infinity) < 1500) return;
     for (const [key, local] of this.requests.local) {
-      const element = this.list.element(key);
+      const item = this.itemOf(key);
+      const element = this.list.element(item);
+      // A group stays whole until all of it has ended.
+      if (item !== key && this.members.waiting(item).length) continue;
       const isOld = now - local.since > STAYS_MS && (local.phase === "settled" || local.phase === "gone");
       const isInUse = element && (element.matches(":hover") || element.contains(document.activeElement));
       if (isOld && !(isInUse && now - local.since < 6 * STAYS_MS)) {
-        if (element?.contains(document.activeElement)) this.focusBeside(key);
+        if (element?.contains(document.activeElement)) this.focusBeside(item);
         this.requests.drop(key);
       }
     }
@@ -214,6 +299,18 @@ export class Deck {
     if (current === null) return this.focus(this.list.firstVisible());
     const index = this.list.index.get(current) + by;
     if (index >= 0 && index < this.list.keys.length) this.focus(this.list.keys[index]);
+  }
+
+  /** Select the focused card, or deselect it. */
+  select() {
+    const element = this.list.element(this.focused());
+    if (element) this.selection?.toggle(element);
+  }
+
+  /** Take back the held answer of an item, or the newest one. */
+  undo(item = this.focused()) {
+    const local = item === null ? null : (this.members.underWay(item) ?? null);
+    this.requests.holding?.undo(local?.hold ?? undefined);
   }
 
   /** Press the focused card's button for a key. */

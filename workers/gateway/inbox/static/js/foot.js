@@ -3,6 +3,7 @@
 import { boundsForm, boundsOf, ownPatterns } from "./bounds.js";
 import { at } from "./clock.js";
 import { button, h } from "./dom.js";
+import { holdSeconds } from "./holding.js";
 import { revealIn } from "./what.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
 import { answered, choices, planOf, questionsOf } from "./question.js";
@@ -14,6 +15,7 @@ export const VERBS = { once: "Allow once", session: "Allow in this session", alw
 
 export function foot(row, local, page, element) {
   switch (local?.phase) {
+    case "held": return [heldStatus(local.answer, page, element.key)];
     case "sending": return [status(`Sending: ${VERBS[local.answer.reply].toLowerCase()} …`, "busy")];
     case "unsure": return [status(`No connection: “${VERBS[local.answer.reply].toLowerCase()}” may not have arrived. It will be sent again, and counts only once.`, "warn")];
     case "gone": return [status("No longer pending; loading the outcome …", "busy")];
@@ -22,8 +24,13 @@ export function foot(row, local, page, element) {
   }
 }
 
-function status(text, kind, ...more) {
+export function status(text, kind, ...more) {
   return h("p", { class: `status ${kind}`, role: "status" }, text, ...more);
+}
+
+/** Return the status of an answer that can still be taken back. */
+export function heldStatus(answer, page, key, count = 1) {
+  return status(`${VERBS[answer.reply]}${count > 1 ? ` (${count})` : ""}: sent within ${holdSeconds()} s. `, "busy", button("Undo", () => page.undo(key), { kind: "small", "aria-keyshortcuts": "u", data: { undo: "" } }));
 }
 
 function settled(local, page) {
@@ -58,7 +65,7 @@ function answering(row, local, page, element) {
     h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
       button(isPlan ? "Go ahead" : VERBS.once, say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
       isOffered ? button(VERBS.session, say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }) : null,
-      isOffered ? button(alwaysLabel(row), say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }) : null,
+      isOffered ? button(alwaysLabel(row, page.releasedBy([row], chosen)), say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }) : null,
       button("Reject…", mode("reject"), { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } }),
       canEdit(row) && !isPlan ? button("Edit…", mode("edit"), { kind: "quiet", "aria-keyshortcuts": "e", data: { answer: "edit" } }) : null),
     lockNote(page, element),
@@ -96,22 +103,24 @@ function answeringQuestions(row, draft, page, element) {
 }
 
 /** Return the exact scope of a grant by *session* or *always*: the choices, and the present one. */
-function granting(row, granted, chosen, { reach, draft, element }) {
+export function granting(row, granted, chosen, { reach, where = "in this session", draft, element }) {
   const name = `reach-${element.key}`;
   const choice = (one, index) => h("label", { class: one.wide ? "wide" : null },
     h("input", { type: "radio", name, checked: one === chosen, onchange: () => { draft.choice = index; element.refoot(); element.querySelector(`input[name="${CSS.escape(name)}"]:checked`)?.focus(); } }), ` ${one.label}`);
   return h("div", { class: `granting${chosen.wide ? " wide" : ""}` },
     granted.length < 2 ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "Scope of the grant"), h("span", { "aria-hidden": "true" }, "Scope"), ...granted.map(choice)),
     draft.patterns === undefined ? h("p", {}, "A grant covers ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
-      reach === "this session" ? ", in this session." : [": in this session, or in all of ", ...reveal(reach), "."]) : ownPatterns(draft),
+      reach === "this session" ? `, ${where}.` : [`: ${where}, or in all of `, ...reveal(reach), "."]) : ownPatterns(draft),
     boundsForm(draft, chosen, element),
     chosen.still.length ? h("p", { class: "warning still-asked" }, "The next such call will still ask: ", ...reveal(chosen.still.join("; ")), ".") : null,
     chosen.wide ? h("p", { class: "warning wide" }, "This is broad: it allows much more than this call.") : null);
 }
 
-function alwaysLabel(row) {
+/** Return the text of *always*; `count` is how many other requests it is known to release. */
+export function alwaysLabel(row, count = 0) {
   if (row.always_scope !== "project") return `${VERBS.always} in this session`;
-  return row.project.length > NAME_CHARS ? `${VERBS.always} in this project` : [`${VERBS.always} in `, h("i", {}, ...reveal(row.project))];
+  const more = count ? `: releases ${count} more` : "";
+  return row.project.length > NAME_CHARS ? `${VERBS.always} in this project${more}` : [`${VERBS.always} in `, h("i", {}, ...reveal(row.project)), more];
 }
 
 function listed(row, patterns) {

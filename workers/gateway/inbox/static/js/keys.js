@@ -9,6 +9,8 @@ const HELP = [
   ["a", "always allow"],
   ["r", "reject, with optional instructions"],
   ["e", "edit what will run"],
+  ["x", "select, to answer several at once"],
+  ["u", "undo, while the answer is held"],
   ["← / →", "in a session: previous, next event"],
   ["Ctrl + Enter", "send what you wrote"],
   ["Esc", "back"],
@@ -39,6 +41,8 @@ export function listenToKeys({ deck, step, go }) {
     else if (event.key === "/") document.querySelector("input[type=search]")?.focus();
     else if (STEPS[event.key] && step() && !event.target.matches?.("input")) step()(STEPS[event.key]);
     else if (event.key === "j" || event.key === "k") deck()?.step(event.key === "j" ? 1 : -1);
+    else if (event.key === "u" && deck()) deck().undo();
+    else if (event.key === "x" && deck()) deck().select();
     else if (ANSWERS[event.key] && deck()) deck().press(ANSWERS[event.key], event);
     else return;
     event.preventDefault();

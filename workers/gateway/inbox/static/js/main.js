@@ -5,6 +5,7 @@ import { at, everySecond } from "./clock.js";
 import { byId, h, link } from "./dom.js";
 import { watchFreezes } from "./frozen.js";
 import { Live } from "./live.js";
+import { Holding } from "./holding.js";
 import { listenToKeys, showHelp } from "./keys.js";
 import { offerLock } from "./lock.js";
 import { Presence } from "./presence.js";
@@ -42,6 +43,7 @@ async function start() {
   if (app.me.role === "agent") {
     return byId("main").replaceChildren(h("p", { class: "empty" }, "This is an agent's token, which has no inbox. Sign in with a person's token."), h("p", { class: "empty" }, h("button", { class: "button", onclick: () => signOut() }, "Sign out")));
   }
+  app.requests.holding = new Holding(app.requests);
   app.live = new Live(app.requests);
   app.presence = new Presence();
   if (app.me.role !== "auditor") new Telling(app.requests);

@@ -7,13 +7,13 @@ import { byId } from "./dom.js";
 const STEADY_MS = 500;
 const SLACK_PX = 2;
 const CLOSED = ".folded:not(.open)";
-const BLOCKS = ".what > :not(.members), .members > *, .facts > *, .granting";
+const BLOCKS = ".what > :not(.members), .members > *, .facts > *, .group-members > *, .granting";
 const ALLOWS = ["once", "session", "always", "send-edit"];
 
 export class Screen {
-  /** `cards()` returns the cards of a list that are in the page. */
-  constructor(root, cards, signal) {
-    Object.assign(this, { root, cards });
+  /** `cards()` returns the cards of a list that are in the page; `onread` is called with one all of which was shown. */
+  constructor(root, cards, signal, onread = () => {}) {
+    Object.assign(this, { root, cards, onread });
     this.known = new WeakMap();
     this.read = new WeakMap();
     this.quietFrom = performance.now();
@@ -59,6 +59,10 @@ export class Screen {
     return [...this.cards()].filter((card) => isIn(card.getBoundingClientRect(), ceiling)).map((card) => card.dataset.key);
   }
 
+  isVisible(card) {
+    return isIn(card.getBoundingClientRect(), ceilingOf());
+  }
+
   /** Return the first block of a card that was not shown completely, or null. */
   unread(card) {
     return blocksOf(card).find((block) => this.read.get(block) !== true) ?? null;
@@ -87,9 +91,11 @@ export class Screen {
     else if (!wasIn || hasMoved) known.since = now;
     Object.assign(known, { top: box.top, place: box.top + scrollY });
     const isRead = this.#isRead(card, ceiling, known.isIn);
-    if (isRead && !known.isRead) known.readAt = now;
+    const isNews = isRead && !known.isRead;
+    if (isNews) known.readAt = now;
     known.isRead = isRead;
     this.known.set(card, known);
+    if (isNews) this.onread(card);
     const steadyIn = Math.max(known.since, known.footAt) + STEADY_MS - now;
     const allowIn = isRead ? Math.max(steadyIn, known.readAt + STEADY_MS - now) : Infinity;
     draw(card, { isSteady: steadyIn <= 0, isRead, mayAllow: allowIn <= 0 });

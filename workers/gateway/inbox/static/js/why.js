@@ -87,3 +87,13 @@ export function rejectionTakesAlong(row, others) {
   if (row.cascade_reject === "session") return same.length;
   return same.filter((one) => one.tool && row.tool && one.tool.message_id === row.tool.message_id).length;
 }
+
+/** Return how many other pending requests of its project an *always* with these patterns is known to release. */
+export function releasedBy(rows, chosen, pending) {
+  const [first] = rows;
+  if (first.always_scope !== "project" || !chosen) return 0;
+  const own = new Set(rows.map((row) => `${row.session}\n${row.request_id}`));
+  const covers = (one) => isSame(one.patterns, chosen.patterns) && !one.still.length;
+  const isCovered = (row) => row.permission === first.permission && row.answering === "anyone" && !row.demanded?.length && whatIsGranted(row).choices.some(covers);
+  return pending.filter((row) => row.project === first.project && !own.has(`${row.session}\n${row.request_id}`) && isCovered(row)).length;
+}

@@ -3,6 +3,7 @@
 import { call, get, path } from "../api.js";
 import { at } from "../clock.js";
 import { announce, button, h } from "../dom.js";
+import { HOLDS_S, holdSeconds, keepHold } from "../holding.js";
 import { signOut } from "../main.js";
 import { passkeys } from "../passkeys.js";
 import { beginTelling, canTell, endTelling, isRefused, isTelling } from "../telling.js";
@@ -14,7 +15,7 @@ export function show(main, app) {
   const reach = [me.projects.length ? `projects ${me.projects.join(", ")}` : null, me.sessions.length ? `sessions ${me.sessions.join(", ")}` : null].filter(Boolean).join("; ");
   main.append(h("h1", {}, me.name), h("p", { class: "hint lead" }, `Role ${me.role}: ${ROLES[me.role]}. Access to ${reach || "all projects"}.`),
     signingOut());
-  if (me.role !== "auditor" && canTell()) onThisDevice(main);
+  if (me.role !== "auditor") onThisDevice(main);
   if (me.role !== "auditor") passkeys(main);
   if (me.role === "admin") tokens(main);
   return { title: me.name };
@@ -28,7 +29,15 @@ function signingOut() {
   return place;
 }
 
-/** Append the switch for the browser's notifications. */
+/** Return the choice of how long an answer that allows can be taken back. */
+function holdChoice() {
+  const options = HOLDS_S.map((one) => h("option", { value: String(one), selected: one === holdSeconds() }, one ? `${one} seconds` : "not at all"));
+  const field = h("select", {}, ...options);
+  field.addEventListener("change", () => keepHold(Number(field.value)));
+  return h("p", { class: "lead" }, h("label", {}, "An answer that allows can be taken back for ", field));
+}
+
+/** Append the settings of this browser: the time to take an answer back, and the switch for the browser's notifications. */
 function onThisDevice(main) {
   const place = h("div", {});
   const draw = () => place.replaceChildren(
@@ -37,9 +46,10 @@ function onThisDevice(main) {
       : isTelling()
         ? button("Disable notifications", () => { endTelling(); draw(); })
         : button("Enable notifications", async () => { await beginTelling(); draw(); }));
+  main.append(h("h2", { class: "spaced" }, "On this device"), holdChoice());
+  if (!canTell()) return;
   draw();
-  main.append(h("h2", { class: "spaced" }, "On this device"),
-    h("p", { class: "hint lead" }, "While this page is open in a background tab, the browser can notify you of new requests within half a minute."), place);
+  main.append(h("p", { class: "hint lead" }, "While this page is open in a background tab, the browser can notify you of new requests within half a minute."), place);
 }
 
 function tokens(main) {

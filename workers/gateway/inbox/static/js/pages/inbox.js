@@ -1,9 +1,11 @@
-// The inbox: all pending requests, nearest deadline first, and recently settled ones.
+// The inbox: all pending requests, the dangerous ones first, and recently settled ones.
 
 import { NoConnection, Problem, get, path } from "../api.js";
 import { Deck } from "../deck.js";
+import { filterOf } from "../filtering.js";
+import { ORDERS, keepOrder, keptOrder } from "../ordering.js";
 import { ago, everySecond } from "../clock.js";
-import { h, sessionLink } from "../dom.js";
+import { button, h, sessionLink } from "../dom.js";
 import { inOneLine } from "../what.js";
 import { forgetUndelivered, undelivered } from "../answering.js";
 import { outcomeKind, outcomeText } from "../outcomes.js";
@@ -12,7 +14,9 @@ import { reveal } from "../reveal.js";
 const LINES_SHOWN = 14;
 
 export function show(main, app) {
-  const filter = h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter by command, project, agent or session", class: "filter" });
+  const filter = h("input", { type: "search", placeholder: "Filter: words, project:shop", "aria-label": "Filter by words, project:, agent:, session:, permission:, path: or danger:", class: "filter" });
+  const order = h("select", { class: "order", "aria-label": "Order" }, ...Object.entries(ORDERS).map(([name, { text }]) => h("option", { value: name, selected: name === keptOrder() }, `By ${text}`)));
+  const all = button("", () => deck.selection.chooseAll(deck.selection.readOf(deck.listed)), { kind: "small", hidden: true });
   const heading = h("h1", {}, "Waiting for you");
   const count = h("p", { class: "summary" });
   const feed = h("div", { class: "deck", "aria-label": "Pending requests" });
@@ -20,23 +24,39 @@ export function show(main, app) {
   const damaged = h("ul", { class: "damaged", hidden: true, "aria-label": "Sessions that cannot be read" });
   const lines = h("ol", { class: "lines" });
   main.append(h("div", { class: "inbox" },
-    h("section", { class: "waiting" }, h("div", { class: "section-head" }, heading, count, filter), damaged, empty, feed),
+    h("section", { class: "waiting" }, h("div", { class: "section-head" }, heading, count, all, order, filter), damaged, empty, feed),
     h("aside", { class: "just-now", "aria-label": "Settled just now" }, h("h2", {}, "Just now"), lines)));
 
+  const drawAll = () => {
+    const keys = deck.selection?.readOf(deck.listed) ?? [];
+    all.hidden = keys.length < 2 || keys.every((key) => deck.selection.chosen.has(key));
+    all.textContent = `Select ${keys.length} read`;
+  };
   let words = "";
-  const search = () => { words = filter.value.trim().toLowerCase(); };
+  let isWanted = () => true;
+  const search = () => {
+    words = filter.value.trim();
+    isWanted = filterOf(words);
+  };
   filter.value = new URLSearchParams(location.search).get("find") ?? "";
   search();
   const deck = new Deck(feed, {
     requests: app.requests,
     me: app.me,
-    wanted: (row) => !words || textOf(row).includes(words),
+    isGrouping: true,
+    wanted: (row) => isWanted(row),
+    order: ORDERS[order.value].compare,
     onchange: (waiting, shown) => {
       const all = app.requests.rows.size;
-      count.replaceChildren(waiting === all ? (all ? String(all) : "") : `${waiting} of ${all}`, waiting === all && all > 1 ? h("span", { class: "order" }, ", nearest deadline first") : "");
+      count.textContent = waiting === all ? (all ? String(all) : "") : `${waiting} of ${all}`;
       empty.hidden = shown > 0;
       if (!shown) drawEmpty(empty, words, app);
     },
+  });
+  order.addEventListener("change", () => {
+    keepOrder(order.value);
+    deck.order = ORDERS[order.value].compare;
+    deck.draw();
   });
   filter.addEventListener("input", () => { search(); deck.draw(); });
   const drawLines = () => lines.replaceChildren(...app.requests.lines.slice(0, LINES_SHOWN).map((one) => settledLine(one, app)), ...(app.requests.lines.length ? [] : [h("li", { class: "hint" }, "Recent answers and decisions by rule appear here.")]));
@@ -48,7 +68,10 @@ export function show(main, app) {
   };
   app.live.addEventListener("problems", drawDamaged);
   drawDamaged();
-  const stop = everySecond(() => { for (const time of lines.querySelectorAll("time")) time.textContent = ago(time.dateTime); });
+  const stop = everySecond(() => {
+    drawAll();
+    for (const time of lines.querySelectorAll("time")) time.textContent = ago(time.dateTime);
+  });
   drawLines();
   tellUndelivered(app);
   return {
@@ -67,11 +90,6 @@ export function show(main, app) {
 function damagedRow(one) {
   return h("li", { title: one.text }, "Damaged: ", one.session ? sessionLink(one.session) : h("code", {}, one.stream),
     ". Its pending requests cannot be shown. ", h("code", {}, "permission-ledger verify --all"));
-}
-
-function textOf(row) {
-  row.searched ??= [inOneLine(row), row.permission, row.project, row.agent, row.tool_name, ...(row.lineage ?? []), row.session, row.by, row.cwd].filter(Boolean).join("\n").toLowerCase();
-  return row.searched;
 }
 
 function drawEmpty(empty, words, app) {

@@ -1,0 +1,107 @@
+"""Several requests answered at once: those that were read and selected, and no other."""
+
+from __future__ import annotations
+
+from playwright.async_api import Locator, expect
+
+from tests.gateway.inbox.visitors import Inbox, Visitor
+
+
+async def _ask(inbox: Inbox, *programs: str) -> None:
+    for index, program in enumerate(programs):
+        session = await inbox.session(f"ses_{index}")
+        await session.submit("bash", [f"{program} x"], request_id=program)
+
+
+async def _outcomes(inbox: Inbox, count: int) -> list[str | None]:
+    sessions = [await inbox.session(f"ses_{index}") for index in range(count)]
+    return [result.outcome for one in sessions for result in [await one.result(_only(await one.state()))]]
+
+
+def _only(state: object) -> str:
+    pending, settled = state.pending, state.settled  # type: ignore[attr-defined]
+    return next(iter([*(one.request_id for one in pending.values()), *settled]))
+
+
+def _bar(visitor: Visitor) -> Locator:
+    return visitor.page.locator("#chosen")
+
+
+def _box(visitor: Visitor, text: str) -> Locator:
+    return visitor.card(text).get_by_label("Select")
+
+
+async def test_selected_requests_are_answered_with_one_press(inbox: Inbox) -> None:
+    await _ask(inbox, "tool-a", "tool-b", "tool-c")
+    ann = await inbox.visit("ann", viewport={"width": 1200, "height": 1400})
+    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(3)
+    for text in ("tool-a", "tool-c"):
+        await _box(ann, text).check()
+    await expect(_bar(ann)).to_contain_text("2 selected")
+    await ann.page.wait_for_function("() => document.querySelector('.deck').hasAttribute('data-quiet')")
+    await _bar(ann).get_by_role("button", name="Allow 2 once").click(delay=600)
+    await expect(_bar(ann)).to_contain_text("Allowed 2")
+    assert await _outcomes(inbox, 3) == ["allowed", None, "allowed"]
+
+
+async def test_a_press_right_after_the_selection_changed_answers_nothing(inbox: Inbox) -> None:
+    await _ask(inbox, "tool-a", "tool-b")
+    ann = await inbox.visit("ann", viewport={"width": 1200, "height": 1400})
+    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(2)
+    await ann.page.evaluate("""() => {
+      for (const box of document.querySelectorAll(".select input")) box.click();
+      document.querySelector("#chosen .once").click();
+    }""")
+    await expect(ann.page.locator("#announcer")).to_contain_text("The selection has just changed")
+    assert ann.many == []
+
+
+async def test_what_was_not_read_cannot_be_selected(inbox: Inbox) -> None:
+    session = await inbox.session("ses_0")
+    await session.submit("bash", ["\n".join(f"tool-{index}" for index in range(60))], request_id="long")
+    ann = await inbox.visit("ann")
+    await expect(ann.card("tool-1")).to_have_attribute("data-steady", "")
+    await _box(ann, "tool-1").click(force=True)
+    await expect(ann.page.locator("#announcer")).to_contain_text("Only what was read can be selected")
+    await expect(_bar(ann)).to_be_hidden()
+    await expect(_box(ann, "tool-1")).not_to_be_checked()
+
+
+async def test_a_filtered_set_that_was_read_is_selected_and_rejected_with_one_text(inbox: Inbox) -> None:
+    await _ask(inbox, "tool-a", "tool-b", "other-c")
+    ann = await inbox.visit("ann", viewport={"width": 1200, "height": 1400})
+    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(3)
+    await ann.page.get_by_role("searchbox").fill("tool-")
+    await ann.page.get_by_role("button", name="Select 2 read").click()
+    await _bar(ann).get_by_role("button", name="Reject 2…").click()
+    await _bar(ann).get_by_role("textbox").fill("use make")
+    await _bar(ann).get_by_role("button", name="Reject 2").click(delay=600)
+    await expect(_bar(ann)).to_contain_text("Rejected with instructions 2")
+    assert await _outcomes(inbox, 3) == ["corrected", "corrected", None]
+
+
+async def test_what_was_answered_elsewhere_leaves_the_selection(inbox: Inbox) -> None:
+    await _ask(inbox, "tool-a", "tool-b")
+    ann = await inbox.visit("ann", viewport={"width": 1200, "height": 1400})
+    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(2)
+    await _box(ann, "tool-a").check()
+    await _box(ann, "tool-b").check()
+    await (await inbox.session("ses_0")).cancel("tool-a")
+    await expect(_bar(ann)).to_contain_text("1 selected")
+
+
+async def test_a_question_and_a_plan_have_no_box(inbox: Inbox) -> None:
+    session = await inbox.session(dialect="claude", rules={"permissions": {}})
+    await session.submit_tool("ExitPlanMode", {"plan": "go"}, request_id="plan")
+    ann = await inbox.visit("ann")
+    await expect(ann.card("go")).to_be_visible()
+    await expect(ann.page.locator(".select")).to_have_count(0)
+
+
+async def test_a_card_is_selected_by_a_key(inbox: Inbox) -> None:
+    await _ask(inbox, "tool-a")
+    ann = await inbox.visit("ann")
+    await expect(ann.card("tool-a")).to_have_attribute("data-armed", "")
+    await ann.page.keyboard.press("j")
+    await ann.page.keyboard.press("x")
+    await expect(_bar(ann)).to_contain_text("1 selected")
