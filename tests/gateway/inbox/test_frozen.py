@@ -58,15 +58,15 @@ async def test_the_band_stays_in_sight_and_covers_nothing(inbox: Inbox) -> None:
 
 async def test_a_yes_is_refused_on_the_card_a_reject_counts_and_the_band_ends(inbox: Inbox) -> None:
     session = await inbox.session()
-    for number in (1, 2):
-        await session.submit("bash", [f"git push {number}"], request_id=f"r{number}")
+    for number, command in ((1, "git push 1"), (2, "git fetch 2")):
+        await session.submit("bash", [command], request_id=f"r{number}")
     await inbox.ledger.freezes.freeze("shop", reason="a leak", actor="bob")
     ann = await inbox.visit("ann")
     assert (await shown(ann)).startswith("Project shop is frozen by bob since ")
     await ann.press("git push 1", "Allow once")
     await expect(ann.card("git push 1")).to_contain_text("nothing is allowed now: project `shop` was frozen by bob")
-    await ann.press("git push 2", "Reject…")
-    await ann.press("git push 2", "Reject and stop")
-    await expect(ann.card("git push 2")).to_contain_text("Rejected")
+    await ann.press("git fetch 2", "Reject…")
+    await ann.press("git fetch 2", "Reject and stop")
+    await expect(ann.card("git fetch 2")).to_contain_text("Rejected")
     await inbox.ledger.freezes.unfreeze("shop")
     await expect(ann.page.locator("#frozen")).to_be_hidden()

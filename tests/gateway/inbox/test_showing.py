@@ -225,7 +225,7 @@ async def test_whatever_an_agent_sends_its_card_is_shown_and_those_of_others_too
     session = await inbox.session(dialect="claude", rules={"permissions": {}})
     for index, given in enumerate(STRANGE):
         await session.submit_tool(f"mcp__odd__tool{index}", given)
-        await session.submit("bash", [f"echo {index}"], metadata=given)
+        await session.submit("bash", [f"tool-{index} x"], metadata=given)
     ann = await inbox.visit("ann", None, viewport={"width": 800, "height": 30_000})
     await ann.go()
     await expect(ann.page.locator("article.card")).to_have_count(2 * len(STRANGE))

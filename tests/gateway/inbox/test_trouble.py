@@ -65,8 +65,8 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("little_memory")
 async def test_a_page_that_was_too_slow_is_told_and_then_shows_everything(inbox: Inbox) -> None:
     session = await inbox.session()
-    for request_id in ("old", "older"):
-        await session.submit("bash", [f"git push {request_id}"], request_id=request_id)
+    for request_id, command in (("old", "git push old"), ("older", "git pull older")):
+        await session.submit("bash", [command], request_id=request_id)
     ann = await inbox.visit("ann", None)
     await ann.page.add_init_script(LISTEN)
     await ann.go()

@@ -35,7 +35,6 @@ export class Deck {
     Object.assign(this, { root, requests, me, wanted, most, order, isGrouping, onchange });
     this.arrangement = new Arrangement();
     this.mayAnswer = MAY_ANSWER.includes(me.role);
-    this.drafts = new Map();
     this.members = new Members(this);
     root.setAttribute("role", "feed");
     this.list = new WindowedList(root, { estimate: CARD_PX, gap: GAP_PX, render: (key) => this.#render(key), onshow: () => this.screen?.look() });
@@ -46,6 +45,7 @@ export class Deck {
     requests.addEventListener("change", () => this.#soon(), { signal });
     requests.addEventListener("local", (event) => this.list.element(this.itemOf(event.detail))?.refoot(), { signal });
     root.addEventListener("click", (event) => this.#guard(event), { capture: true, signal });
+    root.addEventListener("input", (event) => this.#write(event), { signal });
     root.addEventListener("pointerdown", () => { this.usedAt = performance.now(); }, { signal });
     this.stopTicking = everySecond(() => this.#tick());
     this.draw();
@@ -66,8 +66,14 @@ export class Deck {
   }
 
   draftOf(key) {
-    if (!this.drafts.has(key)) this.drafts.set(key, { mode: null, text: "", choice: null });
-    return this.drafts.get(key);
+    return this.requests.drafts.of(key);
+  }
+
+  /** Keep what is being written on a card. */
+  #write(event) {
+    const key = event.target.closest("[data-key]")?.dataset.key;
+    const [row] = key && event.target.matches("textarea") ? this.members.of(key) : [];
+    if (row) this.requests.drafts.keep(key, inOneLine(row));
   }
 
   waiting() {
@@ -167,6 +173,7 @@ export class Deck {
     }
     if (phase === "settled") {
       this.requests.settle(row, { ...detail, isOwn: true });
+      if (!detail.wasFirst && detail.reply) this.requests.drafts.drop(this.itemOf(key));
       if (this.itemOf(key) === key) announce(`${inOneLine(row)}: ${outcomeText(detail, this.me.name)}`);
       this.requests.setLocal(key, {});
     }
@@ -235,7 +242,7 @@ export class Deck {
   #isFixed(item) {
     const isHeld = this.members.of(item).some((row) => ["sending", "unsure", "failed", "held"].includes(this.localOf(keyOf(row))?.phase));
     const element = this.list.element(item);
-    if (isHeld || this.drafts.get(item)?.mode) return true;
+    if (isHeld || this.requests.drafts.all.get(item)?.mode) return true;
     return element !== undefined && ((element.hasAttribute("data-steady") && this.screen?.isVisible(element)) || element.contains(document.activeElement));
   }
 

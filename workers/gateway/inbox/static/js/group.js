@@ -84,7 +84,7 @@ function line(row, differ, page) {
     const isOver = known !== null;
     left.textContent = isOver || ms === null ? "" : ms > 0 ? spell(ms) : "passed";
     left.classList.toggle("soon", ms !== null && ms < SOON_MS);
-    const text = isOver ? outcomeText(known, page.me.name) : local?.phase === "failed" ? `Not sent: ${local.problem.message}` : local?.phase === "unsure" ? "No connection: it will be sent again" : goneText(page.rowOf(key));
+    const text = isOver ? outcomeText(known, page.me.name) : local?.phase === "failed" ? `Not sent: ${local.problem.message}` : local?.phase === "unsure" ? "No connection: it will be sent again" : (local?.note ?? goneText(page.rowOf(key)));
     if (result.textContent !== text) result.textContent = text;
     result.className = `result ${isOver ? outcomeKind(known.outcome) : "warn"}`;
     element.classList.toggle("over", isOver);

@@ -1,5 +1,7 @@
 // The pending requests of the page. A request's key is its session and id, joined by a line feed.
 
+import { Drafts } from "./drafts.js";
+
 const LINES_MAX = 60;
 
 export const keyOf = (row) => `${row.session}\n${row.request_id}`;
@@ -10,6 +12,7 @@ export class Requests extends EventTarget {
     this.rows = new Map();
     /** The progress of answers given on this page: by key, `{phase, …}`. */
     this.local = new Map();
+    this.drafts = new Drafts();
     /** Recently settled requests, newest first. */
     this.lines = [];
     this.asOf = null;

@@ -10,6 +10,7 @@ import { inOneLine } from "../what.js";
 import { forgetUndelivered, undelivered } from "../answering.js";
 import { outcomeKind, outcomeText } from "../outcomes.js";
 import { reveal } from "../reveal.js";
+import { drawUnsent } from "../unsent.js";
 
 const LINES_SHOWN = 14;
 
@@ -22,9 +23,10 @@ export function show(main, app) {
   const feed = h("div", { class: "deck", "aria-label": "Pending requests" });
   const empty = h("div", { class: "empty-state", hidden: true });
   const damaged = h("ul", { class: "damaged", hidden: true, "aria-label": "Sessions that cannot be read" });
+  const unsent = h("div", { class: "unsent-texts", hidden: true });
   const lines = h("ol", { class: "lines" });
   main.append(h("div", { class: "inbox" },
-    h("section", { class: "waiting" }, h("div", { class: "section-head" }, heading, count, all, order, filter), damaged, empty, feed),
+    h("section", { class: "waiting" }, h("div", { class: "section-head" }, heading, count, all, order, filter), damaged, unsent, empty, feed),
     h("aside", { class: "just-now", "aria-label": "Settled just now" }, h("h2", {}, "Just now"), lines)));
 
   const drawAll = () => {
@@ -62,6 +64,10 @@ export function show(main, app) {
   const drawLines = () => lines.replaceChildren(...app.requests.lines.slice(0, LINES_SHOWN).map((one) => settledLine(one, app)), ...(app.requests.lines.length ? [] : [h("li", { class: "hint" }, "Recent answers and decisions by rule appear here.")]));
   app.requests.addEventListener("change", drawLines);
   app.live.addEventListener("state", deck.draw.bind(deck));
+  const drawLeft = () => drawUnsent(unsent, app.requests, deck);
+  app.requests.addEventListener("change", drawLeft);
+  app.requests.drafts.addEventListener("change", drawLeft);
+  drawLeft();
   const drawDamaged = () => {
     damaged.hidden = !app.live.problems.length;
     damaged.replaceChildren(...app.live.problems.map(damagedRow));
@@ -80,6 +86,8 @@ export function show(main, app) {
     leave: () => {
       stop();
       app.requests.removeEventListener("change", drawLines);
+      app.requests.removeEventListener("change", drawLeft);
+      app.requests.drafts.removeEventListener("change", drawLeft);
       app.live.removeEventListener("problems", drawDamaged);
       deck.destroy();
     },
