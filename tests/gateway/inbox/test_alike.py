@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.async_api import Locator, expect
 
 from ledger.core.events import Actor
+from tests.gateway.inbox.barriers import barriers
 from tests.gateway.inbox.visitors import Inbox, Visitor
 
 BOB = Actor("person", "bob", "gateway")
@@ -34,6 +36,7 @@ async def test_alike_requests_of_many_sessions_are_one_card_answered_at_once(inb
     await expect(card.locator(".differs")).to_have_text(["b0", "b1", "b2", "b3"])
     await expect(card.locator(".group-members")).to_contain_text("calls itself “agent-3”")
     await expect(ann.page.locator("article.card")).to_have_count(2)
+    assert await barriers(ann.page) == []
     await ann.press("4 alike", "Allow 4 once")
     await expect(card).to_contain_text("Allowed 4")
     assert len(ann.many) == 1
@@ -54,6 +57,7 @@ async def test_who_comes_later_is_not_answered_with_a_group_that_was_drawn_befor
     assert await outcome(inbox, "ses_2", "late") is None
 
 
+@pytest.mark.slow
 async def test_who_came_later_is_added_on_request_and_read_before_the_answer(inbox: Inbox) -> None:
     await ask(inbox, "ses_1", "git push origin a", "git push origin b")
     ann = await inbox.visit("ann")
@@ -98,6 +102,7 @@ async def test_what_somebody_else_answered_meanwhile_is_told_with_the_result(inb
     await expect(group(ann).locator("[data-member=b1]")).to_contain_text("Rejected by bob")
 
 
+@pytest.mark.slow
 async def test_one_of_a_group_is_opened_where_it_stands(inbox: Inbox) -> None:
     await ask(inbox, "ses_1", "git push origin a", "git push origin b", cwd="/srv/shop")
     ann = await inbox.visit("ann")
@@ -117,7 +122,8 @@ async def test_what_differs_is_shown_whatever_it_is(inbox: Inbox) -> None:
     await expect(lines.nth(1)).to_contain_text("note 1")
 
 
-async def test_a_question_a_plan_and_a_reopened_request_stand_alone(inbox: Inbox) -> None:
+@pytest.mark.slow
+async def test_questions_and_plans_stand_alone(inbox: Inbox) -> None:
     session = await inbox.session(dialect="claude", rules={"permissions": {}})
     for index in range(2):
         await session.submit_tool("ExitPlanMode", {"plan": "go"}, request_id=f"plan{index}")
@@ -129,6 +135,7 @@ async def test_a_question_a_plan_and_a_reopened_request_stand_alone(inbox: Inbox
     await expect(group(ann)).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_a_group_is_rejected_with_one_text_for_all(inbox: Inbox) -> None:
     for index in range(2):
         await ask(inbox, f"ses_{index}", f"git push origin b{index}")
@@ -152,6 +159,7 @@ async def test_always_says_how_many_more_it_releases_and_does(inbox: Inbox) -> N
     assert [await outcome(inbox, f"ses_{index}", f"b{index}") for index in (1, 2)] == ["allowed", "allowed"]
 
 
+@pytest.mark.slow
 async def test_a_group_is_answered_by_one_key(inbox: Inbox) -> None:
     await ask(inbox, "ses_1", "git push origin a", "git push origin b")
     ann = await inbox.visit("ann")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.async_api import Locator, expect
 
 from ledger import Session, Timeouts
@@ -52,6 +53,7 @@ async def test_a_text_survives_somebody_elses_answer_until_it_is_discarded(inbox
     await expect(unsent(ann)).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_a_text_survives_the_deadline(inbox: Inbox) -> None:
     _, ann = await written(inbox, seconds=4)
     await expect(ann.card("git push")).to_contain_text("deadline passed")
@@ -60,6 +62,7 @@ async def test_a_text_survives_the_deadline(inbox: Inbox) -> None:
     await expect(unsent(ann).get_by_role("textbox")).to_have_value(TEXT)
 
 
+@pytest.mark.slow
 async def test_an_edited_command_survives_a_reload(inbox: Inbox) -> None:
     session = await inbox.session(dialect="claude", rules={"permissions": {}})
     await session.submit_tool("Bash", {"command": "git push --force"}, request_id="r1")
@@ -70,6 +73,7 @@ async def test_an_edited_command_survives_a_reload(inbox: Inbox) -> None:
     await expect(ann.card("git push").get_by_role("textbox")).to_have_value("git push --force-with-lease")
 
 
+@pytest.mark.slow
 async def test_a_text_for_a_group_is_not_put_into_another_group_after_a_reload(inbox: Inbox) -> None:
     session = await inbox.session()
     for name in ("a", "b"):

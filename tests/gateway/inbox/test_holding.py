@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.async_api import expect
 
 from ledger import Session, Timeouts
@@ -50,6 +51,7 @@ async def test_a_key_takes_the_newest_answer_back(inbox: Inbox) -> None:
     assert ann.sent == []
 
 
+@pytest.mark.slow
 async def test_a_reject_leaves_at_once(inbox: Inbox) -> None:
     session = await inbox.session()
     await session.submit("bash", ["git push"], request_id="r1")
@@ -75,6 +77,7 @@ async def test_a_page_that_is_left_within_the_hold_has_said_nothing(inbox: Inbox
     assert (await session.result("r1")).outcome is None
 
 
+@pytest.mark.slow
 async def test_another_page_of_the_inbox_does_not_end_the_hold(inbox: Inbox) -> None:
     session, ann = await held(inbox, HOLD_S)
     await ann.page.get_by_role("link", name="Grants").click()
@@ -83,6 +86,7 @@ async def test_another_page_of_the_inbox_does_not_end_the_hold(inbox: Inbox) -> 
     assert (await session.result("r1")).outcome == "allowed"
 
 
+@pytest.mark.slow
 async def test_an_answer_of_somebody_else_within_the_hold_counts_and_nothing_is_sent(inbox: Inbox) -> None:
     session, ann = await held(inbox, HOLD_S)
     await session.reply("r1", "reject", actor=BOB)
@@ -91,6 +95,7 @@ async def test_an_answer_of_somebody_else_within_the_hold_counts_and_nothing_is_
     assert ann.sent == []
 
 
+@pytest.mark.slow
 async def test_a_device_that_slept_over_the_hold_sends_nothing(inbox: Inbox) -> None:
     session = await inbox.session()
     await session.submit("bash", ["git push"], request_id="r1")
@@ -103,6 +108,7 @@ async def test_a_device_that_slept_over_the_hold_sends_nothing(inbox: Inbox) -> 
     assert (await session.result("r1")).outcome is None
 
 
+@pytest.mark.slow
 async def test_a_group_is_taken_back_whole(inbox: Inbox) -> None:
     session = await inbox.session()
     for name in ("a", "b"):
@@ -115,6 +121,7 @@ async def test_a_group_is_taken_back_whole(inbox: Inbox) -> None:
     assert ann.many == []
 
 
+@pytest.mark.slow
 async def test_each_person_chooses_how_long_an_answer_is_held(inbox: Inbox) -> None:
     session = await inbox.session()
     await session.submit("bash", ["git push"], request_id="r1")

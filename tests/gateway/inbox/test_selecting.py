@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.async_api import Locator, expect
 
 from tests.gateway.inbox.visitors import Inbox, Visitor
@@ -67,6 +68,7 @@ async def test_what_was_not_read_cannot_be_selected(inbox: Inbox) -> None:
     await expect(_box(ann, "tool-1")).not_to_be_checked()
 
 
+@pytest.mark.slow
 async def test_a_filtered_set_that_was_read_is_selected_and_rejected_with_one_text(inbox: Inbox) -> None:
     await _ask(inbox, "tool-a", "tool-b", "other-c")
     ann = await inbox.visit("ann", viewport={"width": 1200, "height": 1400})
@@ -80,6 +82,7 @@ async def test_a_filtered_set_that_was_read_is_selected_and_rejected_with_one_te
     assert await _outcomes(inbox, 3) == ["corrected", "corrected", None]
 
 
+@pytest.mark.slow
 async def test_what_was_answered_elsewhere_leaves_the_selection(inbox: Inbox) -> None:
     await _ask(inbox, "tool-a", "tool-b")
     ann = await inbox.visit("ann", viewport={"width": 1200, "height": 1400})
@@ -90,6 +93,7 @@ async def test_what_was_answered_elsewhere_leaves_the_selection(inbox: Inbox) ->
     await expect(_bar(ann)).to_contain_text("1 selected")
 
 
+@pytest.mark.slow
 async def test_a_question_and_a_plan_have_no_box(inbox: Inbox) -> None:
     session = await inbox.session(dialect="claude", rules={"permissions": {}})
     await session.submit_tool("ExitPlanMode", {"plan": "go"}, request_id="plan")
@@ -98,6 +102,7 @@ async def test_a_question_and_a_plan_have_no_box(inbox: Inbox) -> None:
     await expect(ann.page.locator(".select")).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_a_card_is_selected_by_a_key(inbox: Inbox) -> None:
     await _ask(inbox, "tool-a")
     ann = await inbox.visit("ann")
