@@ -40,7 +40,11 @@ class Visitor:
         """Bodies of the answers to several requests that the page has sent."""
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("request", lambda request: self.sent.append(request.url) if is_reply(request) else None)
-        page.on("request", lambda request: self.many.append(request.post_data_json) if is_to_many(request) else None)
+        page.on("request", self._note_many)
+
+    def _note_many(self, request: Request) -> None:
+        if is_to_many(request):
+            self.many.append(request.post_data_json or {})
 
     async def go(self, path: str = "/") -> None:
         await self.page.goto(f"{self.inbox.url}{path}")

@@ -3,6 +3,7 @@
 
 import { serverNow } from "./clock.js";
 import { ifAllowed } from "./device.js";
+import { isSigned } from "./shape.js";
 import { keyOf } from "./store.js";
 
 export const HOLDS_S = [0, 3, 5, 10];
@@ -36,7 +37,8 @@ export class Holding {
     const ms = holdSeconds() * 1000;
     const ends = rows.map((row) => Date.parse(this.requests.rows.get(keyOf(row))?.deadline ?? row.deadline ?? ""));
     const isNear = ends.some((end) => end - serverNow() < ms + SENDING_MS);
-    if (!ms || isNear || !ALLOWS.includes(answer.reply)) return false;
+    // Browsers let a page ask for a passkey right after a press only.
+    if (!ms || isNear || rows.some(isSigned) || !ALLOWS.includes(answer.reply)) return false;
     const one = { rows, until: Date.now() + ms };
     one.timer = setTimeout(() => this.#leave(one, go), ms);
     this.held.add(one);

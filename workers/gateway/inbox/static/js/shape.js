@@ -6,14 +6,25 @@ export const GROUP_LEAST = 2;
 export const GROUP_MOST = 50;
 const SHOWN_ELSEWHERE = new Set(["offered", "permission", "tool", "asker", "agent"]); // the head and each line have them
 
+const known = new WeakMap();
+
+/** Return whether an answer to a request must be signed with a passkey. */
+export function isSigned(row) {
+  return row.demands?.some((one) => one.answer_by === "passkey") ?? false;
+}
+
 /** Return whether a request may be answered together with others: not what needs an answer of its own. */
 export function mayGoTogether(row) {
-  const isSigned = row.demands?.some((one) => one.answer_by === "passkey") ?? false;
-  return row.answering === "anyone" && !isSigned && !row.reopened && !questionsOf(row).length && planOf(row) === null;
+  return row.answering === "anyone" && !isSigned(row) && !row.reopened && !questionsOf(row).length && planOf(row) === null;
 }
 
 /** Return what alike requests have in common, as a text; null for a request that stands alone. */
 export function likenessOf(row) {
+  if (!known.has(row)) known.set(row, madeLikeness(row));
+  return known.get(row);
+}
+
+function madeLikeness(row) {
   if (!row.description?.shape || !mayGoTogether(row)) return null;
   const { rules = [], parts = [] } = row.evaluation ?? {};
   const asking = [rules.map((rule) => rule.text), parts.map((part) => [part.verdict, part.rules?.[0]?.text])];
