@@ -18,6 +18,7 @@ from ledger.core.events import (
     Claimed,
     ClaimReleased,
     EndUnknown,
+    Expired,
     ReasonDetail,
     Reopened,
     Replied,
@@ -235,6 +236,12 @@ class TestTheEnd:
         scenario.when(Settle(), now=T0 + ms("1h")).then(
             EndUnknown(request_id="per_1", claim_id=claim_id_of(HOOK), cause="claim_timeout")
         )
+        assert next_due_ms(scenario.state) is None
+
+    def test_a_timeout_and_a_deadline_that_pass_together_are_both_settled(self) -> None:
+        scenario = holding().given(asks("per_2", "ls"), later("8d"))
+        happened = scenario.when(Settle())
+        assert [type(one) for one in happened.events] == [Expired, EndUnknown]
         assert next_due_ms(scenario.state) is None
 
     def test_the_timeout_is_the_sessions_setting(self) -> None:

@@ -215,10 +215,15 @@ class Scenario:
     # --- inside -----------------------------------------------------------------------------------------------------
 
     def _settle(self) -> tuple[Event, ...]:
-        settlement = settle(self.state, self.now_ms, self.live)
-        assert settlement.not_before_ms is None or settlement.not_before_ms <= self.now_ms
-        self._append(settlement.events, SYSTEM)
-        return settlement.events
+        """Settle all that is due; as in a stream, what does not fit into one append goes into the next one."""
+        events: list[Event] = []
+        while True:
+            settlement = settle(self.state, self.now_ms, self.live)
+            assert settlement.not_before_ms is None or settlement.not_before_ms <= self.now_ms
+            self._append(settlement.events, SYSTEM)
+            events += settlement.events
+            if not settlement.more:
+                return tuple(events)
 
     def _decide(self, command: Command) -> tuple[Event, ...]:
         if isinstance(command, Open) and command.policy is not None:
