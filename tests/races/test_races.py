@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import ExitStack
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,12 +13,12 @@ import pytest
 from ledger import Ledger, Timeouts
 from ledger.core.events import Asked, Replied
 from ledger.core.grants import Recorded
-from ledger.log.entries import read_entry
-from ledger.stores.port import START, Entry, Position, StreamKey
+from ledger.stores.port import StreamKey
 from ledger.stores.urls import open_store
 from tests.races.racer import ANSWERED_AT_ONCE_COUNT
 from tests.support.auditor import Auditor
 from tests.support.backends import log_of
+from tests.support.decoding import decoded
 from tests.support.processes import next_line, python
 from tests.support.servers import RealServer
 
@@ -76,11 +75,6 @@ async def logs(url: str) -> dict[str, list[Recorded]]:
         return {key.id: decoded(key, await log_of(store, key)) for key in keys}
     finally:
         await store.close()
-
-
-def decoded(key: StreamKey, entries: tuple[Entry, ...]) -> list[Recorded]:
-    before = [Entry(*START, b""), *entries]
-    return [read_entry(key, entry, Position(one.ms, one.version), one.payload, None) for one, entry in pairwise(before)]
 
 
 @pytest.mark.slow

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 from typing import Any, Final
 
 from ledger.core.allowing import any_allowing
 from ledger.core.events import RulesStored
 from ledger.core.grants import Recorded
-from ledger.log.entries import read_entry
 from ledger.log.folds import ProjectFold, SessionFold
 from ledger.policy import PolicySource
 from ledger.session import next_due_ms
 from ledger.stores.memory import MemoryStore
-from ledger.stores.port import START, Entry, Position, StreamKey
+from ledger.stores.port import StreamKey
 from tests.simulation import actors as cast_of
 from tests.simulation.oracle import Oracle, check_all
 from tests.simulation.scheduler import Scheduler, run
 from tests.simulation.store import Faults
 from tests.simulation.uses import Uses
 from tests.simulation.world import Actor, Process, World, task_factory
+from tests.support.decoding import decoded
 
 SESSIONS: Final = ("ses_0", "ses_1")
 PROCESSES_COUNT: Final = 3
@@ -143,11 +142,7 @@ class Simulation:
 
     def log(self, key: StreamKey) -> list[Recorded]:
         """Return the decoded log, with every link of the chain checked."""
-        entries = [Entry(*START, b""), *self.world.server.streams.get(key, [])]
-        return [
-            read_entry(key, entry, Position(before.ms, before.version), before.payload, None)
-            for before, entry in pairwise(entries)
-        ]
+        return decoded(key, self.world.server.streams.get(key, []))
 
     def _replayed(self, session: str) -> Any:
         key = StreamKey("session", session)
