@@ -38,6 +38,7 @@ from ledger.core.events import (
     Reopened,
     Replied,
     Revoked,
+    RulesStored,
     SessionClosed,
     SessionOpened,
     TokenCreated,
@@ -282,6 +283,7 @@ def _expired(event: Expired, at: _Context) -> str:
 _SENTENCES: Final[dict[type, Callable[[Any, _Context], str]]] = {
     SessionOpened: _opened,
     PolicyChanged: _policy_changed,
+    RulesStored: lambda event, at: f"{at.who} stored rules of the dialect {event.dialect}",
     Asked: _asked,
     Reopened: _reopened,
     Replied: _replied,

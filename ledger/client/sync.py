@@ -264,6 +264,7 @@ class SyncSession(_Face[Session]):
     state = _blocking(Session.state)
     pending = _blocking(Session.pending)
     result = _blocking(Session.result)
+    rules = _blocking(Session.rules)
     disabled = _blocking(Session.disabled)
     remember = _blocking(Session.remember)
     events = _iterating(Session.events)

@@ -105,6 +105,7 @@ def test_after_a_redaction_the_bytes_are_in_no_key_file_view_export_or_log(
         agent("POST", "sessions/s1/asks/r1/claim", {"runner": "w1"}, status=200)
         wait_until(lambda: SECRET in json.dumps(ann("GET", "sessions/s1/timeline")), "the timeline of the session", 30)
         assert SECRET in read_everything(ann)
+        wait_until(lambda: any("view" in place for place in places(server, SECRET)), "the views of the session", 30)
         with Redis.from_url(server.url) as client:
             client.save()
         before = places(server, SECRET)

@@ -48,6 +48,7 @@ from ledger.core.events import (
     Replied,
     RepliedDetail,
     Revoked,
+    RulesStored,
     SessionClosed,
     SessionOpened,
     TokenCreated,
@@ -348,6 +349,7 @@ SENTENCES: Final[list[tuple[Event, str]]] = [
         HoldPlaced(project="shop", detail=ReasonDetail(reason="case 7")),
         "claude placed a legal hold on project shop: case 7",
     ),
+    (RulesStored(dialect="betcode"), "claude stored rules of the dialect betcode"),
     (HoldLifted(session="ses_1"), "claude lifted the legal hold of session ses_1"),
     (
         Replied(request_id="r1", reply="once", outcome="allowed", cause=Cause(kind="unfrozen")),
