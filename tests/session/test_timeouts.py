@@ -286,9 +286,11 @@ class TestSettling:
         scenario = given(opens(), *(asks(f"per_{number}", "ls") for number in range(520)), later("7d"))
         first = settle(scenario.state, scenario.now_ms, scenario.live)
         assert (len(first.events), first.more) == (512, True)
-        scenario.given(Settle())
+        scenario.given(*first.events)
         second = settle(scenario.state, scenario.now_ms, scenario.live)
         assert (len(second.events), second.more) == (8, False)
+        scenario.given(Settle())
+        assert scenario.waiting() == []
 
     def test_an_expiry_of_what_was_settled_meanwhile_changes_nothing(self) -> None:
         scenario = unattended().given(replies("per_1", "once"), EXPIRED, MOVED)
