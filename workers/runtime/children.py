@@ -56,6 +56,20 @@ async def end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
+async def surely_end(process: asyncio.subprocess.Process) -> None:
+    """End a process, however often the caller is cancelled meanwhile; then raise CancelledError."""
+    ending = asyncio.create_task(end(process))
+    is_cancelled = False
+    while not ending.done():
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            is_cancelled = True
+    ending.result()
+    if is_cancelled:
+        raise asyncio.CancelledError
+
+
 class Kept:
     """A process that is restarted whenever it ends, with growing delays while it keeps failing."""
 
@@ -105,7 +119,7 @@ class Kept:
         try:
             return await process.wait()
         finally:
-            await asyncio.shield(end(process))
+            await surely_end(process)
 
 
 def _how(code: int) -> str:

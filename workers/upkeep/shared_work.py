@@ -13,7 +13,7 @@ import msgspec
 
 from ledger.core import errors
 from ledger.core.errors import LedgerError, StoreError
-from workers.runtime.children import end, own_environment, own_module
+from workers.runtime.children import own_environment, own_module, surely_end
 from workers.runtime.frames import HEAD_BYTES, framed, length_of
 from workers.upkeep.works import RESULTS, SharedWork
 
@@ -102,7 +102,7 @@ async def _serve(
     except (EOFError, ConnectionError) as error:
         raise StoreError("a process of this command ended by itself; run the command again") from error
     finally:
-        await asyncio.shield(end(process))
+        await surely_end(process)
 
 
 async def _send(process: Process, message: Any) -> None:
