@@ -131,10 +131,10 @@ async def test_pushing_another_card_under_the_pointer_of_a_click(inbox: Inbox) -
     ann = await visit_stopped(inbox, "ann", cards=2)
     place = await middle_of(ann.card("git fetch").get_by_role("button", name="Allow once"))
     sly = await inbox.session("ses_sly", timeouts=SOON)
-    # As high as the first: the earlier content moves down by one card.
-    await sly.submit("bash", ["git pulls"], request_id="r1", always=["git pulls*"])
-    await comes(ann, ann.card("git pulls"))
-    for name in ("git fetch", "git pulls"):
+    # As high and as dangerous as the first, with an earlier deadline: the content before moves down by one card.
+    await sly.submit("bash", ["git pull evil"], request_id="r1", always=["git pull evil*"])
+    await comes(ann, ann.card("git pull evil"))
+    for name in ("git fetch", "git pull evil"):
         await expect(ann.card(name).get_by_role("button", name="Allow once")).to_be_disabled()
     await ann.page.mouse.click(*place)
     await nothing_was_sent(ann, session, sly)
