@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -25,7 +24,6 @@ FOLD_BYTES: Final = 250
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="measures memory as Linux tells it")
 def test_a_session_of_many_requests_lives_within_the_room_for_folds(server: RealServer) -> None:
     words = (sys.executable, "-m", "tests.projections.many_requests", server.url, str(REQUESTS))
     environment = {**os.environ, VARIABLE: str(ROOM_MB)}

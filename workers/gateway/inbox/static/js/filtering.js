@@ -20,7 +20,7 @@ export const FILTER_MEMBERS = Object.keys(MEMBERS);
 export function filterOf(text) {
   const terms = [...text.matchAll(TERM)].map(([whole, member, quoted, word]) => {
     const name = member?.toLowerCase();
-    // Another word before a colon is part of the text: `http://…`.
+    // Another word before a colon is part of the text: an address, for example.
     return name && Object.hasOwn(MEMBERS, name) ? { name, word: (quoted ?? word).toLowerCase() } : { word: (member ? whole : (quoted ?? word)).toLowerCase() };
   });
   return (row) => terms.every(({ name, word }) => (name ? MEMBERS[name](row).some((one) => one?.toLowerCase().includes(word)) : textOf(row).includes(word)));
