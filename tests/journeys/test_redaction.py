@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from redis import Redis
 
-from ledger.core.commitments import keyed
+from ledger.core.commitments import keyed, short_digest
 from ledger.core.questions import request_digest
 from ledger.core.requests import make_question
 from ledger.session.state import input_digest
@@ -137,7 +137,8 @@ def test_after_a_redaction_the_bytes_are_in_no_key_file_view_export_or_log(
         lines = [json.loads(line) for line in exported.read_text().splitlines()]
         salts = [json.loads(line["x"])["salt"] for line in lines if "x" in line]
         guesses = [*plain, *(keyed(digest, salt) for digest in plain for salt in salts)]
-        assert [one for one in guesses if one in exported.read_text()] == []
+        spelled = [form for one in guesses for form in (one, short_digest(one)) if form is not None]
+        assert [one for one in spelled if one in exported.read_text()] == []
     assert SECRET not in "".join(said)
     assert SECRET not in left + (gateway.home / "log").read_text()
     waiting = ann("GET", "pending?session=s1")["pending"]

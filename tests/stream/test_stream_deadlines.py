@@ -13,6 +13,7 @@ from ledger.core.events import Replied, Settings
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
 from ledger.session import SessionState
+from ledger.session.commands import Live
 from ledger.stores.clock import EstimatedClock
 from ledger.stores.port import Store
 from ledger.testing import TestClock
@@ -23,6 +24,7 @@ from tests.support.waiting import wait_until_async
 
 DEADLINE_MS: Final = 60_000
 SHORT_MS: Final = 150
+NOBODY: Final = Live()
 
 
 def session(store: Store) -> Stream[SessionState]:
@@ -35,7 +37,7 @@ async def asked(store: Store, *request_ids: str, deadline_ms: int = DEADLINE_MS)
     stream = session(store)
     await stream.submit(opens(settings=Settings(unattended_ms=deadline_ms)))
     for request_id in request_ids:
-        await stream.submit(asks(request_id, "git push"))
+        await stream.submit(asks(request_id, "git push", live=NOBODY))
     return stream
 
 
@@ -100,7 +102,7 @@ async def test_an_expiry_that_was_decided_by_a_fast_clock_does_not_count_and_the
 async def test_what_is_due_is_settled_before_any_other_command(store: Store, clock: TestClock) -> None:
     stream = await asked(store, "per_1", "per_2")
     clock.advance(DEADLINE_MS)
-    done = await stream.submit(asks("per_3", "git push"))
+    done = await stream.submit(asks("per_3", "git push", live=NOBODY))
     assert [outcome(done.state, f"per_{number}") for number in (1, 2, 3)] == ["expired", "expired", None]
     assert set(done.state.pending.keys()) == {"per_3"}
     log = await log_of(store)
@@ -131,7 +133,7 @@ async def test_of_a_reply_and_an_expiry_at_once_exactly_one_counts(backend: Back
 
     async def the_other_expires_it() -> None:
         clock.advance(1)
-        await expiring.submit(asks("per_2", "ls"))
+        await expiring.submit(asks("per_2", "ls", live=NOBODY))
 
     replying.before["append"] = the_other_expires_it
     with pytest.raises(StaleReplyError):
@@ -152,7 +154,7 @@ async def test_the_hint_of_the_earliest_deadline_follows_the_session(store: Stor
     begun_ms = clock.now_ms()
     stream = await asked(store, "per_1")
     clock.advance(5)
-    await stream.submit(asks("per_2", "ls"))
+    await stream.submit(asks("per_2", "ls", live=NOBODY))
     assert await store.due(None, 10) == [(SESSION.id, begun_ms + DEADLINE_MS)]
     await stream.submit(replies("per_1", "once"))
     assert await store.due(None, 10) == [(SESSION.id, begun_ms + 5 + DEADLINE_MS)]
@@ -165,7 +167,7 @@ async def test_more_requests_than_one_append_holds_are_all_settled_before_the_co
 ) -> None:
     stream = await asked(store)
     names = [f"per_{number}" for number in range(600)]
-    await asyncio.gather(*(stream.submit(asks(name, "ls")) for name in names))
+    await asyncio.gather(*(stream.submit(asks(name, "ls", live=NOBODY)) for name in names))
     clock.advance(DEADLINE_MS)
     with pytest.raises(StaleReplyError):
         await stream.submit(replies(names[-1], "once"))

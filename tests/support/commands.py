@@ -28,6 +28,7 @@ from ledger.session.commands import (
     Disconnect,
     EndClaims,
     GivenReply,
+    Live,
     MakeGrant,
     NoteNotification,
     NoteToolFinished,
@@ -85,7 +86,9 @@ def asks(
     cwd: str | None = None,
     by: Actor = AGENT,
     claim: Runner | None = None,
+    live: Live | None = None,
 ) -> Ask:
+    """Return an ask; without `live` the scenario or the ledger tells who is present."""
     tool = ToolRef(message_id, f"call_{request_id}") if message_id else None
     question = make_question(
         permission,
@@ -104,6 +107,7 @@ def asks(
         salt=SALT,
         question=question,
         claim=claim,
+        live=live,
         policy=AS_OPENED,
         opinions=opinions,
         project=AS_IT_STANDS,
