@@ -33,7 +33,7 @@ from ledger.log.snapshots import (
 )
 from ledger.log.tail import Folded, LostHistoryError, fold_entries, nothing_folded, read_folds, read_pages
 from ledger.stores.admin import SKIPPED, ShortStream
-from ledger.stores.port import START, Advance, Entry, Position, Store, StreamKey, ViewWrite
+from ledger.stores.port import START, Entry, Position, Store, StreamKey, ViewAdvance, ViewWrite
 from projections.folds import FoldCache
 from projections.projection import Seen, StreamState, seen
 from projections.views import FIXED, HEADS, Changes, size_of, writes_of
@@ -105,12 +105,12 @@ class Engine:
         rest = await self.catch_up(key)
         return rest._replace(events=rest.events + events)
 
-    async def prepared(self, key: StreamKey, short: ShortStream) -> Step | None:
+    async def prepared(self, key: StreamKey, short: ShortStream) -> ProjectionStep | None:
         """Return the one step that projects a stream from its first entry; None where `begin` must do it.
 
         That is so for a stream that is damaged, redacted, or too long for one step.
         """
-        step = Step(key, nothing_folded(key))
+        step = ProjectionStep(key, nothing_folded(key))
         try:
             check_info(key, short.info)
         except DamageError:
@@ -123,9 +123,9 @@ class Engine:
             await self._before_step(key, step.seen)
         return step
 
-    async def begin_together(self, steps: Sequence[Step]) -> bool:
+    async def begin_together(self, steps: Sequence[ProjectionStep]) -> bool:
         """Write the first steps of streams of one partition at once; return False if another projector was first."""
-        advances = [Advance(one.key, one.first.version, one.folded.version) for one in steps]
+        advances = [ViewAdvance(one.key, one.first.version, one.folded.version) for one in steps]
         return await self._store.project_all(advances, _writes_of(steps))
 
     async def _catch_up(self, key: StreamKey) -> CaughtUp:
@@ -177,7 +177,7 @@ class Engine:
         async for page in pages:
             at = 0
             while at < len(page):
-                step = Step(key, folded)
+                step = ProjectionStep(key, folded)
                 at = step.take(page, at)
                 if step.seen and not await (self._renew(step) if step.redacts else self._project(step)):
                     return events, folded, False
@@ -188,7 +188,7 @@ class Engine:
                     raise step.refused
         return events, folded, True
 
-    async def _project(self, step: Step) -> bool:
+    async def _project(self, step: ProjectionStep) -> bool:
         if self._before_step is not None:
             await self._before_step(step.key, step.seen)
         at, key = step.first.version, step.key
@@ -201,7 +201,7 @@ class Engine:
         last = [*_writes_of([step]), *(snapshot.last if snapshot else ())]
         return await self._store.project(key, at, step.folded.version, last)
 
-    async def _renew(self, step: Step) -> bool:
+    async def _renew(self, step: ProjectionStep) -> bool:
         """Write all rows of a stream anew as of a redaction: those made before it still hold the content.
 
         Counts do not depend on content. The last write advances the checkpoint, so that a crash before it repeats all.
@@ -245,7 +245,7 @@ async def rows_of(store: Store, key: StreamKey, until: Position) -> list[ViewWri
     return [*await removal_writes(store, key, folded.state), *changes.rows()]
 
 
-def _writes_of(steps: Sequence[Step]) -> list[ViewWrite]:
+def _writes_of(steps: Sequence[ProjectionStep]) -> list[ViewWrite]:
     return writes_of([(one.key, one.changes, one.folded.position) for one in steps])
 
 
@@ -263,7 +263,7 @@ def _in_bounds(rows: Sequence[ViewWrite]) -> Iterator[list[ViewWrite]]:
         yield some
 
 
-class Step:
+class ProjectionStep:
     """A batch of events that are projected together. A redaction is one of its own."""
 
     def __init__(self, key: StreamKey, folded: Folded[StreamState]) -> None:
@@ -370,7 +370,7 @@ class _Begun(NamedTuple):
 
     key: StreamKey
     short: ShortStream
-    step: Step
+    step: ProjectionStep
 
 
 class _Turns:

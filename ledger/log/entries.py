@@ -16,7 +16,7 @@ from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 def read_entry(key: StreamKey, entry: Entry, before: Position | Entry, before_payload: bytes, state: Any) -> Recorded:
     """Decode one entry and check that it follows the one before. Raises DamageError.
 
-    `state` is that before the entry, or one that says as much (`ledger.session.brief.Said`): it makes the event whole.
+    `state` is that before the entry, or one that says as much (`ledger.session.brief.KnownMembers`): it makes the event whole.
     Without it (None) an event may lack its durations and the digest of the rules, and says so (`brief`).
     """
     ms, version, payload, content = entry

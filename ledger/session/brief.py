@@ -21,7 +21,7 @@ SAYING: Final = frozenset((SessionOpened, PolicyChanged))
 E = TypeVar("E")
 
 
-class Said(Protocol):
+class KnownMembers(Protocol):
     """The members of a session's state that its events need not repeat."""
 
     @property
@@ -43,7 +43,7 @@ _PROJECT: Final = _Member("project_version", 0, None)
 
 
 def shortened(event: Event, said: Any) -> Event:
-    """Return an event as its payload has it; `said` is the state before it, for a session's events a `Said`."""
+    """Return an event as its payload has it; `said` is the state before it, for a session's events a `KnownMembers`."""
     if not isinstance(event, Asked | Claimed) or event.brief:
         return event
     members = [*_members(event, said), *([_PROJECT] if isinstance(event, Asked) else [])]
@@ -63,7 +63,7 @@ def shortened(event: Event, said: Any) -> Event:
     return replace(event, brief=True, **changes)
 
 
-def fill_in(event: Any, said: Said | None) -> None:
+def fill_in(event: Any, said: KnownMembers | None) -> None:
     """Make a decoded event whole; `said` is the state before it. It must not be anybody else's yet.
 
     Without that state the event stays brief: it has everything but its durations and the digest of the rules.
@@ -86,7 +86,7 @@ def _fill_in(event: Asked | Claimed, member: _Member) -> None:
         force_setattr(event, member.name, member.said)
 
 
-def _members(event: Asked | Claimed, said: Said) -> Iterator[_Member]:
+def _members(event: Asked | Claimed, said: KnownMembers) -> Iterator[_Member]:
     """Yield the members that the session's state says."""
     yield _Member("policy_digest", said.policy_digest, "")
     if isinstance(event, Asked) and event.verdict is Verdict.ASK:

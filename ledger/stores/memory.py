@@ -29,7 +29,6 @@ from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
 from ledger.stores.memory_seals import entries_in
 from ledger.stores.port import (
     START,
-    Advance,
     Answered,
     Append,
     Appended,
@@ -49,6 +48,7 @@ from ledger.stores.port import (
     StreamInfo,
     StreamKey,
     Unverified,
+    ViewAdvance,
     ViewWrite,
     WakeUp,
 )
@@ -356,9 +356,9 @@ class MemoryStore:
             self._server.unacknowledged[group].pop(item.item_id, None)
 
     async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
-        return await self.project_all((Advance(key, expected_version, version),), writes)
+        return await self.project_all((ViewAdvance(key, expected_version, version),), writes)
 
-    async def project_all(self, advances: Sequence[Advance], writes: Sequence[ViewWrite]) -> bool:
+    async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
         if any(self._server.checkpoints.get(one.key, 0) != one.expected_version for one in advances):
             return False
         views = self._server.views[self.partition_of(advances[0].key)]

@@ -260,7 +260,7 @@ class ViewWrite(NamedTuple):
     kind: Literal["hash", "sorted", "count", "latest"] = "hash"
 
 
-class Advance(NamedTuple):
+class ViewAdvance(NamedTuple):
     """The step of a stream's views from one version to another."""
 
     key: StreamKey
@@ -415,7 +415,7 @@ class Store(Protocol):
         """Change views and checkpoint atomically; return False if the checkpoint is not `expected_version`."""
         ...
 
-    async def project_all(self, advances: Sequence[Advance], writes: Sequence[ViewWrite]) -> bool:
+    async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
         """Change views and checkpoints of streams of one partition atomically; return False if any is elsewhere."""
         ...
 

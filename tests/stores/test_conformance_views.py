@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ledger.stores.port import Advance, Store, StreamKey, ViewWrite
+from ledger.stores.port import Store, StreamKey, ViewAdvance, ViewWrite
 from tests.support.backends import SESSION, Backend, written
 
 
@@ -123,11 +123,11 @@ async def test_streams_of_one_partition_advance_together_or_not_at_all(store: St
     partition = store.partition_of(SESSION)
     names = (StreamKey("session", f"ses_{number}") for number in range(100_000))
     other = next(key for key in names if key != SESSION and store.partition_of(key) == partition)
-    both = [Advance(SESSION, 0, 3), Advance(other, 0, 2)]
+    both = [ViewAdvance(SESSION, 0, 3), ViewAdvance(other, 0, 2)]
     writes = [ViewWrite("pending", "a", b"1"), ViewWrite("counts", "n", 5, "count")]
     assert await store.project_all(both, writes)
     assert [await store.checkpoint(one) for one in (SESSION, other)] == [3, 2]
-    assert not await store.project_all([Advance(SESSION, 3, 4), Advance(other, 1, 4)], writes)
+    assert not await store.project_all([ViewAdvance(SESSION, 3, 4), ViewAdvance(other, 1, 4)], writes)
     assert [await store.checkpoint(one) for one in (SESSION, other)] == [3, 2]
     assert await store.view_field("counts", partition, "n") == b"5"
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from redis.exceptions import ResponseError
 
 from ledger.stores.admin import FoundFields, ViewSurvey
-from ledger.stores.port import Advance, StreamKey, ViewWrite
+from ledger.stores.port import StreamKey, ViewAdvance, ViewWrite
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.lookups import lex_range, look_up
@@ -27,9 +27,9 @@ class Projections(RetriedCommands):
     """Views and checkpoints, changed together."""
 
     async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
-        return await self.project_all((Advance(key, expected_version, version),), writes)
+        return await self.project_all((ViewAdvance(key, expected_version, version),), writes)
 
-    async def project_all(self, advances: Sequence[Advance], writes: Sequence[ViewWrite]) -> bool:
+    async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
         partition = self.partition_of(advances[0].key)
         groups = _in_groups(writes)
         views = {view: index for index, view in enumerate(dict.fromkeys(view for view, _, _ in groups), 2)}
