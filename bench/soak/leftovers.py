@@ -1,4 +1,4 @@
-"""What dead processes have left on the server: keys that nothing ends, and feed lines that nobody acknowledges."""
+"""The traces of dead processes on the server: keys that nothing ends, and feed lines that nobody acknowledges."""
 
 from __future__ import annotations
 

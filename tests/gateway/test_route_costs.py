@@ -1,4 +1,4 @@
-"""What a request costs the server of the ledger does not grow with the number of sessions."""
+"""The cost of a request on the ledger's server, which does not grow with the number of sessions."""
 
 from __future__ import annotations
 

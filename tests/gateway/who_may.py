@@ -227,7 +227,7 @@ async def _word(caller: Caller, route: Route, path: str, body: Any) -> str:
 
 
 def _told_of_one(answer: httpx.Response) -> str:
-    """What an answer to many says of the only one; the digest in it is of no request."""
+    """The result of the only request in an answer to many; its digest is of no request."""
     code = answer.json()["replies"][0]["code"]
     return {"UNKNOWN_SESSION": "hidden", "DIGEST_MISMATCH": "yes"}[code]
 

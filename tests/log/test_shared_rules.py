@@ -15,7 +15,7 @@ from ledger.policy.stored_rules import RulesState
 SESSIONS: Final = 60
 FEW, MANY = 2, 200
 MORE_BYTES_MAX: Final = 64
-"""How much more a fold may take under many shared rules than under few: less than one rule takes."""
+"""The most bytes by which a fold under many shared rules may exceed one under few; less than one rule takes."""
 
 
 def policy_of(count: int) -> PolicySource:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import click
 from click.shell_completion import CompletionItem
 from click.types import StringParamType
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+,/-]*")
+"""Ids that no shell reads as more than a word, and no command as an option."""
 
 
 class IdParam(StringParamType):
@@ -23,8 +27,9 @@ class IdParam(StringParamType):
 
         fixed = [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
         found = completed(self.source, incomplete, ctx.params.get("url"))
-        # An agent chooses its ids and permissions: no control character reaches the shell.
-        return [*fixed, *(CompletionItem(name, help=visible(text)) for name, text in found if visible(name) == name)]
+        # An agent chooses its ids, and bash puts a completion on the line unquoted: `$(…)` in one would run.
+        plain = (CompletionItem(name, help=visible(text)) for name, text in found if _PLAIN.fullmatch(name))
+        return [*fixed, *plain]
 
 
 COMPLETED: Final = {

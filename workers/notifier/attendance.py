@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Attendance:
-    """What one plan needs to know of the leases; each is read at most once, where a reminder depends on it.
+    """The leases that one plan depends on; each is read at most once, where a reminder depends on it.
 
     Unknown presence counts as nobody: one message too many is better than a request that nobody hears of.
     """

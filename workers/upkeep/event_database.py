@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MEMORY_LIMIT: Final = "512MB"
-"""What does not fit is written to a folder of the command's own."""
+"""Rows that do not fit into memory are written to a folder of the command's own."""
 
 QUERY_CHARS_MAX: Final = 100_000
 ERROR_LINES_COUNT: Final = 6

@@ -29,7 +29,7 @@ ROWS_COUNT: Final = 10_000
 
 
 class Loaded(msgspec.Struct, kw_only=True):
-    """What was loaded, and for each stream that could not be read the reason."""
+    """The loaded events, and the reason for each stream that could not be read."""
 
     live_events: int = 0
     live_streams: int = 0

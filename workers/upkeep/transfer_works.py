@@ -84,7 +84,7 @@ class FilePortion(msgspec.Struct, frozen=True):
 
 
 class CheckedPortion(msgspec.Struct, frozen=True):
-    """What a portion would bring, and the SHA-256 of its bytes."""
+    """The content of a portion, and the SHA-256 of its bytes."""
 
     arrivals: list[Arrival]
     digest: str

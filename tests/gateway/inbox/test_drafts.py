@@ -1,4 +1,4 @@
-"""What a person has written is not lost: not by a reload, an expiry, or somebody else's answer."""
+"""Drafts survive a reload, an expiry, and somebody else's answer."""
 
 from __future__ import annotations
 

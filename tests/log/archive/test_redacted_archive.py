@@ -28,7 +28,7 @@ from workers.upkeep.stream_checks import check_stream
 __all__ = ["folder"]
 
 SECRET: Final = "git push ses_1"
-"""What `lived` asks for in the first session."""
+"""The call that `lived` asks for in the first session."""
 
 DIED: Final = ConnectionError("the process died here")
 

@@ -41,6 +41,14 @@ def test_ids_of_pending_requests_sessions_and_grants_are_completed(ledger: Comma
     assert completions(ledger, "revoke", grant[:6]) == [grant]
 
 
+@pytest.mark.parametrize(
+    "hostile", ["ses_$(touch${IFS}x)", "ses_`id`", "ses_;id", "ses_|sh", "--yes", "ses_'x", "ses_>x"]
+)
+def test_an_id_that_a_shell_would_run_is_not_completed(ledger: CommandLine, hostile: str) -> None:
+    ledger("ask", "--id", "r1", "--no-wait", "--", hostile, "bash", "ls", code=7)
+    assert completions(ledger, "show", hostile[:4]) == []
+
+
 def test_a_ledger_that_cannot_be_read_completes_nothing_and_says_nothing(ledger: CommandLine, tmp_path: Path) -> None:
     assert completions(ledger, "show", "ses_", PERMISSION_LEDGER_URL="redis://127.0.0.1:1") == []
     assert completions(ledger, "show", "ses_", PERMISSION_LEDGER_URL=f"embedded://{tmp_path}/none") == []

@@ -1,4 +1,4 @@
-"""What a command asks of the server does not grow with the number of sessions, unless it reads all of them by its meaning."""
+"""The cost of a command on the server, which does not grow with the number of sessions, unless it is to read all of them."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from ledger import Ledger, Pending
 from tests.support.command_line import PROGRAM, ROOT, CommandLine
 from tests.support.waiting import wait_until
 from workers.cli.watch.keys import keys_of
+from workers.cli.watch.screen import FRAME_LINES, screen
 from workers.cli.watch.screen_state import SETTLING_S, WatchedScreen, wrapped
 
 LATER_S = SETTLING_S + 1.0
@@ -134,6 +135,18 @@ def test_special_keys_have_names_and_unknown_sequences_none(sent: str, keys: lis
 def test_no_character_of_a_line_is_lost_by_wrapping() -> None:
     line = "  a word  " + "y" * 95 + "  end "
     assert "".join(wrapped(line, 40)) == line
+
+
+def test_wide_characters_take_two_columns_so_that_none_is_cut_off() -> None:
+    assert wrapped("漢" * 30 + "; rm -rf ~", 20) == ["漢" * 10, "漢" * 10, "漢" * 10, "; rm -rf ~"]
+
+
+async def test_on_a_screen_without_room_for_the_card_nothing_counts_as_seen() -> None:
+    state = WatchedScreen()
+    state.show(await waiting("git push"))
+    state.press("enter", 0.0)
+    screen(state, 80, FRAME_LINES, 0)
+    assert state.press("o", LATER_S) is None
 
 
 class TypedTerminal:

@@ -111,7 +111,7 @@ async def _refresh(reading: WaitingRequests, state: WatchedScreen, keys: asyncio
     while True:
         try:
             state.show(await reading.now())
-        except StoreError as error:
+        except LedgerError as error:
             state.notice = error.text
         keys.put_nowait(NO_KEY)
         await asyncio.sleep(REFRESH_S)

@@ -25,7 +25,7 @@ WORDS_KEYS: Final = "enter reject (empty: the agent stops)   esc back to the car
 
 def screen(state: WatchedScreen, width: int, height: int, now_ms: int) -> Group:
     """Return what to draw on a screen of this size."""
-    room = max(height - FRAME_LINES, 1)
+    room = max(height - FRAME_LINES, 0)
     title = f"{len(state.waiting)} waiting" if state.open is None else _card_title(state, now_ms)
     body = _list(state, width, room, now_ms) if state.open is None else _card(state, width, room)
     notice, keys = _foot(state)
@@ -56,6 +56,8 @@ def _row(one: Pending, width: int, now_ms: int, *, chosen: bool) -> Text:
 
 
 def _card(state: WatchedScreen, width: int, room: int) -> list[Text]:
+    if room == 0:
+        return []  # what is not drawn does not count as seen
     return [Text(visible(line), no_wrap=True) for line in state.drawn(width, room)]
 
 

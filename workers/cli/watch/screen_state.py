@@ -6,7 +6,6 @@ and half a second since the card was opened, so that no key typed before can be 
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -164,5 +163,16 @@ def id_of(one: Pending) -> RequestKey:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """Return a line in parts that fit; every character is on one of them."""
-    return textwrap.wrap(line, max(width, 20), replace_whitespace=False, drop_whitespace=False) or [""]
+    """Return a line in parts that fit; every character is on one of them.
+
+    A character that is not ASCII counts as two columns, the most that a terminal takes, so that none is cut off.
+    """
+    parts, room = [""], width
+    for character in line:
+        columns = 1 if character.isascii() else 2
+        if columns > room and parts[-1]:
+            parts.append("")
+            room = width
+        parts[-1] += character
+        room -= columns
+    return parts
