@@ -57,10 +57,12 @@ LOCK := uv pip compile pyproject.toml --universal --python-version 3.11 --only-b
 
 lock: ## write requirements/*.txt anew from pyproject.toml (needs uv; LOCK_ARGS=--upgrade for newer versions)
 	@uv --version >/dev/null 2>&1 || { echo "lock: uv was not found"; echo "hint: pip install uv"; exit 1; } >&2
-	@$(LOCK) $(LOCK_ARGS) --extra archive --extra embedded --extra gateway --extra mcp --extra notify --extra oidc --group dev --output-file requirements/dev.txt
-	@$(LOCK) --constraint requirements/dev.txt --extra archive --extra embedded --extra gateway --extra mcp --extra notify --extra oidc --output-file requirements/runtime.txt
+	@$(LOCK) $(LOCK_ARGS) --extra archive --extra embedded --extra gateway --extra mcp --extra notify --extra oidc --extra push --extra telemetry --group dev --output-file requirements/dev.txt
+	@$(LOCK) --constraint requirements/dev.txt --extra archive --extra embedded --extra gateway --extra mcp --extra notify --extra oidc --extra push --extra telemetry --output-file requirements/runtime.txt
 	@$(subst compile pyproject.toml,compile,$(LOCK)) --constraint requirements/dev.txt --group build \
 		--output-file requirements/build.txt
 	@$(subst compile pyproject.toml,compile,$(LOCK)) --constraint requirements/dev.txt --group agents \
 		--output-file requirements/agents.txt
+	@$(subst compile pyproject.toml,compile,$(LOCK)) --constraint requirements/dev.txt --group docs --group release \
+		--output-file requirements/release.txt
 	@$(subst compile pyproject.toml,compile,$(LOCK)) --group ci --output-file requirements/ci.txt
