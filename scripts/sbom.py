@@ -26,8 +26,8 @@ ELSEWHERE: Final = {
 }
 """Licences of locked packages that some platforms do not install; on those, no metadata names them."""
 
-IN_A_TEXT: Final = {"rich-click": "MIT"}
-"""Licences of packages whose metadata hold only the whole text, which the tool leaves out."""
+IN_A_TEXT: Final = {"protobuf": "BSD-3-Clause", "rich-click": "MIT"}
+"""Licences of packages whose metadata hold no name that the tool reads."""
 
 Part = dict[str, Any]
 
