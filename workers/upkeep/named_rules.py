@@ -14,7 +14,8 @@ from ledger.log.rulesets import read_ruleset
 from ledger.log.verify import Problem
 from ledger.stores.port import Entry, Store, StreamKey
 
-_NAMING: Final = (b'"type":"session_opened"', b'"type":"policy_changed"')
+_OPENED: Final = b'"type":"session_opened"'
+_CHANGED: Final = b'"type":"policy_changed"'
 _IN_CONTENT: Final = b'"policy":'
 _IN_PAYLOAD: Final = b'"detail":'
 
@@ -50,7 +51,7 @@ def named_rules(key: StreamKey, entries: Sequence[object]) -> dict[str, int]:
 
 def _naming(entries: Sequence[object]) -> Iterator[Entry]:
     for entry in entries:
-        if isinstance(entry, Entry) and any(sign in entry.payload for sign in _NAMING):
+        if isinstance(entry, Entry) and (_CHANGED in entry.payload or _OPENED in entry.payload):
             yield entry
 
 
