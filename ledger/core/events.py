@@ -33,7 +33,7 @@ from ledger.core.errors import AgentAction
 from ledger.core.event_shapes import Detail, DurationMs, ReasonDetail, Value
 from ledger.core.limits import GRANT_USES_COUNT, LEAST_GAIN_MS
 from ledger.core.operands import Operand
-from ledger.core.policy import Demand, Evaluation, Offer, PolicySource, ReplyKind, Verdict
+from ledger.core.policy import Demand, Evaluation, Offer, PolicySource, ReplyKind, RuleRef, Verdict
 from ledger.core.proofs import Proof
 
 Outcome = Literal["allowed", "denied", "rejected", "corrected", "expired", "cancelled"]
@@ -195,7 +195,7 @@ class AskedDetail(Detail, kw_only=True, frozen=True):
     `not_honoured` are suggestions of the dialect, or entries of `always`, that would lift no part of this call.
     `still_asked` is the reason why the next such call is asked about although all of `always` was granted. `offers` are
     choices of what to remember, the narrowest first. `operands` are the files that the call executes or reads as a
-    program; None if nobody looked for them.
+    program; None if nobody looked for them. `rules` stand for the evaluation in a brief payload, where it says no more.
     """
 
     patterns: tuple[str, ...] = ()
@@ -210,6 +210,7 @@ class AskedDetail(Detail, kw_only=True, frozen=True):
     offers: tuple[Offer, ...] = ()
     home: str | None = None
     operands: tuple[Operand, ...] | None = None
+    rules: tuple[RuleRef, ...] = ()
 
 
 class Asked(Value, tag="asked", kw_only=True, frozen=True):

@@ -6,14 +6,14 @@ everybody else sees whole events. An event that could not be filled in to the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from msgspec.structs import force_setattr, replace
 
 from ledger.core.commitments import long_digest, short_digest
 from ledger.core.events import Asked, AskedDetail, Claimed, Event, PolicyChanged, SessionOpened, Settings
-from ledger.core.policy import Evaluation, RuleRef, Verdict
+from ledger.core.policy import Evaluation, Part, RuleRef, Verdict
 
 SAYING: Final = frozenset((SessionOpened, PolicyChanged))
 """The events that change what is left out after them."""
@@ -59,7 +59,12 @@ def shortened(event: Event, said: Any) -> Event:
             return event
         changes["digest"] = digest
         if event.detail is not None and evaluation is not None and evaluation.rules:
-            changes["detail"] = replace(event.detail, evaluation=replace(evaluation, rules=()))
+            is_plain = evaluation == _plain(event.verdict, event.detail.patterns, evaluation.rules)
+            changes["detail"] = (
+                replace(event.detail, evaluation=None, rules=evaluation.rules)
+                if is_plain
+                else replace(event.detail, evaluation=replace(evaluation, rules=()))
+            )
     return replace(event, brief=True, **changes)
 
 
@@ -74,7 +79,7 @@ def fill_in(event: Any, said: KnownMembers | None) -> None:
         force_setattr(event, "digest", long_digest(event.digest))
         _fill_in(event, _PROJECT)
         if event.detail is not None:
-            _fill_in_rules(event.detail)
+            _fill_in_rules(event.verdict, event.detail)
     if said is not None:
         for one in _members(event, said):
             _fill_in(event, one)
@@ -97,10 +102,20 @@ def _members(event: Asked | Claimed, said: KnownMembers) -> Iterator[_Member]:
         yield _Member("cap_ms", settings.cap_ms, None)
 
 
-def _fill_in_rules(detail: AskedDetail) -> None:
+def _fill_in_rules(verdict: Verdict, detail: AskedDetail) -> None:
     evaluation = detail.evaluation
-    if evaluation is not None and not evaluation.rules:
+    if detail.rules and evaluation is None:
+        force_setattr(detail, "evaluation", _plain(verdict, detail.patterns, detail.rules))
+        force_setattr(detail, "rules", ())
+    elif evaluation is not None and not evaluation.rules:
         force_setattr(evaluation, "rules", _rules_of_parts(evaluation))
+
+
+def _plain(verdict: Verdict, patterns: Sequence[str], rules: tuple[RuleRef, ...]) -> Evaluation | None:
+    """Return the evaluation of a call of one pattern by nothing but these rules; None for any other call."""
+    if len(patterns) != 1:
+        return None
+    return Evaluation(verdict, (Part(patterns[0], verdict, rules),), rules)
 
 
 def _rules_of_parts(evaluation: Evaluation) -> tuple[RuleRef, ...]:

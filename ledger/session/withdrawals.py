@@ -73,6 +73,7 @@ def decide_note_tool_finished(state: SessionState, command: NoteToolFinished, no
     if key is not None and key in state.noted:
         return Decision()
     detail = ToolFinishedDetail(command.input, command.title, command.output, salt=command.salt)
+    is_empty = command.digest is None and detail == ToolFinishedDetail(salt=command.salt)
     finished = ToolFinished(
         request_id=command.request_id,
         call_id=command.call_id,
@@ -81,7 +82,7 @@ def decide_note_tool_finished(state: SessionState, command: NoteToolFinished, no
         digest=_digest_of_run(state, command),
         key=key,
         claim_id=claim_id,
-        detail=detail,
+        detail=None if is_empty else detail,
     )
     return Decision((finished,))
 

@@ -32,6 +32,8 @@ PENDING: Final = Asked(
     project_version=0,
     detail=AskedDetail(salt=SALT, patterns=("npm test",), evaluation=Evaluation(Verdict.ASK, PARTS, (ASK,))),
 )
+PLAIN: Final = Evaluation(Verdict.ASK, (Part("npm test", Verdict.ASK, (ASK,)),), (ASK,))
+PLAINLY_ASKED: Final = replace(PENDING, detail=AskedDetail(salt=SALT, patterns=("npm test",), evaluation=PLAIN))
 CLAIMED: Final = Claimed(request_id="r1", claim_id="clm_1", runner="w", policy_digest=POLICY)
 
 REPEATED: Final = (b"policy_digest", b"duration_ms", b"unattended_ms", b"cap_ms", b"project_version", DIGEST.encode())
@@ -75,6 +77,10 @@ def test_what_the_session_says_is_in_no_payload_and_in_every_event() -> None:
         replace(PENDING, detail=AskedDetail(salt=SALT, evaluation=Evaluation(Verdict.ASK, PARTS))),
         replace(PENDING, detail=AskedDetail(salt=SALT, evaluation=Evaluation(Verdict.ASK, PARTS, (ALLOW, ASK)))),
         replace(PENDING, detail=AskedDetail(salt=SALT, evaluation=Evaluation(Verdict.ASK, reason="no rule"))),
+        replace(PENDING, detail=AskedDetail(salt=SALT, patterns=("a",), evaluation=PLAIN)),
+        replace(PENDING, detail=AskedDetail(salt=SALT, patterns=("npm test", "a"), evaluation=PLAIN)),
+        replace(PENDING, detail=AskedDetail(salt=SALT, patterns=("npm test",), evaluation=replace(PLAIN, reason="no"))),
+        replace(PENDING, verdict=Verdict.DENY, detail=PLAINLY_ASKED.detail),
         Asked(request_id="r1", permission="bash", verdict=Verdict.DENY, digest=DIGEST, policy_digest=POLICY),
         replace(CLAIMED, policy_digest="ef" * 32),
         replace(CLAIMED, policy_digest=""),
@@ -87,6 +93,14 @@ def test_what_the_session_says_is_in_no_payload_and_in_every_event() -> None:
 )
 def test_every_event_is_read_as_it_was_decided(event: Event, state: SessionState) -> None:
     assert read(written(event, state), state) == event
+
+
+def test_an_evaluation_that_says_no_more_than_its_rules_is_written_as_these() -> None:
+    fields = written(PLAINLY_ASKED)
+    assert fields[1] is not None
+    assert (fields[1].count(b"npm test"), b"evaluation" in fields[1]) == (1, False)
+    assert read(fields) == PLAINLY_ASKED
+    assert read(fields, None).detail == PLAINLY_ASKED.detail
 
 
 def test_without_the_state_an_event_says_that_it_is_not_whole() -> None:
