@@ -24,6 +24,7 @@ from bench.growth.filling import fill, filled_count, tell, until_projected
 from bench.growth.passes import Passes
 from bench.growth.questions import MEASURED_VIEWS, PARTS, TABLES, Part
 from bench.growth.rows import Figures, GrowthRun, print_rows, write_rows
+from bench.growth.sealed import HalfSealed
 from bench.growth.server_memory import server_memory, used_bytes
 from bench.growth.serving import Serving
 from bench.growth.sharing import Sharing
@@ -65,10 +66,18 @@ class GrowthBench:
         with tempfile.TemporaryDirectory() as folder:
             async with embedded_server(Path(folder)) as server, place_at(server.url, quick=self._quick) as place:
                 await self._begin(place)
-                if part == "crowds":
+                if part == "sealed":
+                    await self._half_sealed(place, Path(folder) / "archive")
+                elif part == "crowds":
                     await Crowds(place, self.figures, self._repetitions).measure()
                 else:
                     await Costs(place, self.figures).measure()
+
+    async def _half_sealed(self, place: Place, archive: Path) -> None:
+        half = HalfSealed(place, self.figures, archive, self._pending, repetitions=self._repetitions, jobs=self._jobs)
+        for size in self._sizes:
+            await half.measure(size)
+            self.on_size()
 
     async def _begin(self, place: Place) -> None:
         info = await place.info("server")

@@ -8,7 +8,7 @@ from bench.growth.rows import Aim, Asked
 from projections.comparison import CHECKPOINTS
 from projections.views import FIXED
 
-Part = Literal["history", "crowds", "costs"]
+Part = Literal["history", "sealed", "crowds", "costs"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 
 MEASURED_VIEWS: Final = (*FIXED, CHECKPOINTS)
@@ -37,7 +37,7 @@ ROUTES: Final = {
     "route metrics": "/metrics",
 }
 
-HISTORY: Final[dict[str, Asked]] = {
+SERVING: Final[dict[str, Asked]] = {
     "command start": Asked("`--version`: only the start of a command", "sessions", "ms"),
     **{name: Asked(what, "sessions", "ms", _COMMAND) for name, what in COMMANDS.items()},
     "call reply settled": Asked("`Ledger.reply` of a settled request", "sessions", "ms", _ANSWER),
@@ -45,6 +45,19 @@ HISTORY: Final[dict[str, Asked]] = {
     **{name: Asked(f"`GET {path}`", "sessions", "ms", _ANSWER) for name, path in ROUTES.items()},
     "first events": Asked("`GET /v1/events`, first of a new gateway: snapshot", "sessions", "ms", _ANSWER),
     "project grant": Asked("a grant for a project", "sessions", "ms", _ANSWER),
+}
+
+HALF_SEALED: Final[dict[str, Asked]] = {
+    **{f"half sealed {name}": asked._replace(what=f"half sealed: {asked.what}") for name, asked in SERVING.items()},
+    "half sealed command show sealed": Asked("half sealed: `show` of a sealed session", "sessions", "ms", _COMMAND),
+    "sealing": Asked(
+        "sealing, by processor time of the command", "sessions", "events/s", (Aim("last", "at least", 20_000),)
+    ),
+    "freed": Asked("memory that an event leaves when it is sealed", "sessions", "bytes"),
+}
+
+HISTORY: Final[dict[str, Asked]] = {
+    **SERVING,
     "floor": Asked("floor: a bare XADD", "sessions", "us"),
     "ask": Asked("ask that a rule allows", "sessions", "x floor", _WORK),
     "reply": Asked("reply to a pending request", "sessions", "x floor", _WORK),
@@ -92,4 +105,9 @@ COSTS: Final[dict[str, Asked]] = {
     for where in ("log", "views")
 }
 
-TABLES: Final[dict[Part, dict[str, Asked]]] = {"history": HISTORY, "crowds": CROWDS, "costs": COSTS}
+TABLES: Final[dict[Part, dict[str, Asked]]] = {
+    "history": HISTORY,
+    "sealed": HALF_SEALED,
+    "crowds": CROWDS,
+    "costs": COSTS,
+}

@@ -28,9 +28,15 @@ MAY_END_WITH: Final = (Exit.DONE, Exit.UNKNOWN, Exit.FINDINGS)
 
 
 class Serving:
-    """The questions at one size; each settled request is asked about once, so that no fold of it is cached."""
+    """The questions at one size; each settled request is asked about once, so that no fold of it is cached.
 
-    def __init__(self, place: Place, figures: Figures, size: int, pending: int, repetitions: int) -> None:
+    `before` is what the names of the rows begin with.
+    """
+
+    def __init__(
+        self, place: Place, figures: Figures, size: int, pending: int, repetitions: int, *, before: str = ""
+    ) -> None:
+        self._before = before
         self._place = place
         self._figures = figures
         self._size = size
@@ -60,6 +66,12 @@ class Serving:
                     ("doctor", ("doctor",)),
                 ):
                     self._add(f"command {name}", await self._command(home, *words))
+
+    async def command(self, name: str, *words: str) -> None:
+        """Measure one command more."""
+        with tempfile.TemporaryDirectory(prefix="pl-") as home:
+            for _ in range(self._repetitions):
+                self._add(f"command {name}", await self._command(home, *words))
 
     async def _command(self, home: str, *words: str) -> float:
         """Return the milliseconds until a command has ended."""
@@ -108,7 +120,7 @@ class Serving:
                 self._add(name, (time.perf_counter() - began) * 1e3)
 
     def _add(self, name: str, value: float) -> None:
-        self._figures.add(name, self._size, value)
+        self._figures.add(self._before + name, self._size, value)
 
     # --- routes -----------------------------------------------------------------------------------------------------
 

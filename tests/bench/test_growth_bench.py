@@ -29,7 +29,13 @@ def run_growth(*options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("part", "sizes"), [pytest.param("history", [20, 40], marks=pytest.mark.slow), ("crowds", None), ("costs", [20])]
+    ("part", "sizes"),
+    [
+        pytest.param("history", [20, 40], marks=pytest.mark.slow),
+        pytest.param("sealed", [20, 40], marks=pytest.mark.slow),
+        ("crowds", None),
+        ("costs", [20]),
+    ],
 )
 def test_a_quick_run_measures_every_row_of_a_part_at_each_size(
     part: Part, sizes: list[int] | None, tmp_path: Path
