@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from ledger.core.codec import NewerEvent
 from ledger.core.durations import format_duration
 from ledger.core.events import (
+    Agreed,
     Asked,
     Cancelled,
     Claimed,
@@ -50,6 +51,7 @@ from ledger.core.events import (
 )
 from ledger.core.grants import Recorded
 from ledger.core.policy import Verdict
+from ledger.session.approvals import counting, person_key
 from ledger.session.state import SessionState
 from ledger.session.texts import CANCEL_CAUSES, answerer
 from ledger.session.would_run import LINE_CHARS, WouldRun, cut, describe_asked, quoted, would_run
@@ -173,6 +175,14 @@ def _reopened(event: Reopened, at: _Context) -> str:
     return f"{at.what(event.request_id)} is no longer allowed{at.said(reason)}; {now}{round_}"
 
 
+def _agreed(event: Agreed, at: _Context) -> str:
+    request = at.before.pending.get(event.request_id)
+    others = () if request is None else counting(request, request.demands)
+    number = len([one for one in others if person_key(one.by.name) != person_key(at.who)]) + 1
+    said = at.said(event.detail.message if event.detail else None)
+    return f"{at.who} approved {at.what(event.request_id)}, {number} of {event.needed} people{said}"
+
+
 def _end_unknown(event: EndUnknown, at: _Context) -> str:
     return f"{at.what(event.request_id)} may have run: {_END_CAUSES[event.cause]} without a recorded end"
 
@@ -195,6 +205,8 @@ def _replied(event: Replied, at: _Context) -> str:
         return f"the freeze ended: {what} is {'denied by the current rules' if is_denied else 'allowed'}"
     follows = f", following {event.cause.request_id}" if event.cause else ""
     detail = event.detail
+    if len(event.approvers) > 1:
+        who = f"{', '.join(event.approvers[:-1])} and {who}"
     if event.outcome in ("allowed", "denied"):
         patterns = detail.patterns if detail else ()
         kept = (
@@ -286,6 +298,7 @@ _SENTENCES: Final[dict[type, Callable[[Any, _Context], str]]] = {
     RulesStored: lambda event, at: f"{at.who} stored rules of the dialect {event.dialect}",
     Asked: _asked,
     Reopened: _reopened,
+    Agreed: _agreed,
     Replied: _replied,
     Granted: _granted,
     UseTaken: _use_taken,

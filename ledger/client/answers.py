@@ -17,6 +17,7 @@ from ledger.core.proofs import Proof, Signed
 from ledger.log.plans import SYSTEM, Done
 from ledger.log.stream import Stream
 from ledger.project.state import GrantInProject, ProjectState, TakeUse
+from ledger.session.approvals import agreement_of
 from ledger.session.commands import GivenReply, OutdatedRulesError, Release, Reply
 from ledger.session.masking import masked_answer
 from ledger.session.releases import is_released, releases
@@ -48,7 +49,10 @@ class SessionAnswers:
             log.info("Ignoring duplicate PermissionResponse for %s of session %s", request_id, done.state.session_id)
         result = result_of(done.state, request_id)
         settled = result.settled
-        assert settled is not None, "answered, or refused"
+        if settled is None:
+            # A yes that others must join is told only once it is as safe as an answer.
+            await self._stream.make_safe()
+            return result
         if settled.outcome == "allowed" or settled.grants:
             await self._stream.make_safe()
         if done.state.project is not None and settled.granted_to_project:
@@ -87,7 +91,8 @@ class SessionAnswers:
             project=project.state if project else None,
         )
         done = await self._stream.submit(command)
-        if request_id in done.state.pending:
+        request = done.state.pending.get(request_id)
+        if request is not None and (given.reply != "once" or agreement_of(request, actor.name) is None):
             raise OutdatedRulesError(f"request `{request_id}` was reopened meanwhile; answer again")
         return done
 

@@ -27,6 +27,7 @@ from ledger.core.policy import Evaluation, Offer, ReplyKind
 from ledger.core.times import format_time
 from ledger.masks.own_input import with_own_texts
 from ledger.project.state import ProjectState
+from ledger.session.approvals import approvals_of, listed
 from ledger.session.rounds import shown_digest
 from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
@@ -129,6 +130,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             **({} if self.told is None else {"told": self.told}),
             **_claim_json(self),
             **_bounds_json(self.settled),
+            **_approvals_json(self.request, self.settled),
         }
 
 
@@ -148,6 +150,34 @@ def _claim_json(result: Result) -> dict[str, Any]:
             "may_have_run": held.status in ("open", "unknown"),
         }
     return members
+
+
+def _approvals_json(request: Request, settled: Settled | None = None) -> dict[str, Any]:
+    """Return the member `approvals` of a request that needs several people: who has approved, and what is missing."""
+    approvals = approvals_of(request)
+    if approvals is None:
+        return {}
+    given = [(one.by, one.at_ms, one.role, one.proof) for one in approvals.given]
+    is_allowed = settled is not None and bool(settled.approvers)
+    if settled is not None and is_allowed:
+        given.append((settled.by, settled.at_ms, None, settled.proof))
+    return {
+        "approvals": {
+            "needed": approvals.needed,
+            "missing": 0 if is_allowed else approvals.lacking,
+            "among": list(approvals.among),
+            "given": [
+                {
+                    "by": by.name,
+                    "at": format_time(at_ms),
+                    "via": by.via,
+                    "signed": proof is not None,
+                    **({} if role is None else {"role": role}),
+                }
+                for by, at_ms, role, proof in given
+            ],
+        }
+    }
 
 
 def _bounds_json(settled: Settled | None) -> dict[str, Any]:
@@ -189,11 +219,19 @@ def _pending(state: SessionState, request: Request) -> Result:
         reply=None,
         by=request.asker,
         at_ms=request.asked_ms,
-        message=_reopened(request) or _idle(request) or _asked_again(request),
+        message=_approved_by_some(request) or _reopened(request) or _idle(request) or _asked_again(request),
         agent=None,
         evaluation=request.evaluation,
         request=request,
     )
+
+
+def _approved_by_some(request: Request) -> str | None:
+    """Return a note on who has approved a request that waits for more people."""
+    approvals = approvals_of(request)
+    if approvals is None or not approvals.given:
+        return None
+    return f"approved by {listed(one.by.name for one in approvals.given)}; waits for {approvals.waits_for}"
 
 
 def _reopened(request: Request) -> str | None:
@@ -303,6 +341,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             **({} if request.owner is None else {"owner": request.owner}),
             **({} if request.round == 1 else {"round": request.round, "reopened": request.reopened_reason}),
             **({"demands": msgspec.to_builtins(request.demands)} if request.demands else {}),
+            **_approvals_json(request),
             **({"not_honoured": list(request.not_honoured)} if request.not_honoured else {}),
             **({"still_asked": list(request.still_asked)} if request.still_asked else {}),
             **({"offers": [_offer_json(one) for one in request.offers]} if request.offers else {}),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ledger.core.codec import NewerEvent
-from ledger.core.events import Asked, Claimed, Event, Granted, Reopened, Replied
+from ledger.core.events import Agreed, Asked, Claimed, Event, Granted, Reopened, Replied
 from ledger.core.policy import Verdict
 
 
@@ -37,6 +37,7 @@ def _by_grant(event: Granted) -> bool:
 
 
 _ALLOWS: Final[Mapping[type, Callable[[Any], bool]]] = {
+    Agreed: _always,
     Asked: _by_verdict,
     Claimed: _always,
     Reopened: _by_verdict,

@@ -19,6 +19,7 @@ from ledger.core.commitments import SALT_BYTES, commitment_to, commits_to, is_sa
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import (
     Actor,
+    Agreed,
     Asked,
     Cancelled,
     ClientConnected,
@@ -39,6 +40,7 @@ from ledger.core.events import (
     Reopened,
     Replied,
     Revoked,
+    RulesStored,
     SessionClosed,
     SessionOpened,
     TokenCreated,
@@ -50,7 +52,7 @@ from ledger.core.events import (
 from ledger.core.limits import EVENT_BYTES
 from ledger.core.policy import demand_rules
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """The newest schema that this version reads; it also reads all earlier ones."""
 
 FIRST_SCHEMA: Final = 1
@@ -58,7 +60,10 @@ FIRST_SCHEMA: Final = 1
 BASE_SCHEMA: Final = 2
 """The schema with which events are written unless a later one introduced their type."""
 
-SCHEMA_OF: Final[Mapping[type, int]] = {}
+APPROVERS_SCHEMA: Final = 3
+"""The schema of demands for several approvers: an earlier program would take the yes of one for an allow."""
+
+SCHEMA_OF: Final[Mapping[type, int]] = {Agreed: APPROVERS_SCHEMA}
 """The schema of each event type that the base schema lacks.
 
 An event is written with the schema that introduced its type, not with the newest, so that during an upgrade workers of
@@ -249,8 +254,11 @@ def _detail_decoder(cls: type) -> msgspec.json.Decoder[Detail] | None:
 
 
 def schema_of(event: Event) -> int:
-    """Return the schema with which to write an event: the one that introduced its type."""
-    return SCHEMA_OF.get(type(event), BASE_SCHEMA)
+    """Return the schema with which to write an event: the one that introduced its type, or what it demands."""
+    kind = type(event)
+    if kind in _DEMANDING and _demands_approvers(event):
+        return APPROVERS_SCHEMA
+    return SCHEMA_OF.get(kind, BASE_SCHEMA)
 
 
 def _is_of_an_earlier_schema(envelope: Envelope) -> bool:
@@ -259,23 +267,36 @@ def _is_of_an_earlier_schema(envelope: Envelope) -> bool:
 
 
 def _is_of_the_first_schema(envelope: Envelope) -> bool:
-    """Return whether schema 1 had such an event. It had no demands for passkeys and no proofs."""
+    """Return whether schema 1 had such an event. It had no demands for passkeys or several approvers, and no proofs."""
     event = envelope.event
     return envelope.v == FIRST_SCHEMA and type(event) in FIRST_TYPES and not _carries_demands(event)
 
 
+_DEMANDING: Final = frozenset((Asked, SessionOpened, PolicyChanged, RulesStored))
+"""The event types that may hold demands."""
+
+
+def _demands_approvers(event: Any) -> bool:
+    """Return whether an event has a demand for several approvers."""
+    if isinstance(event, Asked):
+        return bool(event.demands) and any(demand.approvers for demand in event.demands)
+    policy = None if event.detail is None else event.detail.policy
+    return policy is not None and any(demand.approvers for demand in demand_rules(policy))
+
+
 def _carries_demands(event: Event) -> bool:
-    """Return whether an event has a demand for a passkey or a proof, which schema 1 lacked."""
+    """Return whether an event has such a demand or a proof, which schema 1 lacked."""
     match event:
         case Asked():
-            return bool(event.proofs) or any(demand.answer_by for demand in event.demands)
+            return bool(event.proofs) or any(demand.answer_by or demand.approvers for demand in event.demands)
         case Replied():
             return event.proof is not None or bool(event.proofs)
         case Granted():
             return event.proof is not None
         case SessionOpened() | PolicyChanged():
             policy = None if event.detail is None else event.detail.policy
-            return policy is not None and any(demand.answer_by for demand in demand_rules(policy))
+            rules = () if policy is None else demand_rules(policy)
+            return any(demand.answer_by or demand.approvers for demand in rules)
         case _:
             return False
 

@@ -304,6 +304,28 @@ class Claimed(Value, tag="claimed", kw_only=True, frozen=True):
     brief: bool = False
 
 
+class MessageDetail(Detail, frozen=True):
+    message: str | None = None
+
+
+class Agreed(Value, tag="agreed", kw_only=True, frozen=True):
+    """A person's yes to a request that needs those of more people: it is still pending.
+
+    The yes that completes the number is `Replied`. `digest` is that of the request as it was shown, and `round` its
+    round: in another round the yes does not count. `needed` is the number of people that was demanded then. `role` is
+    the person's, None if unknown; `proof` is that of a passkey's signature.
+    """
+
+    request_id: str
+    digest: str
+    round: int = 1
+    needed: int = 2
+    role: str | None = None
+    client_id: str | None = None
+    proof: Proof | None = None
+    detail: MessageDetail | None = None
+
+
 class RepliedDetail(Detail, frozen=True):
     """`input` is the input as changed by a person, with which the call may run instead of the asked one.
 
@@ -328,7 +350,7 @@ class Replied(Value, tag="replied", kw_only=True, frozen=True):
     answer that the ledger itself received. `proof` is that of a passkey's signature; `proofs` are those of the grants
     that released a request whose answer must be signed. `bounds` are those of the grants it makes, and `wider` the ids of
     those that allow more than was offered. `uses` are the grants with a limit of uses of which a released request took
-    one.
+    one. `approvers` are the people whose yes allowed a call that needs several, the author of this event last.
     """
 
     request_id: str
@@ -347,6 +369,7 @@ class Replied(Value, tag="replied", kw_only=True, frozen=True):
     bounds: GrantBounds | None = None
     wider: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
+    approvers: tuple[str, ...] = ()
     detail: RepliedDetail | None = None
 
 
@@ -551,6 +574,7 @@ Event = (
     | Claimed
     | ClaimReleased
     | EndUnknown
+    | Agreed
     | Replied
     | Granted
     | UseTaken

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -59,19 +59,26 @@ class RuleRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     line: int | None = None
 
 
+ApproversCount = Annotated[int, msgspec.Meta(ge=2, le=9)]
+"""The number of people whose yes a rule demands."""
+
+
 class Demand(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A condition on the answer to a request.
 
     `not_by="asker"`: neither the agent that asked nor the owner of its token may give the answer.
     `answer_by="passkey"`: a passkey of the person who answers must sign it. `replies` are the answers that it concerns
     (`session` and `always` together, because both make grants), `roles` the roles whose answers; an empty one means
-    all.
+    all. `approvers` is the number of distinct people whose yes the call needs, none of them its asker or the owner of its
+    token; with `among`, only these people count. It concerns every yes, whatever `replies` and `roles` say.
     """
 
     not_by: Literal["asker"] | None = None
     answer_by: AnswerBy | None = None
     replies: tuple[ReplyKind, ...] = ()
     roles: tuple[str, ...] = ()
+    approvers: ApproversCount | None = None
+    among: tuple[str, ...] = ()
 
 
 class DemandRule(Demand, frozen=True, omit_defaults=True, gc=False):

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from ledger.core.limits import NAME_LENGTH_CHARS
 from ledger.core.policy import Call, Demand, DemandRule, Layer, Policy, PolicySource, demand_rules
 from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, check_permission, shown
 from ledger.policy.danger import is_dangerous
@@ -28,7 +29,10 @@ PASSKEY: Final = "passkey"
 GRANT_MAKING: Final = frozenset({"session", "always"})
 """The replies that make grants. A demand that names one of them binds both; else the other would be a way around it."""
 
-_CONDITIONS: Final = ("not_by", "answer_by")
+_CONDITIONS: Final = ("not_by", "answer_by", "approvers")
+
+AMONG_COUNT: Final = 100
+"""The most names in `among`."""
 
 _DEMAND_MEMBERS: Final = Demand.__struct_fields__
 _LINES: Final = ("command", "cmd")
@@ -60,11 +64,17 @@ def with_demands(source: PolicySource, demands: Iterable[DemandRule | Mapping[st
     if isinstance(demands, Mapping | str):
         raise NOWHERE.problem(f"`{MEMBER}` must be a list of demands, not {shown(demands)}", (MEMBER,))
     given = [
-        one if isinstance(one, DemandRule) else _read(one, NOWHERE, (MEMBER, at)) for at, one in enumerate(demands)
+        _checked(one) if isinstance(one, DemandRule) else _read(one, NOWHERE, (MEMBER, at))
+        for at, one in enumerate(demands)
     ]
     known = demand_rules(source)
     lacking = tuple(demand for demand in dict.fromkeys(given) if demand not in known)
     return replace(source, layers=(*source.layers, Layer(MEMBER, demands=lacking))) if lacking else source
+
+
+def _checked(rule: DemandRule) -> DemandRule:
+    _check_approvers(rule, NOWHERE, (MEMBER,))
+    return rule
 
 
 def concerns(demand: Demand, reply: str, role: str | None = None) -> bool:
@@ -84,6 +94,11 @@ def asks_passkey(demands: Iterable[Demand], reply: str, role: str | None = None)
 def asks_signed_grants(demands: Iterable[Demand], role: str | None = None) -> bool:
     """Return whether only grants that a passkey signed count for a call."""
     return asks_passkey(demands, "always", role)
+
+
+def asks_several(demands: Iterable[Demand]) -> bool:
+    """Return whether one of the demands is for several approvers, whom no grant, decider or told answer replaces."""
+    return any(demand.approvers for demand in demands)
 
 
 def read_demands(value: object, origin: RuleOrigin = NOWHERE) -> tuple[DemandRule, ...]:
@@ -115,9 +130,30 @@ def _read(value: Any, origin: RuleOrigin, keys: JsonKeys) -> DemandRule:
     check_permission(value.get("permission", "*"), origin, (*keys, "permission"))
     check_pattern(value.get("pattern", "*"), origin, (*keys, "pattern"))
     try:
-        return msgspec.convert(value, DemandRule)
+        rule = msgspec.convert(value, DemandRule)
     except msgspec.ValidationError as error:
         raise origin.problem(f"the demand cannot be read: {error}", keys) from error
+    _check_approvers(rule, origin, keys)
+    return rule
+
+
+def _check_approvers(rule: DemandRule, origin: RuleOrigin, keys: JsonKeys) -> None:
+    """Raise PolicyError for members that do not go together with `approvers`, or without it."""
+    if rule.approvers is None:
+        if rule.among:
+            raise origin.problem("`among` goes with `approvers`, the number of people; give both", (*keys, "among"))
+        return
+    for name in ("replies", "roles"):
+        if getattr(rule, name):
+            raise origin.problem(
+                f"`approvers` concerns every yes, so a demand has no `{name}` beside it; write another demand for that",
+                (*keys, name),
+            )
+    if len(rule.among) > AMONG_COUNT:
+        raise origin.problem(f"`among` names {len(rule.among)} people; at most {AMONG_COUNT} are accepted", keys)
+    for name in rule.among:
+        if not name or len(name) > NAME_LENGTH_CHARS or not name.isprintable():
+            raise origin.problem(f"`among` has {shown(name)}, which is no name of a person", (*keys, "among"))
 
 
 class _About:

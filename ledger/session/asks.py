@@ -32,7 +32,7 @@ from ledger.session.commands import (
     Recheck,
 )
 from ledger.session.decision import Decision, require_content, require_open, standing_grants, until_expiry
-from ledger.session.demands import askers, grants_for, proofs_of, signed_verdict, that_count
+from ledger.session.demands import askers, binding, grants_for, proofs_of, signed_verdict, that_count
 from ledger.session.operands import wanted_at_claim
 from ledger.session.rechecks import rests_on_project
 from ledger.session.reopening import reopened
@@ -237,7 +237,7 @@ def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decisi
         state, command.policy, question.call, taker, standing, judge=judging(command.masks)
     )
     verdict = with_opinions(evaluation.verdict, settled.request.opinions)
-    verdict = signed_verdict(verdict, evaluation.verdict, settled.request.demands)
+    verdict = signed_verdict(verdict, evaluation.verdict, binding(command.policy, settled.request))
     if verdict is Verdict.ALLOW:
         uses_of(named(standing, grant_ids), taker)
         return Decision()

@@ -21,8 +21,9 @@ from ledger.core.questions import Question
 from ledger.core.standing import named
 from ledger.masks.masking import Masks
 from ledger.project.state import ProjectState
+from ledger.session.approvals import why_too_few
 from ledger.session.decision import standing_grants, until_expiry
-from ledger.session.demands import grants_for, signed_verdict
+from ledger.session.demands import binding, grants_for, signed_verdict
 from ledger.session.first import judge
 from ledger.session.late_rules import edited_call, ignores_late_denies
 from ledger.session.links import changed_link
@@ -83,7 +84,7 @@ def _by_rules(
     state: SessionState, settled: Settled, grounds: ClaimGrounds, now_ms: int, claim_id: str
 ) -> ClaimJudgement:
     settled = _as_asked(settled, grounds.question)
-    gone = _why_the_answer_is_gone(state, settled, grounds.project, now_ms)
+    gone = _why_the_answer_is_gone(state, settled, grounds, now_ms)
     taker = taker_of(state, settled.request.request_id, claim_id)
     standing = grants_for(settled.request, standing_grants(state, grounds.project, now_ms, taker), grounds.policy)
     if gone is None:
@@ -111,10 +112,8 @@ class _Gone(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
 
 
-def _why_the_answer_is_gone(
-    state: SessionState, settled: Settled, project: ProjectState | None, now_ms: int
-) -> _Gone | None:
-    """Return None where a person's own answer to this request still stands."""
+def _why_the_answer_is_gone(state: SessionState, settled: Settled, grounds: ClaimGrounds, now_ms: int) -> _Gone | None:
+    """Return None where the own answers of people to this request still stand."""
     if settled.reply is None or settled.cause is not None:
         return _Gone()
     if settled.imported:
@@ -122,7 +121,10 @@ def _why_the_answer_is_gone(
     lifetime_ms = state.settings.approval_lifetime_ms
     if lifetime_ms is not None and now_ms > settled.at_ms + lifetime_ms:
         return _Gone("age", f"it was allowed more than {spell_duration(lifetime_ms)} ago")
-    made = [one for grant_id in settled.grants if (one := _known_grant(state, project, grant_id)) is not None]
+    too_few = why_too_few(settled, binding(grounds.policy, settled.request))
+    if too_few is not None:
+        return _Gone("rules", too_few)
+    made = [one for grant_id in settled.grants if (one := _known_grant(state, grounds.project, grant_id)) is not None]
     # A grant that is used up was used by other calls: the person's answer to this one stands.
     if any(grant.has_ended(now_ms) for grant in made):
         return _Gone("grants", f"the grant that its `{settled.reply}` made is no longer in force")
@@ -163,7 +165,7 @@ def _without_answer(
     call, judging_it = call_of(request), judging(grounds.masks)
     evaluation, grant_ids = judge_sparingly(state, grounds.policy, call, taker, standing, judge=judging_it)
     verdict = with_opinions(evaluation.verdict, request.opinions)
-    verdict = signed_verdict(verdict, evaluation.verdict, request.demands)
+    verdict = signed_verdict(verdict, evaluation.verdict, binding(grounds.policy, request))
     if settled.updated_input is not None:
         # The person allowed another input than the rules and grants would.
         verdict = strictest((verdict, Verdict.ASK))

@@ -13,7 +13,8 @@ from ledger.core.grants import StandingGrant
 from ledger.core.policy import Call, Demand, Policy, Verdict
 from ledger.core.proofs import Proof
 from ledger.core.standing import kept
-from ledger.policy.demands import asks_passkey, asks_signed_grants, concerns, demands_on
+from ledger.policy.demands import asks_passkey, asks_several, asks_signed_grants, concerns, demands_on
+from ledger.session.approvals import asker_keys, counting, lacking, person_key, require_approver
 from ledger.session.commands import Reply
 from ledger.session.signed_claims import require_same_claims
 from ledger.session.state import Request, SessionState, call_of
@@ -23,6 +24,7 @@ def require_met(state: SessionState, request: Request, command: Reply, *calls: C
     """Raise DemandNotMetError for an answer that the recorded demands, or the current ones on these calls, forbid."""
     now = [demand for call in calls for demand in demands_on(command.policy, call)]
     demands = tuple(dict.fromkeys((*request.demands, *now)))
+    require_approver(state, request, command, demands)
     _require_signed(state, request, command, demands)
     for demand in demands:
         if not concerns(demand, command.given.reply, command.given.role):
@@ -44,8 +46,18 @@ def may_be_unsigned(request: Request, reply: str, name: str) -> bool:
     """Return whether an unsigned reply of this person meets the recorded demands of the request."""
     if asks_passkey(request.demands, reply):
         return False
+    if reply != "reject" and asks_several(request.demands) and not _is_approver(request, reply, name):
+        return False
     is_other = not _is_one_of(name, askers(request.asker.name, request.owner))
     return is_other or not any(one.not_by == "asker" and concerns(one, reply) for one in request.demands)
+
+
+def _is_approver(request: Request, reply: str, name: str) -> bool:
+    """Return whether a yes of this person adds to those that the request has."""
+    if reply != "once" or person_key(name) in asker_keys(request):
+        return False
+    names = [one.by.name for one in counting(request, request.demands)]
+    return lacking(request.demands, names) != lacking(request.demands, [*names, name])
 
 
 def _require_signed(state: SessionState, request: Request, command: Reply, demands: Collection[Demand]) -> None:
@@ -78,17 +90,20 @@ def grants_for(
 def that_count(
     grants: Sequence[StandingGrant], demands: Collection[Demand], asking: Collection[str]
 ) -> Sequence[StandingGrant]:
-    """Return the grants that meet all demands on a call of these askers."""
+    """Return the grants that meet all demands on a call of these askers; none where several people must approve it."""
     if any(demand.not_by == "asker" and concerns(demand, "always") for demand in demands):
         grants = kept(grants, lambda grant: grant.by.via != TOLD and not _is_one_of(grant.by.name, asking))
     return that_are_signed(grants, demands)
 
 
 def that_are_signed(grants: Sequence[StandingGrant], demands: Collection[Demand]) -> Sequence[StandingGrant]:
-    """Return the grants; where a signature is demanded, only those with one.
+    """Return the grants; where a signature is demanded, only those with one, and none where several must approve.
 
-    Imported grants count as unsigned, because the signatures of a file were not verified.
+    Imported grants count as unsigned, because the signatures of a file were not verified. A grant is the yes of one
+    person to other calls.
     """
+    if asks_several(demands):
+        return ()
     if not asks_signed_grants(demands):
         return grants
     return kept(grants, lambda grant: grant.proof is not None and not grant.imported)
@@ -107,9 +122,9 @@ def falls_with_a_reject(policy: Policy, request: Request) -> bool:
 
 
 def signed_verdict(verdict: Verdict, judged: Verdict, demands: Collection[Demand]) -> Verdict:
-    """Return the verdict after the deciders, none of which replaces a demanded passkey."""
+    """Return the verdict after the deciders, none of which replaces a demanded passkey or one of several approvers."""
     is_deciders = verdict is Verdict.ALLOW and judged is Verdict.ASK
-    return Verdict.ASK if is_deciders and asks_passkey(demands, "once") else verdict
+    return Verdict.ASK if is_deciders and (asks_passkey(demands, "once") or asks_several(demands)) else verdict
 
 
 def askers(asker: str, owner: str | None) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ledger.core.codec import NewerEvent
 from ledger.core.events import (
+    Agreed,
     Asked,
     AskedDetail,
     Cancelled,
@@ -52,7 +53,7 @@ from ledger.session.open_claims import (
     without_open_claims,
 )
 from ledger.session.redactions import without_content
-from ledger.session.state import Client, LockRequest, Request, SessionState, Settled, input_digest
+from ledger.session.state import Agreement, Client, LockRequest, Request, SessionState, Settled, input_digest
 from ledger.session.would_run import told_of
 
 
@@ -183,6 +184,7 @@ def _reopened(state: SessionState, recorded: Recorded, event: Reopened) -> Sessi
         operands=detail.operands if detail and detail.operands is not None else settled.request.operands,
         project_version=event.project_version,
         grants=(),
+        agreed=(),
         rests_on_project=False,
         unattended_ms=event.unattended_ms,
         # The time to answer starts again: nobody could answer while the request counted as allowed.
@@ -198,6 +200,28 @@ def _reopened(state: SessionState, recorded: Recorded, event: Reopened) -> Sessi
         settled=state.settled.remove(event.request_id),
         pending=state.pending.insert(event.request_id, request),
     )
+
+
+def _agreed(state: SessionState, recorded: Recorded, event: Agreed) -> SessionState:
+    """Add a yes to a pending request; the last one of a person replaces their earlier ones."""
+    request = state.pending.get(event.request_id)
+    if request is None or event.round != request.round:
+        return state
+    agreement = Agreement(
+        by=recorded.actor,
+        at_ms=recorded.ms,
+        version=recorded.version,
+        digest=event.digest,
+        round=event.round,
+        needed=event.needed,
+        role=event.role,
+        proof=event.proof,
+        message=event.detail.message if event.detail else None,
+    )
+    name = recorded.actor.name.casefold()
+    others = tuple([one for one in request.agreed if one.by.name.casefold() != name])
+    request = replace(request, agreed=(*others, agreement), redacted=request.redacted or recorded.redacted)
+    return replace(state, pending=state.pending.insert(event.request_id, request))
 
 
 def _replied(state: SessionState, recorded: Recorded, event: Replied) -> SessionState:
@@ -237,6 +261,7 @@ def _replied(state: SessionState, recorded: Recorded, event: Replied) -> Session
         wider=event.wider,
         proof=event.proof,
         proofs=event.proofs,
+        approvers=event.approvers,
     )
 
 
@@ -355,7 +380,11 @@ def _revoked(state: SessionState, recorded: Recorded, event: Revoked) -> Session
 
 def _imported(state: SessionState, recorded: Recorded, event: Imported) -> SessionState:
     settled = state.settled.renewed({key: replace(one, imported=True) for key, one in state.settled.items()})
-    return replace(state, grants=mark_imported(state.grants), settled=settled, imported_ms=recorded.ms)
+    pending = state.pending
+    for request in list(pending.values()):
+        # A yes that was read from a file is nobody's yes here.
+        pending = pending.insert(request.request_id, replace(request, agreed=())) if request.agreed else pending
+    return replace(state, grants=mark_imported(state.grants), settled=settled, pending=pending, imported_ms=recorded.ms)
 
 
 def _closed(state: SessionState, recorded: Recorded, event: SessionClosed) -> SessionState:
@@ -376,6 +405,7 @@ _STEPS: dict[type, Callable[[SessionState, Recorded, Any], SessionState]] = {
     Claimed: fold_claimed,
     ClaimReleased: fold_released,
     EndUnknown: fold_end_unknown,
+    Agreed: _agreed,
     Replied: _replied,
     Expired: _expired,
     Cancelled: _cancelled,

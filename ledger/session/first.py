@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from ledger.core.grants import StandingGrant
 from ledger.core.masked_text import holds_mask
-from ledger.core.policy import Call, Evaluation, Part, Policy, Verdict, strictest
+from ledger.core.policy import Call, Demand, Evaluation, Part, Policy, Verdict, strictest
 from ledger.core.standing import as_policy_grants
 from ledger.masks.masking import Masks, masked_call
 from ledger.policy.consulted import merged, overloaded
 from ledger.policy.demands import demands_on
+from ledger.session.approvals import why_too_few
 from ledger.session.demands import that_are_signed
 from ledger.session.state import Request, SessionState, input_digest
 
@@ -107,7 +108,8 @@ def judge_once(
             used |= _grants_of(judged)
             continue
         asked_as = first_request_id(request_id, first, number)
-        if judged.verdict is Verdict.DENY or not _was_allowed(state, asked_as, first, masked_call(call, masks)):
+        was_allowed = _was_allowed(state, asked_as, first, masked_call(call, masks), demands_on(policy, first))
+        if judged.verdict is Verdict.DENY or not was_allowed:
             evaluation = _raised(evaluation, first, judged)
     return merged(evaluation, firsts), used
 
@@ -126,10 +128,12 @@ def _grants_of(evaluation: Evaluation) -> frozenset[str]:
     return frozenset(grant_id for part in evaluation.parts for grant_id in part.grants)
 
 
-def _was_allowed(state: SessionState, request_id: str, first: Call, call: Call) -> bool:
-    """Return whether a person or a decider allowed a prerequisite of exactly this call; grants are judged again."""
+def _was_allowed(state: SessionState, request_id: str, first: Call, call: Call, demands: tuple[Demand, ...]) -> bool:
+    """Return whether people or a decider allowed a prerequisite of exactly this call; grants are judged again."""
     settled = state.settled.get(request_id)
     if settled is None or settled.outcome != "allowed" or settled.cause is not None:
+        return False
+    if why_too_few(settled, demands) is not None:
         return False
     if settled.input_digest != input_digest(call.input):
         # The folder was allowed for another command, or without showing one.

@@ -14,6 +14,7 @@ from ledger.core.freezes import FREEZE, Freeze
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import Verdict
 from ledger.core.standing import named
+from ledger.policy.demands import asks_several
 from ledger.session.asks import decide_ask
 from ledger.session.commands import Ask, Release, Resume
 from ledger.session.decision import Decision, standing_grants, until_expiry
@@ -67,7 +68,11 @@ def decide_resume(state: SessionState, command: Resume, now_ms: int) -> Decision
         counting = grants_for(request, standing, command.policy)
         evaluation, grant_ids = judge_sparingly(state, command.policy, call_of(request), taker, counting)
         others = [one for one in request.opinions if one.decider != FREEZE]
-        verdict = signed_verdict(with_opinions(evaluation.verdict, others), evaluation.verdict, request.demands)
+        demands = binding(command.policy, request)
+        verdict = signed_verdict(with_opinions(evaluation.verdict, others), evaluation.verdict, demands)
+        was_allowed = request.evaluation is not None and request.evaluation.verdict is Verdict.ALLOW
+        if verdict is Verdict.ALLOW and asks_several(demands) and not was_allowed:
+            continue  # its demands stay with it, and people answer it
         if verdict is Verdict.ALLOW:
             lifting = named(counting, grant_ids)
             try:

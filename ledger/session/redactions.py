@@ -50,11 +50,14 @@ _CONTENT: Final[dict[str, Any]] = {
 
 
 def _is_touched(request: Request, gone: frozenset[int]) -> bool:
+    if request.agreed and any(one.version in gone for one in request.agreed):
+        return True
     return request.version in gone or not gone.isdisjoint(request.reopened_versions)
 
 
 def _emptied(request: Request) -> Request:
-    return replace(request, **_CONTENT)
+    agreed = tuple([replace(one, message=None) for one in request.agreed])
+    return replace(request, agreed=agreed, **_CONTENT)
 
 
 def _emptied_settled(settled: Settled) -> Settled:

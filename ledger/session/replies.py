@@ -25,9 +25,10 @@ from ledger.core.events import (
 from ledger.core.grants import StandingGrant, derived_grant_id
 from ledger.core.policy import Call, Evaluation
 from ledger.masks.own_input import check_edit
+from ledger.session.approvals import agreed, approvers_with
 from ledger.session.commands import Reply
 from ledger.session.decision import Decision, require_content, standing_grants
-from ledger.session.demands import falls_with_a_reject, require_met
+from ledger.session.demands import binding, falls_with_a_reject, require_met
 from ledger.session.given_grants import require_grants_only, wider_patterns
 from ledger.session.late_rules import denied_now, edited_call, judge_edit
 from ledger.session.releases import cascaded, judged_by, released_by
@@ -184,6 +185,10 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
     wider = wider_patterns(state, request, command, standing)
     # A grant with a limit of uses lifts a deny only for a call that takes one, and a person's answer takes none.
     denied, evaluation = _by_rules_of_now(state, request, command, unlimited(standing))
+    demands = binding(command.policy, request)
+    more_needed = None if denied else agreed(request, command.given, command.actor, demands)
+    if more_needed is not None:
+        return Decision(more_needed)
     replied = Replied(
         request_id=request.request_id,
         reply=command.given.reply,
@@ -197,6 +202,7 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
         project_version=judged_by(command, evaluation) if needs_project else None,
         bounds=command.given.bounds,
         wider=tuple(grant_id for grant_id, pattern in zip(ids, patterns, strict=True) if pattern in wider),
+        approvers=() if denied else approvers_with(request, command.actor, demands),
         detail=_detail(command, patterns, evaluation),
     )
     if scope is None:

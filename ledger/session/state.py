@@ -33,6 +33,20 @@ from ledger.core.proofs import Proof
 from ledger.session.pending import PendingRequests
 
 
+class Agreement(Value, kw_only=True, frozen=True):
+    """A person's yes to a request that needs those of more people, at a server time (ms)."""
+
+    by: Actor
+    at_ms: int
+    version: int
+    digest: str
+    round: int
+    needed: int
+    role: str | None = None
+    proof: Proof | None = None
+    message: str | None = None
+
+
 class Request(Value, kw_only=True, frozen=True):
     """A request as it was asked. Times are server ms; `deadline_ms` None means that it never expires.
 
@@ -65,6 +79,8 @@ class Request(Value, kw_only=True, frozen=True):
     """The person for whom the asker works."""
     demands: tuple[Demand, ...] = ()
     """Conditions on the answer."""
+    agreed: tuple[Agreement, ...] = ()
+    """The yeses of its present round before the one that settles it, in order."""
     evaluation: Evaluation | None = None
     opinions: tuple[Opinion, ...] = ()
     not_honoured: tuple[str, ...] = ()
@@ -169,6 +185,8 @@ class Settled(Value, kw_only=True, frozen=True):
     proof: Proof | None = None
     proofs: tuple[Proof, ...] = ()
     """The proofs of the grants that released it."""
+    approvers: tuple[str, ...] = ()
+    """The people whose yes allowed a call that needs several."""
     finished: bool = False
     """True when a run of the call was recorded."""
     claim: HeldClaim | None = None

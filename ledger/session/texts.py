@@ -84,7 +84,7 @@ def describe_settled(settled: Settled) -> str:
     verdict = _VERDICTS.get(settled.outcome)
     if verdict is not None and settled.reply is None:
         return f"{settled.outcome} by {_decided_by(settled.request, verdict)}"
-    who = answerer(settled.by.name, settled.told)
+    who = " and ".join(settled.approvers) or answerer(settled.by.name, settled.told)
     if verdict is Verdict.DENY:
         return f"denied by the current rules, although {who} answered {settled.reply}"
     how = f" ({settled.reply})" if settled.reply else ""

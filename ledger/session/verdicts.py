@@ -8,7 +8,8 @@ from ledger.core.events import Opinion
 from ledger.core.grants import StandingGrant
 from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Evaluation, Policy, Verdict, strictest
-from ledger.session.demands import grants_for
+from ledger.policy.demands import asks_several
+from ledger.session.demands import binding, grants_for
 from ledger.session.state import Request
 
 
@@ -48,6 +49,8 @@ def grants_that_release(
     if evaluation is None or not evaluation.parts or holds_mask((request.patterns, request.input)):
         return None
     if with_opinions(Verdict.ALLOW, request.opinions) is not Verdict.ALLOW or _needs_a_look(request, evaluation):
+        return None
+    if asks_several(binding(policy, request)):
         return None
     grants = grants_for(request, grants, policy)
     grants_alone = lifts_denies(policy)

@@ -22,7 +22,7 @@ async def something_new(ledger: Ledger) -> None:
     """Append a new event, as a worker of a later version does."""
     last = (await ledger.store.open(KEY)).entries[-1]
     payload = (
-        b'{"v":3,"id":"evt_new","prev":"%b","actor":{"kind":"agent","name":"claude"},"event":{"type":"vetoed"}}'
+        b'{"v":4,"id":"evt_new","prev":"%b","actor":{"kind":"agent","name":"claude"},"event":{"type":"vetoed"}}'
         % chain.after_entry(*last[:3]).encode()
     )
     await written(ledger.store, payload, key=KEY, after=last.position)

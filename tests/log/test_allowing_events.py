@@ -7,11 +7,11 @@ from typing import Any, Final
 import pytest
 
 from ledger.core.allowing import any_allowing
-from ledger.core.events import Asked, Claimed, Event, Granted, Reopened, Replied
+from ledger.core.events import Agreed, Asked, Claimed, Event, Granted, Reopened, Replied
 from ledger.core.policy import Verdict
 from tests.support.events import EVENT_TYPES
 
-ALLOWING: Final = frozenset({"asked", "claimed", "reopened", "replied", "granted"})
+ALLOWING: Final = frozenset({"agreed", "asked", "claimed", "reopened", "replied", "granted"})
 """The types of which some events allow something; the examples below say which."""
 
 NEVER: Final = frozenset(
@@ -42,6 +42,7 @@ def test_every_type_of_event_is_known_to_allow_something_or_nothing() -> None:
 @pytest.mark.parametrize(
     ("event", "allows"),
     [
+        (Agreed(request_id="r", digest="d"), True),
         (asked(Verdict.ALLOW), True),
         (asked(Verdict.ASK), False),
         (asked(Verdict.DENY), False),

@@ -185,25 +185,25 @@ def test_fields_that_a_later_version_added_are_passed_over() -> None:
 )
 def test_an_event_of_a_newer_schema_is_kept_as_it_is(event: str) -> None:
     body = json.loads(event)
-    read = codec.decode(framed(event, 3))
-    newer = codec.NewerEvent(schema=3, event_type=body["type"], body=body)
-    assert read == codec.Decoded(3, "evt_1", PREV, ACTOR, newer)
+    read = codec.decode(framed(event, 4))
+    newer = codec.NewerEvent(schema=4, event_type=body["type"], body=body)
+    assert read == codec.Decoded(4, "evt_1", PREV, ACTOR, newer)
 
 
 def test_a_version_that_knows_more_types_writes_only_those_as_its_newer_schema(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(codec, "SCHEMA_VERSION", 3)
-    monkeypatch.setattr(codec, "SCHEMA_OF", {SessionClosed: 3})
+    monkeypatch.setattr(codec, "SCHEMA_VERSION", 4)
+    monkeypatch.setattr(codec, "SCHEMA_OF", {SessionClosed: 4})
     regressed = LogRegressed(seen_id="5-2", found_id="5-1")
-    assert [json.loads(encoded(event)[0])["v"] for event in (regressed, SessionClosed())] == [2, 3]
+    assert [json.loads(encoded(event)[0])["v"] for event in (regressed, SessionClosed())] == [2, 4]
     for event in (regressed, SessionClosed()):
         assert codec.decode(*encoded(event)).event == event
     # The newer version may write a type of the second schema as its own; the second one never had what came later.
-    assert codec.decode(encoded(regressed)[0].replace(b'"v":2', b'"v":3')).event == regressed
+    assert codec.decode(encoded(regressed)[0].replace(b'"v":2', b'"v":4')).event == regressed
     with pytest.raises(DamageError, match="of schema 2 is not a valid event"):
         codec.decode(framed('{"type":"session_closed"}', 2))
-    assert isinstance(codec.decode(framed('{"type":"session_closed"}', 4)), codec.Decoded)
+    assert isinstance(codec.decode(framed('{"type":"session_closed"}', 5)), codec.Decoded)
 
 
 DEEP = "[" * 100_000 + "]" * 100_000

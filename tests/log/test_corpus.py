@@ -2,7 +2,7 @@
 
 `v1.jsonl` holds payloads of schema 1, and `v2.jsonl` those of a schema 2 that was never published, with the detail in
 the payload. `v2-entries.jsonl` holds the fields of entries of schema 2, with digests and salts in hexadecimal, and
-`v2-short.jsonl` those of entries in the short form of today.
+`v2-short.jsonl` those of entries in the short form of today. `v3-entries.jsonl` holds those of schema 3, of several approvers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ LINES = (CORPUS / "v1.jsonl").read_bytes().splitlines()
 SECOND = (CORPUS / "v2.jsonl").read_bytes().splitlines()
 LONG: list[dict[str, str]] = [json.loads(line) for line in (CORPUS / "v2-entries.jsonl").read_text().splitlines()]
 SHORT: list[dict[str, str]] = [json.loads(line) for line in (CORPUS / "v2-short.jsonl").read_text().splitlines()]
-ENTRIES = [*LONG, *SHORT]
+THIRD: list[dict[str, str]] = [json.loads(line) for line in (CORPUS / "v3-entries.jsonl").read_text().splitlines()]
+ENTRIES = [*LONG, *SHORT, *THIRD]
 FIRST_LINES = 31
 """As many stood in it when it was begun."""
 
@@ -64,7 +65,7 @@ def test_a_line_of_the_second_schema_is_read_whole(line: bytes) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: json.loads(entry["d"])["id"])
-def test_an_entry_of_the_second_schema_is_written_the_same_today_but_for_the_form_of_its_commitment(
+def test_an_entry_of_a_later_schema_is_written_the_same_today_but_for_the_form_of_its_commitment(
     entry: dict[str, str],
 ) -> None:
     payload, content = fields_in(entry)

@@ -312,7 +312,7 @@ class TestForeignEntries:
 
     def test_an_event_of_a_newer_schema_is_named_and_its_chain_is_followed(self) -> None:
         payload = (
-            b'{"v":3,"id":"evt_x","prev":"%b","actor":{"kind":"agent","name":"claude"},"event":{"type":"vetoed"}}'
+            b'{"v":4,"id":"evt_x","prev":"%b","actor":{"kind":"agent","name":"claude"},"event":{"type":"vetoed"}}'
             % after(ENTRIES[-1]).encode()
         )
         newer = Entry(ENTRIES[-1].ms, 12, payload)

@@ -10,6 +10,7 @@ import pytest
 from ledger.core.codec import NewerEvent
 from ledger.core.events import (
     Actor,
+    Agreed,
     Asked,
     AskedDetail,
     Cancelled,
@@ -34,6 +35,7 @@ from ledger.core.events import (
     LockRequested,
     LockTaken,
     LogRegressed,
+    MessageDetail,
     Notification,
     Opinion,
     PasskeyRegistered,
@@ -188,7 +190,16 @@ SENTENCES: Final[list[tuple[Event, str]]] = [
         EndUnknown(request_id="r1", claim_id="clm_1", cause="agent_ended"),
         "bash `make` may have run: the agent ended without a recorded end",
     ),
+    (Agreed(request_id="r1", digest="d", needed=3), "claude approved bash `make`, 1 of 3 people"),
+    (
+        Agreed(request_id="r1", digest="d", detail=MessageDetail("looks right")),
+        "claude approved bash `make`, 1 of 2 people: looks right",
+    ),
     (Replied(request_id="r1", reply="once", outcome="allowed"), "claude allowed bash `make` (once)"),
+    (
+        Replied(request_id="r1", reply="once", outcome="allowed", approvers=("ann", "bob", "claude")),
+        "ann, bob and claude allowed bash `make` (once)",
+    ),
     (
         Replied(request_id="r1", reply="once", outcome="allowed", told="editor"),
         "claude (told, not seen: answered at editor) allowed bash `make` (once)",

@@ -48,7 +48,7 @@ def scenario() -> Scenario:
     """A session in which a later version of this software wrote something that this one cannot read."""
     scenario = given(opens(), asks("per_1", "ls"))
     payload = (
-        b'{"v":3,"id":"evt_x","prev":"%b","actor":{"kind":"agent","name":"claude"},'
+        b'{"v":4,"id":"evt_x","prev":"%b","actor":{"kind":"agent","name":"claude"},'
         b'"event":{"type":"vetoed","request_id":"per_1"}}' % after(scenario.entries[-1]).encode()
     )
     scenario.add_entry(Entry(scenario.now_ms, 3, payload))
@@ -57,7 +57,7 @@ def scenario() -> Scenario:
 
 def test_an_event_of_a_newer_schema_is_kept_and_shown(scenario: Scenario) -> None:
     body = {"type": "vetoed", "request_id": "per_1"}
-    assert scenario.records[-1].event == NewerEvent(schema=3, event_type="vetoed", body=body)
+    assert scenario.records[-1].event == NewerEvent(schema=4, event_type="vetoed", body=body)
     assert (scenario.state.version, scenario.state.newer, scenario.waiting()) == (3, True, ["per_1"])
 
 

@@ -21,7 +21,7 @@ from ledger.core.signed import pattern_digest
 from ledger.policy.demands import asks_passkey, asks_signed_grants
 from ledger.session.commands import GivenReply
 from ledger.session.signed_claims import answer_claims
-from ledger.session.state import SessionState, Settled
+from ledger.session.state import Agreement, Request, SessionState, Settled
 
 CHALLENGE_MS: Final = 5 * 60_000
 """The validity of a challenge."""
@@ -58,6 +58,10 @@ def why_unproven(state: SessionState, settled: Settled, known: Known, *, now: bo
 
     `state` is the session right before the answer; with `now` it is a later one, whose rules may differ.
     """
+    for agreement in settled.request.agreed if settled.outcome == "allowed" else ():
+        why = why_agreement_unproven(state, settled.request, agreement, known, now=True)
+        if why is not None:
+            return f"of the yes of `{agreement.by.name}`: {why}"
     if settled.proof is not None:
         return _why_answer_fails(state, settled, settled.proof, known, now=now)
     if not _is_demanded(settled):
@@ -65,6 +69,20 @@ def why_unproven(state: SessionState, settled: Settled, known: Known, *, now: bo
     if not settled.proofs:
         return "a passkey is required and the answer is not signed"
     return next((why for proof in settled.proofs if (why := _why_grant_fails(proof, known)) is not None), None)
+
+
+def why_agreement_unproven(
+    state: SessionState, request: Request, agreement: Agreement, known: Known, *, now: bool = False
+) -> str | None:
+    """Return the reason why a yes to a request for several approvers lacks a claimed or demanded signature."""
+    if agreement.proof is None:
+        demanded = asks_passkey(request.demands, "once", NO_ROLE)
+        return "a passkey is required and the answer is not signed" if demanded else None
+    given = GivenReply(reply="once", message=agreement.message)
+    why = _why_claims_fail(state, request, given, agreement.proof, known, who=agreement.by.name, now=now)
+    if why is not None:
+        return why
+    return "the challenge had expired" if agreement.at_ms > agreement.proof.claims.until_ms else None
 
 
 def _is_demanded(settled: Settled) -> bool:
@@ -82,27 +100,16 @@ def _why_answer_fails(state: SessionState, settled: Settled, proof: Proof, known
     claims = proof.claims
     if not isinstance(claims, AnswerClaims) or settled.reply is None:
         return "the signed statement is not an answer"
-    wanted = answer_claims(
-        state,
-        settled.request,
-        GivenReply(
-            reply=settled.reply,
-            message=settled.message,
-            updated_input=settled.updated_input,
-            bounds=settled.bounds,
-            patterns=settled.edited_patterns,
-        ),
-        person=settled.by.name,
-        nonce=claims.nonce,
-        until_ms=claims.until_ms,
+    given = GivenReply(
+        reply=settled.reply,
+        message=settled.message,
+        updated_input=settled.updated_input,
+        bounds=settled.bounds,
+        patterns=settled.edited_patterns,
     )
-    if now:
-        wanted = replace(wanted, policy_digest=claims.policy_digest, scope=claims.scope)
-    if settled.request.redacted:
-        # Without the content only what is signed beside it can be checked.
-        wanted = replace(wanted, **{name: getattr(claims, name) for name in _OF_CONTENT})
-    if claims != wanted:
-        return f"the signed statement differs in {', '.join(f'`{name}`' for name in _differences(claims, wanted))}"
+    why = _why_claims_fail(state, settled.request, given, proof, known, who=settled.by.name, now=now)
+    if why is not None:
+        return why
     if settled.at_ms > claims.until_ms:
         return "the challenge had expired"
     if (settled.outcome in ("rejected", "corrected")) != (settled.reply == "reject"):
@@ -111,6 +118,24 @@ def _why_answer_fails(state: SessionState, settled: Settled, proof: Proof, known
     beyond = [one for one in settled.granted_patterns if pattern_digest(one, salt) not in claims.patterns]
     if beyond:
         return f"it grants `{beyond[0]}`, which was not signed"
+    return None
+
+
+def _why_claims_fail(
+    state: SessionState, request: Request, given: GivenReply, proof: Proof, known: Known, *, who: str, now: bool
+) -> str | None:
+    """Return the reason why a proof is not this person's signature of this answer; None where it is."""
+    claims = proof.claims
+    if not isinstance(claims, AnswerClaims):
+        return "the signed statement is not an answer"
+    wanted = answer_claims(state, request, given, person=who, nonce=claims.nonce, until_ms=claims.until_ms)
+    if now:
+        wanted = replace(wanted, policy_digest=claims.policy_digest, scope=claims.scope)
+    if request.redacted:
+        # Without the content only what is signed beside it can be checked.
+        wanted = replace(wanted, **{name: getattr(claims, name) for name in _OF_CONTENT})
+    if claims != wanted:
+        return f"the signed statement differs in {', '.join(f'`{name}`' for name in _differences(claims, wanted))}"
     return why_signature_fails(proof, known)
 
 

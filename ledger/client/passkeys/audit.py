@@ -12,10 +12,17 @@ from typing import Final, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from ledger.access.passkeys.state import PASSKEYS_ID, Passkey, PasskeysState, evolve_passkeys
-from ledger.access.passkeys.verification import Known, why_grant_unproven, why_signature_fails, why_unproven
+from ledger.access.passkeys.verification import (
+    Known,
+    why_agreement_unproven,
+    why_grant_unproven,
+    why_signature_fails,
+    why_unproven,
+)
 from ledger.core import codec
 from ledger.core.errors import DamageError
 from ledger.core.events import (
+    Agreed,
     Asked,
     GrantBounds,
     Granted,
@@ -25,12 +32,14 @@ from ledger.core.events import (
     Replied,
 )
 from ledger.core.grants import Recorded
-from ledger.core.policy import Call, DemandRule, Verdict, demand_rules
+from ledger.core.policy import Call, Demand, DemandRule, Verdict, demand_rules
+from ledger.core.proofs import Proof
 from ledger.log.verify import Problem
 from ledger.policy.demands import demands_met
+from ledger.session.approvals import agreement_of, why_too_few
 from ledger.session.brief import fill_in
 from ledger.session.evolve import evolve
-from ledger.session.state import SessionState
+from ledger.session.state import SessionState, Settled, call_of
 from ledger.stores.port import Entry, StreamKey
 
 PASSKEYS = StreamKey("access", PASSKEYS_ID)
@@ -110,23 +119,59 @@ def _of_session(
             yield one.version, f"request `{event.request_id}` was recorded without the demands of its rules"
         if isinstance(event, Granted):
             yield from _of_grants([one], known)
+        if isinstance(event, Agreed):
+            yield from _of_agreed(before, state, one, known, nonces)
         if not isinstance(event, Replied) and not (isinstance(event, Asked) and event.verdict is Verdict.ALLOW):
             continue
         settled = state.settled.get(event.request_id)
         if settled is None or settled.version != one.version:
             continue
-        why = why_unproven(before, settled, known)
+        why = why_unproven(before, settled, known) or why_too_few(settled, _demands_of(before, settled, demands))
         if why is not None:
             yield one.version, f"request `{event.request_id}` was {settled.outcome}, and {why}"
         if isinstance(event, Replied) and event.proof is not None:
-            first = nonces.setdefault(event.proof.claims.nonce, one.version)
-            if first != one.version:
-                yield one.version, f"the signature of version {first} was used again"
+            yield from _used_again(one, event.proof, nonces)
+
+
+def _of_agreed(
+    before: SessionState, after: SessionState, one: Recorded, known: Known, nonces: dict[str, int]
+) -> Iterator[tuple[int, str]]:
+    """Yield the problems of one of several yeses; one that the fold does not take counts for nothing."""
+    event = one.event
+    assert isinstance(event, Agreed)
+    request = after.pending.get(event.request_id)
+    given = None if request is None else agreement_of(request, one.actor.name)
+    if request is None or given is None or given.version != one.version:
+        return
+    why = why_agreement_unproven(before, request, given, known)
+    if why is not None:
+        yield one.version, f"`{one.actor.name}` approved request `{event.request_id}`, and {why}"
+    if event.proof is not None:
+        yield from _used_again(one, event.proof, nonces)
+
+
+def _used_again(one: Recorded, proof: Proof, nonces: dict[str, int]) -> Iterator[tuple[int, str]]:
+    first = nonces.setdefault(proof.claims.nonce, one.version)
+    if first != one.version:
+        yield one.version, f"the signature of version {first} was used again"
+
+
+def _demands_of(state: SessionState, settled: Settled, rules: Mapping[str, Demands]) -> tuple[Demand, ...]:
+    """Return the demands on an answer: those recorded with the request, and those of the rules of its moment."""
+    pending = state.pending.get(settled.request.request_id)
+    if pending is None or pending.redacted or settled.cause is not None:
+        return settled.request.demands
+    return (*settled.request.demands, *demands_met(_rules_of(state, rules), call_of(pending)))
+
+
+def _rules_of(state: SessionState, demands: Mapping[str, Demands]) -> Demands:
+    """Return the demands of the rules that a session has at a moment."""
+    return demands.get(state.policy_digest, ()) if state.policy is None else demand_rules(state.policy)
 
 
 def _lacks_demands(state: SessionState, event: Asked, demands: Mapping[str, Demands]) -> bool:
     """Return whether a request lacks demands of the rules of that moment, though a person or a grant answers it."""
-    rules = demands.get(state.policy_digest, ()) if state.policy is None else demand_rules(state.policy)
+    rules = _rules_of(state, demands)
     if not rules or state.rules_redacted or event.detail is None or not (event.verdict is Verdict.ASK or event.grants):
         return False
     detail = event.detail

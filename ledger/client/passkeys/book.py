@@ -15,6 +15,7 @@ from ledger.core.events import Actor
 from ledger.core.proofs import AnswerClaims, Claims, EnrolmentClaims, Proof, Signed
 from ledger.core.requests import check_message, check_name
 from ledger.core.signed import challenge_of, is_issued, issue
+from ledger.session.approvals import why_too_few
 from ledger.session.commands import GivenReply
 from ledger.session.masking import masked_answer
 from ledger.session.signed_claims import answer_claims
@@ -127,10 +128,18 @@ class PasskeyBook:
             raise PasskeyRefusedError("this challenge is too old; sign a new one")
 
     async def require_proven(self, state: SessionState, result: Result) -> None:
-        """Raise DamageError for an allow without a signature that was demanded or that it claims."""
+        """Raise DamageError for an allow without a signature that was demanded or claimed, or by too few people."""
         settled = result.settled
         if settled is None or not (settled.request.demands or settled.proof):
             return
+        too_few = why_too_few(settled, settled.request.demands)
+        if too_few is not None:
+            raise DamageError(
+                f"request `{result.request_id}` is recorded as allowed by too few people: {too_few}; run verify",
+                request_id=result.request_id,
+                session=result.session,
+                agent="stop",
+            )
         known = (await self._stream.refresh()).passkeys
         why = why_unproven(state, settled, dict(known.items()), now=True)
         if why is not None:

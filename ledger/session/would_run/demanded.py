@@ -22,6 +22,9 @@ def _sentences(demands: Iterable[Demand], asking: str) -> Iterator[str]:
     for demand in demands:
         if demand.answer_by == PASSKEY:
             yield f"{_answers(demand)} must be signed with a passkey, in the inbox"
+        if demand.approvers:
+            people = f", counting only {_listed(demand.among)}" if demand.among else ""
+            yield f"{demand.approvers} people must approve it, none of them {asking}{people}"
         if demand.not_by == "asker":
             yield f"{_answers(demand)} must come from somebody else than {asking}"
 

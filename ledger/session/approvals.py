@@ -1,0 +1,224 @@
+"""Several approvers of one request: whose yes counts, and how many people are still missing. Pure.
+
+A yes counts once for a person, whatever their client, token or channel. Nothing but a person's own answer counts: no
+told answer, no decider, no grant, no agent. Where the rules have changed, those of the moment of the last yes decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from ledger.core.errors import DemandNotMetError
+from ledger.core.events import TOLD, Actor, Agreed, MessageDetail
+from ledger.core.policy import Demand, Verdict
+from ledger.policy.demands import asks_passkey
+from ledger.session.commands import GivenReply, Reply
+from ledger.session.rounds import shown_digest
+from ledger.session.state import Agreement, Request, SessionState, Settled
+
+PEOPLE: Final = frozenset(("person", "local"))
+"""The kinds of actors that are people."""
+
+
+class Approvals(NamedTuple):
+    """The approvals of a request: how many people are needed, whose yes counts, and how many people are missing.
+
+    `among` are the people of whom the demand counts that lacks the most; empty means anyone.
+    """
+
+    needed: int
+    given: tuple[Agreement, ...]
+    lacking: int
+    among: tuple[str, ...]
+
+    @property
+    def waits_for(self) -> str:
+        """Return what is missing in words, for example `1 more person`."""
+        of = f" of {', '.join(f'`{name}`' for name in self.among)}" if self.among else ""
+        return f"{self.lacking} more {'person' if self.lacking == 1 else 'people'}{of}"
+
+
+class Lack(NamedTuple):
+    """A demand for several approvers that is not met yet, and the number of people whom it lacks."""
+
+    demand: Demand
+    people: int
+
+
+def approvals_of(request: Request) -> Approvals | None:
+    """Return the approvals of a request by its recorded demands and yeses; None where one person is enough."""
+    several = for_several(request.demands)
+    given = counting(request, request.demands)
+    needed = max([*(one.approvers or 0 for one in several), *(one.needed for one in request.agreed)], default=0)
+    if needed == 0:
+        return None
+    lacks = lacking(request.demands, [one.by.name for one in given])
+    short = max([*(one.people for one in lacks), needed - len(given)])
+    first = lacks[0].demand if lacks else several[0] if several else None
+    return Approvals(needed, given, max(short, 0), () if first is None else first.among)
+
+
+def for_several(demands: Iterable[Demand]) -> tuple[Demand, ...]:
+    """Return the demands for several approvers, those for the most people first."""
+    return tuple(sorted((one for one in demands if one.approvers), key=lambda one: -(one.approvers or 0)))
+
+
+def person_key(name: str) -> str:
+    """Return the key under which a person counts once."""
+    return name.casefold()
+
+
+def asker_keys(request: Request) -> frozenset[str]:
+    """Return the keys of the names that count as the asker: the agent's, and that of the owner of its token."""
+    return frozenset(person_key(name) for name in (request.asker.name, request.owner) if name is not None)
+
+
+def agreement_of(request: Request, name: str) -> Agreement | None:
+    """Return the yes that this person gave to the request in its present round."""
+    return next((one for one in request.agreed if person_key(one.by.name) == person_key(name)), None)
+
+
+def counting(request: Request, demands: Collection[Demand]) -> tuple[Agreement, ...]:
+    """Return the given yeses that count under these demands, in order, at most one for a person."""
+    if not request.agreed:
+        return ()
+    shown, askers = shown_digest(request), asker_keys(request)
+    found = {
+        person_key(one.by.name): one
+        for one in request.agreed
+        if (one.digest, one.round) == (shown, request.round)
+        and is_person(one.by)
+        and person_key(one.by.name) not in askers
+        and (one.proof is not None or not asks_passkey(demands, "once", one.role))
+    }
+    return tuple(found.values())
+
+
+def lacking(demands: Iterable[Demand], names: Iterable[str]) -> tuple[Lack, ...]:
+    """Return the demands that are not met when these people have approved, the one that lacks the most people first."""
+    approved = frozenset(map(person_key, names))
+    lacks = []
+    for demand in for_several(demands):
+        people = (demand.approvers or 0) - sum(_may_approve(demand, one) for one in approved)
+        if people > 0:
+            lacks.append(Lack(demand, people))
+    return tuple(sorted(lacks, key=lambda one: -one.people))
+
+
+def is_person(actor: Actor) -> bool:
+    """Return whether an answer of this actor is a person's own."""
+    return actor.kind in PEOPLE and actor.via != TOLD
+
+
+# --- one more yes ---------------------------------------------------------------------------------------------------
+
+
+def require_approver(state: SessionState, request: Request, command: Reply, demands: Collection[Demand]) -> None:
+    """Raise DemandNotMetError for a yes that does not count where the demands are for several approvers."""
+    several = for_several(demands)
+    if not several or command.given.reply == "reject":
+        return
+    why = _why_not(request, command, several, demands)
+    if why is not None:
+        needed = several[0].approvers
+        raise DemandNotMetError(
+            f"request `{request.request_id}` needs the yes of {needed} people: {why}",
+            request_id=request.request_id,
+            session=state.session_id,
+            demand=f"approvers {needed}",
+            needed=needed,
+            approved=[one.by.name for one in counting(request, demands)],
+        )
+
+
+def _why_not(request: Request, command: Reply, several: Sequence[Demand], demands: Collection[Demand]) -> str | None:
+    given, by = command.given, command.actor
+    if given.told is not None or by.via == TOLD:
+        return "an answer that is only reported names nobody; let each of them answer in the inbox"
+    if not is_person(by):
+        return f"`{by.name}` is not a person but of the kind `{by.kind}`; let people answer"
+    if person_key(by.name) in asker_keys(request):
+        return (
+            f"`{by.name}` is the asker or the owner of its token, and does not count; reject it, or let others answer"
+        )
+    if given.reply != "once":
+        return f"a yes to it is `once`, and `{given.reply}` would allow other calls too; answer `once` or `reject`"
+    if given.updated_input is not None:
+        return "they all approve the same call, so its input cannot be changed; answer without a changed input"
+    if not any(_may_approve(one, person_key(by.name)) for one in several):
+        named = listed(dict.fromkeys(name for one in several for name in one.among))
+        return f"the rule counts only {named}, and you answer as `{by.name}`; let one of them answer"
+    names = [one.by.name for one in counting(request, demands)]
+    lacks = lacking(demands, names)
+    if agreement_of(request, by.name) is None and lacks == lacking(demands, [*names, by.name]):
+        return f"it still needs {listed(dict.fromkeys(name for one in lacks for name in one.demand.among))}"
+    return None
+
+
+def agreed(request: Request, given: GivenReply, by: Actor, demands: Collection[Demand]) -> tuple[Agreed, ...] | None:
+    """Return the event of a yes that is not enough, none if it counts already; None where it meets all demands."""
+    several = for_several(demands)
+    before = counting(request, demands)
+    if not lacking(demands, [*(one.by.name for one in before), by.name]):
+        return None
+    if person_key(by.name) in {person_key(one.by.name) for one in before}:
+        return ()
+    event = Agreed(
+        request_id=request.request_id,
+        digest=shown_digest(request),
+        round=request.round,
+        needed=several[0].approvers or 0,
+        role=given.role,
+        client_id=given.client_id,
+        proof=given.proof,
+        detail=MessageDetail(given.message) if given.message else None,
+    )
+    return (event,)
+
+
+def approvers_with(request: Request, by: Actor, demands: Collection[Demand]) -> tuple[str, ...]:
+    """Return the names of all who approved, the one who answers now last; none where one person is enough."""
+    if not for_several(demands):
+        return ()
+    others = [one.by.name for one in counting(request, demands) if person_key(one.by.name) != person_key(by.name)]
+    return (*others, by.name)
+
+
+# --- an outcome -----------------------------------------------------------------------------------------------------
+
+
+def why_too_few(settled: Settled, demands: Iterable[Demand]) -> str | None:
+    """Return why fewer people than these demands name allowed a request; None where they did, or rules allowed it."""
+    several = for_several(demands)
+    if not several or settled.outcome != "allowed" or _is_by_rules(settled):
+        return None
+    names: dict[str, str] = {}
+    if settled.reply is not None and settled.cause is None and settled.told is None:
+        names = {person_key(one.by.name): one.by.name for one in counting(settled.request, several)}
+        if is_person(settled.by) and person_key(settled.by.name) not in asker_keys(settled.request):
+            names[person_key(settled.by.name)] = settled.by.name
+    lacks = lacking(several, names)
+    if not lacks:
+        return None
+    demand = lacks[0].demand
+    people = f" of {listed(demand.among)}" if demand.among else ""
+    return f"{demand.approvers} people{people} must approve it, and {listed(names.values()) or 'nobody'} did"
+
+
+def _is_by_rules(settled: Settled) -> bool:
+    """Return whether rules allowed a request, so that no answer to it was needed."""
+    request = settled.request
+    is_answered = settled.reply is not None and settled.cause is None
+    evaluation = request.evaluation
+    return not is_answered and not request.grants and evaluation is not None and evaluation.verdict is Verdict.ALLOW
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names in words: `ann`, `ann` and `bob`, or `ann`, `bob` and `eve`; nothing for none."""
+    *first, last = [f"`{name}`" for name in names] or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _may_approve(demand: Demand, key: str) -> bool:
+    return not demand.among or key in {person_key(name) for name in demand.among}
