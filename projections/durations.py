@@ -45,8 +45,11 @@ def project_durations(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
 
 def project_lateness(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
     before, recorded = seen.before, seen.recorded
-    if isinstance(recorded.event, Expired | DeadlineMoved) and isinstance(before, SessionState):
-        request = before.pending.get(recorded.event.request_id)
+    event = recorded.event
+    if isinstance(event, DeadlineMoved) and event.reason is not None:
+        return  # extended by a person, before the deadline
+    if isinstance(event, Expired | DeadlineMoved) and isinstance(before, SessionState):
+        request = before.pending.get(event.request_id)
         if request is not None and request.deadline_ms is not None:
             yield from _measured(LATENESS, recorded.ms - request.deadline_ms, LATENESS_BUCKETS_MS, 1)
 

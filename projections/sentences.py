@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ledger.core.codec import NewerEvent
-from ledger.core.durations import format_duration
+from ledger.core.durations import SECOND_MS, format_duration
 from ledger.core.events import (
     Agreed,
     Asked,
@@ -280,7 +280,13 @@ def _redacted(event: Redacted, at: _Context) -> str:
     return f"{at.who} redacted the content of {noun} {named}{more}{at.reason(event)}"
 
 
+_EXTENDED: Final = {"typing": " by writing on it", "open_card": " by reading it", "by_hand": ""}
+
+
 def _moved(event: DeadlineMoved, at: _Context) -> str:
+    if event.reason is not None:
+        more = _for(None if event.duration_ms is None else -(-event.duration_ms // SECOND_MS) * SECOND_MS)
+        return f"{at.who} extended {at.what(event.request_id)}{_EXTENDED[event.reason]}: it waits {more} more"
     # None is unknown presence, or an older log, where nobody was connected.
     nobody = "no client is known to be connected" if event.present is None else "no client is connected any more"
     return f"{nobody}: {at.what(event.request_id)} waits {_for(event.duration_ms)} ({event.tier})"

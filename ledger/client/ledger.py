@@ -39,6 +39,7 @@ from ledger.core.events import (
     Answering,
     CascadeAlways,
     CascadeReject,
+    Extending,
     LateDenies,
     Presence,
     WhenAbandoned,
@@ -176,6 +177,7 @@ class Ledger:
         approval_lifetime: float | None = None,
         claim_timeout: float | None = None,
         when_frozen: WhenFrozen | None = None,
+        extending: Extending | None = None,
         agent: str | None = None,
         parent: str | None = None,
         cwd: str | None = None,
@@ -195,7 +197,8 @@ class Ledger:
         `cwd` and `home` are the agent's working folder and its user's home, absolute paths on the machine where its
         calls run: rules are judged by them unless `options` name others, and an unknown path counts as outside the
         project. `approval_lifetime` is the time (seconds; infinity: no limit) for which a person's answer lets a call
-        begin; `claim_timeout` is the time after which a claim without a recorded end is ended. `demands` are conditions on answers, such as a passkey's signature (`docs/guides/passkeys.md`), added
+        begin; `claim_timeout` is the time after which a claim without a recorded end is ended. `extending` tells
+        whether people extend attended requests while they think (`docs/guides/time-and-presence.md`). `demands` are conditions on answers, such as a passkey's signature (`docs/guides/passkeys.md`), added
         to those of the rules. Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
         """
         check_id(session_id, "session id")
@@ -232,7 +235,7 @@ class Ledger:
             token_id=token_id,
             settings=settings_of(
                 state,
-                dialect if source is None else source.dialect,
+                source or plain,
                 timeouts,
                 cascade_reject=cascade_reject,
                 cascade_always=cascade_always,
@@ -242,6 +245,7 @@ class Ledger:
                 late_denies=late_denies,
                 **run_limits(approval_lifetime, claim_timeout),
                 when_frozen=when_frozen,
+                extending=extending,
             ),
         )
         await handle.stream.submit(command)

@@ -28,6 +28,7 @@ from ledger.core.times import format_time
 from ledger.masks.own_input import with_own_texts
 from ledger.project.state import ProjectState
 from ledger.session.approvals import approvals_of, listed
+from ledger.session.extending import latest_deadline_ms
 from ledger.session.rounds import shown_digest
 from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
@@ -345,6 +346,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             **({"not_honoured": list(request.not_honoured)} if request.not_honoured else {}),
             **({"still_asked": list(request.still_asked)} if request.still_asked else {}),
             **({"offers": [_offer_json(one) for one in request.offers]} if request.offers else {}),
+            **_extendable_json(request),
             **({"operands": msgspec.to_builtins(request.operands)} if request.operands else {}),
         }
 
@@ -359,6 +361,15 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "description": description_json(self.request) if description is None else description,
             **({"demanded": list(sentences)} if sentences else {}),
         }
+
+
+def _extendable_json(request: Request) -> dict[str, Any]:
+    """Return the times to which an attended request can be extended, and until which its asker said that it waits."""
+    latest_ms = latest_deadline_ms(request)
+    members: dict[str, Any] = {} if latest_ms is None else {"latest_deadline": format_time(latest_ms)}
+    if request.waits_until_ms is not None:
+        members["waits_until"] = format_time(request.waits_until_ms)
+    return members
 
 
 def with_own_input(result: Result, own: Any) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from ledger.client.answers import SessionAnswers
 from ledger.client.calls import Calls, Submission, carry_through
@@ -27,7 +27,8 @@ from ledger.client.runs import SessionRuns
 from ledger.client.tool_requests import ToolRequest, as_asked, tool_requests
 from ledger.core.commitments import same_digest
 from ledger.core.durations import check_duration_ms
-from ledger.core.events import Actor, CancelCause, Presence
+from ledger.core.errors import InputError
+from ledger.core.events import Actor, CancelCause, ExtendReason, Presence
 from ledger.core.grant_bounds import GRANTING_ROLES, check_edited, check_uses, grant_bounds
 from ledger.core.ids import check_id, new_grant_id, new_request_id, new_salt
 from ledger.core.operands import Operand
@@ -48,6 +49,7 @@ from ledger.core.requests import (
     make_question,
 )
 from ledger.core.runners import GivenRunner, Runner
+from ledger.core.times import parse_time
 from ledger.log.history import LoggedEvent, follow
 from ledger.log.plans import Done
 from ledger.log.stream import Stream
@@ -57,6 +59,7 @@ from ledger.session.commands import (
     Close,
     Connect,
     Disconnect,
+    Extend,
     GivenReply,
     MakeGrant,
     NoteNotification,
@@ -99,7 +102,8 @@ class Session(SessionRuns):
         """Ask, and wait without a limit; return when the call may run.
 
         `options` are `always`, `metadata`, `request_id`, `tool`, `tool_name`, `tool_input`, `agent`, `parent`, `cwd`,
-        `operands`, `actor` and `claim`. `cwd` is the folder that the call would run in, an absolute path (default: the
+        `operands`, `waits`, `actor` and `claim`. `waits` is the time (seconds) for which the caller will wait: nobody
+        extends the request beyond it. `cwd` is the folder that the call would run in, an absolute path (default: the
         session's). `operands` are the files that the call executes (see `ask_tool`).
         `claim` is the runner of the call (see `claim`): the call has its claim when this returns; a request that is
         reopened at the claim is waited for again.
@@ -165,7 +169,7 @@ class Session(SessionRuns):
     ) -> Result:
         """Ask about a tool call as its dialect does, and wait; return when the call may run.
 
-        `options` are `always`, `metadata`, `tool`, `agent`, `parent`, `cwd`, `operands`, `actor` and `claim`. The call is
+        `options` are `always`, `metadata`, `tool`, `agent`, `parent`, `cwd`, `operands`, `waits`, `actor` and `claim`. The call is
         taken to run on this machine: its operands (the files that it executes) are hashed here unless given.
         Prerequisites (directories outside the project) are separate requests with ids derived from `request_id`, asked
         first; the result is that of the call itself. An `always` remembers what the dialect would, or the agent's proposal `always` where the
@@ -327,6 +331,40 @@ class Session(SessionRuns):
         )
         who = self._ledger.actor(actor, "person")
         return await self.answers.give(check_id(request_id, "request id"), given, who, signed)
+
+    async def extend(
+        self,
+        request_id: str,
+        reason: ExtendReason = "by_hand",
+        *,
+        seen: str | None = None,
+        actor: Actor | str | None = None,
+        client_id: str | None = None,
+        administrator: bool = False,
+        role: str | None = None,
+    ) -> Result:
+        """Give an attended request more time: `by_hand` five minutes more, else five minutes from the ask, once.
+
+        `seen` is the deadline as it was shown (RFC 3339): an extension since then makes this one unnecessary. It ends
+        with the wait that the asker declared (`waits`), the session's longest time, and a week after the ask.
+        `client_id`, `administrator` and `role` are as in `reply`. Raises NotExtendableError where it can have no more
+        time, InputError, UnknownRequestError, AlreadyAnsweredError, StaleReplyError, NoInputLockError,
+        DemandNotMetError.
+        """
+        if reason not in get_args(ExtendReason):
+            known = ", ".join(f"`{one}`" for one in get_args(ExtendReason))
+            raise InputError(f"the reason `{reason!a}` is none of {known}")
+        command = Extend(
+            actor=self._ledger.actor(actor, "person"),
+            request_id=check_id(request_id, "request id"),
+            reason=reason,
+            seen_ms=None if seen is None else parse_time(seen),
+            client_id=client_id,
+            administrator=administrator,
+            role=role,
+        )
+        done = await self._stream.submit(command)
+        return result_of(done.state, request_id)
 
     async def cancel(
         self,

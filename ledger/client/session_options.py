@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.core.durations import SECOND_MS, check_duration_ms
+from ledger.core.durations import seconds_as_ms
 from ledger.core.errors import InputError
 from ledger.core.events import Settings
 from ledger.core.policy import Layer, PolicySource, Rule
@@ -27,16 +27,10 @@ def run_limits(approval_lifetime: float | None, claim_timeout: float | None) -> 
 
     None leaves a setting unchanged. Raises InputError.
     """
-    lifetime_ms = UNLIMITED_MS if approval_lifetime == math.inf else _ms(approval_lifetime, "approval lifetime")
-    return {"approval_lifetime_ms": lifetime_ms, "claim_timeout_ms": _ms(claim_timeout, "claim timeout")}
-
-
-def _ms(seconds: object, what: str) -> int | None:
-    if seconds is None:
-        return None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
-        raise InputError(f"the {what} must be a number of seconds, not {seconds!a}")
-    return check_duration_ms(round(seconds * SECOND_MS), what)
+    lifetime_ms = (
+        UNLIMITED_MS if approval_lifetime == math.inf else seconds_as_ms(approval_lifetime, "approval lifetime")
+    )
+    return {"approval_lifetime_ms": lifetime_ms, "claim_timeout_ms": seconds_as_ms(claim_timeout, "claim timeout")}
 
 
 def policy_source_of(
@@ -65,14 +59,20 @@ def _of_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"config": kept, "demands": demands_in(config)}
 
 
-def settings_of(state: SessionState, dialect: str, timeouts: Timeouts | None, **named: str | int | None) -> Settings:
-    """Return the given settings over the current ones; a new session starts with its dialect's. Raises InputError.
+def settings_of(
+    state: SessionState, source: PolicySource, timeouts: Timeouts | None, **named: str | int | None
+) -> Settings:
+    """Return the given settings over the current ones; a new session starts with those of its rules' dialect.
+
+    Raises InputError.
 
     A duration of `UNLIMITED_MS` means never.
     """
     changes: dict[str, Any] = {}
     if state.opened_ms is None:
-        changes["cascade_reject"] = dialect_of(PolicySource(dialect)).cascade_reject
+        dialect = dialect_of(source)
+        changes["cascade_reject"] = dialect.cascade_reject
+        changes["extending"] = dialect.extending(source)
     if timeouts is not None:
         changes.update(timeouts.as_ms())
     given = {name: value for name, value in named.items() if value is not None}

@@ -248,6 +248,7 @@ class SyncSession(_Face[Session]):
     permit = _block_of(Session.permit)
     permit_tool = _block_of(Session.permit_tool)
     reply = _blocking(Session.reply)
+    extend = _blocking(Session.extend)
     cancel = _blocking(Session.cancel)
     close = _blocking(Session.close)
 

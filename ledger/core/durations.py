@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from ledger.core.errors import InputError
@@ -33,6 +34,15 @@ def check_duration_ms(value: int, what: str = "duration") -> int:
     if not 0 < value <= DURATION_MS_MAX:
         raise InputError(f"the {what} of {value} ms is out of range; at least 1 ms and at most ten years are accepted")
     return value
+
+
+def seconds_as_ms(seconds: object, what: str) -> int | None:
+    """Return a checked number of seconds in ms; None stays None. Raises InputError."""
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise InputError(f"the {what} must be a number of seconds, not {seconds!a}")
+    return check_duration_ms(round(seconds * SECOND_MS), what)
 
 
 def format_duration(ms: int | None) -> str:

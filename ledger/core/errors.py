@@ -21,6 +21,7 @@ LedgerError                      root; `code` is stable, `data` is what a progra
 │   ├── AlreadyAnsweredError     somebody else was first: who, when, what                      ALREADY_ANSWERED
 │   ├── StaleReplyError          the deadline has passed                                       PERMISSION_STALE
 │   ├── NoInputLockError         another client holds the input lock                           NO_INPUT_LOCK
+│   ├── NotExtendableError       the request gets no more time: why                            NOT_EXTENDABLE
 │   ├── DigestMismatchError      what was shown is not what is pending                         DIGEST_MISMATCH
 │   ├── EditDeniedError          a rule denies what the person made of the input               EDIT_DENIED
 │   ├── PasskeyRefusedError      a passkey's signature does not count for this                 PASSKEY_REFUSED
@@ -221,6 +222,12 @@ class NoInputLockError(ReplyError):
     """This session takes answers from the holder of the input lock only."""
 
     code = "NO_INPUT_LOCK"
+
+
+class NotExtendableError(ReplyError):
+    """The deadline of the request cannot be moved further; `data` says how far it could be."""
+
+    code = "NOT_EXTENDABLE"
 
 
 class DigestMismatchError(ReplyError):

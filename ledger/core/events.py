@@ -47,6 +47,10 @@ CascadeReject = Literal["session", "siblings", "none"]
 CascadeAlways = Literal["session", "project"]
 Answering = Literal["anyone", "lock-holder"]
 WhenAbandoned = Literal["move", "expire"]
+Extending = Literal["automatic", "by-hand", "never"]
+ExtendReason = Literal["typing", "open_card", "by_hand"]
+"""The act of a person that extended an attended request; the first two extend it by themselves."""
+
 LateDenies = Literal["obey", "ignore"]
 EndCause = Literal["session_closed", "agent_ended", "claim_timeout"]
 """The cause by which a claim ended although no end of its run was recorded."""
@@ -91,6 +95,8 @@ class Settings(Value, kw_only=True, frozen=True):
     """A session's settings of deadlines and cascades. Durations in ms; None means never.
 
     `when_abandoned`: the fate of an attended request at its deadline if no client is connected any more.
+    `extending`: whether people extend an attended request while they think: by typing or an open card (`automatic`) and
+    by hand, by hand alone, or not at all.
     `least_gain_ms`: the least time that a connecting client must give an unattended request for its connection to be
     recorded where anyone may answer.
     `late_denies`: the effect of a deny that is newer than the request on a yes. `approval_lifetime_ms`: the time for
@@ -111,6 +117,7 @@ class Settings(Value, kw_only=True, frozen=True):
     claim_timeout_ms: DurationMs = 3_600_000
     when_frozen: WhenFrozen = "wait"
     least_gain_ms: DurationMs = LEAST_GAIN_MS
+    extending: Extending = "automatic"
 
 
 class Opinion(Value, frozen=True):
@@ -221,7 +228,8 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
     judged. `token_id` is the asker's access token over a gateway: the request ends with it. `owner` is the person for
     whom the asker works, by that token; `demands` are conditions on the answer. `proofs` are those of the grants that
     allowed a call whose answer a passkey must sign. `uses` are the grants with a limit of uses of which the call took
-    one. `brief` is true in payloads alone (`ledger.session.brief`).
+    one. `waits_ms` is the time for which the asker says that it waits; None if it said nothing. `brief` is true in
+    payloads alone (`ledger.session.brief`).
     """
 
     request_id: str
@@ -246,6 +254,7 @@ class Asked(Value, tag="asked", kw_only=True, frozen=True):
     owner: str | None = None
     demands: tuple[Demand, ...] = ()
     proofs: tuple[Proof, ...] = ()
+    waits_ms: DurationMs | None = None
     brief: bool = False
     detail: AskedDetail | None = None
 
@@ -431,15 +440,17 @@ class EndUnknown(Value, tag="end_unknown", kw_only=True, frozen=True):
 
 
 class DeadlineMoved(Value, tag="deadline_moved", kw_only=True, frozen=True):
-    """An attended request without connected clients moved, once, to the unattended tier.
+    """An attended request got another deadline, `duration_ms` after this event.
 
-    `present` is as in `Expired`: empty, or None where the presence was unknown.
+    Without a `reason` it had no connected clients and moved, once, to the unattended tier; `present` is as in `Expired`:
+    empty, or None where the presence was unknown. With one, a person extended it, and it stays attended.
     """
 
     request_id: str
     tier: Tier
     duration_ms: DurationMs | None = None
     present: tuple[Presence, ...] | None = None
+    reason: ExtendReason | None = None
 
 
 class Expired(Value, tag="expired", kw_only=True, frozen=True):

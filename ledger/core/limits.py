@@ -95,6 +95,15 @@ LEASE_MS: Final = 30_000
 LEAST_GAIN_MS: Final = 60_000
 """The default of the least time that a connecting client must give an unattended request to be recorded."""
 
+THINKING_MS: Final = 5 * 60_000
+"""The time from the ask to which an attended request is extended by itself, and that each extension by hand adds."""
+
+EXTENDED_MS: Final = 7 * 86_400_000
+"""The longest time from the ask to which a request can be extended."""
+
+LEAST_EXTENSION_MS: Final = 1000
+"""An extension that would give less is none."""
+
 PRESENT_COUNT: Final = 16
 """Present clients that one event names."""
 

@@ -14,10 +14,11 @@ from ledger.core.policy import Call
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A checked question of an agent. `digest` is the SHA-256 over all of it except `operands`, agent and parent.
+    """A checked question of an agent. `digest` is the SHA-256 over all of it except `operands`, agent, parent and wait.
 
     `call.cwd` is the folder that the call would run in; see `in_folder` for a call without one. `operands` are the files
-    that it executes or reads as a program; None if nobody looked for them. They are compared at the claim.
+    that it executes or reads as a program; None if nobody looked for them. They are compared at the claim. `waits_ms` is
+    the time for which the asker says that it waits.
     """
 
     call: Call
@@ -27,6 +28,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     agent: str | None = None
     parent: str | None = None
     operands: tuple[Operand, ...] | None = None
+    waits_ms: int | None = None
     digest: str = ""
 
 

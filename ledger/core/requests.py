@@ -12,6 +12,7 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
+from ledger.core.durations import seconds_as_ms
 from ledger.core.errors import InputError
 from ledger.core.events import Actor, ToolRef
 from ledger.core.ids import check_id
@@ -39,7 +40,8 @@ REPEATED_CHARS: Final = 2000
 class AskDetails(TypedDict, total=False):
     """The optional arguments of every ask, besides its call. `cwd` is the folder that the call would run in.
 
-    `operands` are the files that it executes or reads as a program, as found where it would run.
+    `operands` are the files that it executes or reads as a program, as found where it would run. `waits` is the time
+    (seconds) for which the asker waits for the answer: nobody can extend the request beyond it.
     """
 
     metadata: Mapping[str, Any] | None
@@ -48,6 +50,7 @@ class AskDetails(TypedDict, total=False):
     parent: str | None
     cwd: str | None
     operands: Iterable[Operand | Mapping[str, Any]] | None
+    waits: float | None
 
 
 class QuestionOptions(AskDetails, total=False):
@@ -87,12 +90,13 @@ def make_question(
     parent: str | None = None,
     cwd: str | None = None,
     operands: Iterable[Operand | Mapping[str, Any]] | None = None,
+    waits: float | None = None,
 ) -> Question:
     """Check the arguments of an ask and return the question. Raises InputError."""
     given = _check_patterns(patterns, "pattern")
     offered = _check_patterns(always, "always pattern")
     bare = metadata is None and tool is None and tool_name is None and tool_input is None
-    if bare and operands is None and _are_few(given) and _are_few(offered):
+    if bare and operands is None and waits is None and _are_few(given) and _are_few(offered):
         try:
             return _bare_question(permission, given, offered, (agent, parent, cwd))
         except TypeError:
@@ -112,6 +116,7 @@ def make_question(
         agent=None if agent is None else check_name(agent, "agent"),
         parent=None if parent is None else check_name(parent, "parent"),
         operands=None if operands is None else check_operands(operands),
+        waits_ms=seconds_as_ms(waits, "wait of the asker"),
     )
     return _digested(question)
 

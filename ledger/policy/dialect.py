@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 from msgspec.structs import replace
 
-from ledger.core.events import CascadeReject, Scope
+from ledger.core.events import CascadeReject, Extending, Scope
 from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict
 from ledger.policy.checks import NOWHERE, check_action, check_pattern, check_permission
 from ledger.policy.errors import PolicyError
@@ -257,6 +257,10 @@ class Dialect(ABC):
 
     cascade_reject: ClassVar[CascadeReject] = "session"
     """Other pending requests that a reject ends, in a session without that setting."""
+
+    def extending(self, source: PolicySource) -> Extending:
+        """Return whether people extend attended requests, in a session without that setting."""
+        return "automatic"
 
     rejected: ClassVar[str] = REJECTED
     """The message to the agent for a reject without feedback (`opencode-zh.md` 7.1)."""

@@ -161,6 +161,7 @@ def _pending(
         detail=_detail_of_pending(command, evaluation, standing),
         owner=_owner(command, demands),
         demands=demands,
+        waits_ms=question.waits_ms,
     )
 
 

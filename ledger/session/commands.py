@@ -12,6 +12,7 @@ from ledger.core.events import (
     Actor,
     CancelCause,
     EndCause,
+    ExtendReason,
     GrantBounds,
     Opinion,
     Presence,
@@ -247,6 +248,21 @@ class PassLock(Command, frozen=True, kw_only=True):
     to: str
 
 
+class Extend(Command, frozen=True, kw_only=True):
+    """Give an attended request more time, because a person thinks about it.
+
+    `seen_ms` is the deadline that the person saw (server ms): another extension since then makes this one unnecessary.
+    `role` is the actor's, None if unknown; `client_id` and `administrator` are as in `GivenReply`.
+    """
+
+    request_id: str
+    reason: ExtendReason
+    seen_ms: int | None = None
+    client_id: str | None = None
+    administrator: bool = False
+    role: str | None = None
+
+
 class Cancel(Command, frozen=True, kw_only=True):
     request_id: str
     cause: CancelCause
@@ -311,6 +327,7 @@ AnyCommand = (
     | Disconnect
     | TakeLock
     | PassLock
+    | Extend
     | Cancel
     | Close
     | NoteToolFinished

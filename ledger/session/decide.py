@@ -20,6 +20,7 @@ from ledger.session.commands import (
     Connect,
     Disconnect,
     EndClaims,
+    Extend,
     Judging,
     MakeGrant,
     NoteNotification,
@@ -36,6 +37,7 @@ from ledger.session.commands import (
     TakeLock,
 )
 from ledger.session.decision import Decision, require_readable, require_rules
+from ledger.session.extending import decide_extend
 from ledger.session.freezing import decide_resume
 from ledger.session.grants import decide_grant, decide_revoke
 from ledger.session.lifecycle import decide_close, decide_open_session
@@ -76,6 +78,7 @@ _DECIDERS: dict[type, Callable[[SessionState, Any, int], Decision]] = {
     Disconnect: decide_disconnect,
     TakeLock: decide_take_lock,
     PassLock: decide_pass_lock,
+    Extend: decide_extend,
     Cancel: decide_cancel,
     NoteToolFinished: decide_note_tool_finished,
     NoteNotification: decide_note_notification,

@@ -42,6 +42,19 @@ def require_met(state: SessionState, request: Request, command: Reply, *calls: C
             )
 
 
+def require_may_answer(state: SessionState, request: Request, name: str, role: str | None) -> None:
+    """Raise DemandNotMetError for a person whom the recorded demands keep from allowing the request."""
+    forbids = any(one.not_by == "asker" and concerns(one, "once", role) for one in request.demands)
+    if forbids and _is_one_of(name, askers(request.asker.name, request.owner)):
+        raise DemandNotMetError(
+            f"a rule says that request `{request.request_id}` is not answered by its asker, and `{name}` is the asker or "
+            "the owner of its token; let another person extend it",
+            request_id=request.request_id,
+            session=state.session_id,
+            demand="not_by asker",
+        )
+
+
 def may_be_unsigned(request: Request, reply: str, name: str) -> bool:
     """Return whether an unsigned reply of this person meets the recorded demands of the request."""
     if asks_passkey(request.demands, reply):

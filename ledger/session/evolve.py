@@ -41,6 +41,7 @@ from ledger.core.grants import Recorded, add_granted, mark_imported, mark_revoke
 from ledger.core.limits import RECORDED_CLIENTS_COUNT
 from ledger.core.policy import Verdict, edition_of, without_facts
 from ledger.session.brief import fill_in
+from ledger.session.extending import extended
 from ledger.session.first import digest_behind
 from ledger.session.links import links_of
 from ledger.session.open_claims import (
@@ -149,6 +150,7 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         deadline_ms=_deadline_ms(recorded.ms, tier, duration_ms, cap_at_ms),
         unattended_ms=event.unattended_ms,
         cap_at_ms=cap_at_ms,
+        waits_until_ms=None if event.waits_ms is None else recorded.ms + event.waits_ms,
         present=event.present,
     )
     if event.uses:
@@ -307,7 +309,10 @@ def _deadline_moved(state: SessionState, recorded: Recorded, event: DeadlineMove
     request = state.pending.get(event.request_id)
     if request is None:
         return state
-    moved = _timed(request, recorded.ms, event.tier, event.duration_ms)
+    if event.reason is not None and event.duration_ms is not None:
+        moved = extended(request, event.reason, recorded.ms + event.duration_ms)
+    else:
+        moved = _timed(request, recorded.ms, event.tier, event.duration_ms)
     return replace(state, pending=state.pending.insert(event.request_id, moved))
 
 

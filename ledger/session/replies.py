@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from ledger.core.errors import (
     AlreadyAnsweredError,
     InputError,
-    NoInputLockError,
     StaleReplyError,
     UnknownRequestError,
 )
@@ -30,6 +29,7 @@ from ledger.session.commands import Reply
 from ledger.session.decision import Decision, require_content, standing_grants
 from ledger.session.demands import binding, falls_with_a_reject, require_met
 from ledger.session.given_grants import require_grants_only, wider_patterns
+from ledger.session.input_lock import overrides_lock
 from ledger.session.late_rules import denied_now, edited_call, judge_edit
 from ledger.session.releases import cascaded, judged_by, released_by
 from ledger.session.rounds import require_round
@@ -62,7 +62,7 @@ def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
         _check_edit(request, command)
     require_met(state, request, command, *_calls_answered(request, command))
     require_grants_only(request, command)
-    override = _check_lock(state, request, command)
+    override = overrides_lock(state, request, command.given.client_id, is_administrator=command.given.administrator)
     if command.given.reply == "reject":
         return _in_time(command, _reject(state, request, command, override))
     return _in_time(command, _allow(state, request, command, override, now_ms))
@@ -119,22 +119,6 @@ def _calls_answered(request: Request, command: Reply) -> list[Call]:
     """Return the asked call, and the changed one if the answer changes the input."""
     edited = command.given.updated_input
     return [call_of(request), *([] if edited is None else [edited_call(command.policy, request, edited)])]
-
-
-def _check_lock(state: SessionState, request: Request, command: Reply) -> bool:
-    if state.settings.answering == "anyone" or (
-        command.given.client_id is not None and command.given.client_id == state.lock
-    ):
-        return False
-    if command.given.administrator:
-        return True
-    holder = f"`{state.lock}` holds it" if state.lock else "nobody holds it; connect and take it"
-    raise NoInputLockError(
-        f"only the client that holds the input lock may answer in session `{state.session_id}`: {holder}",
-        request_id=request.request_id,
-        session=state.session_id,
-        holder=state.lock,
-    )
 
 
 def _reject(state: SessionState, request: Request, command: Reply, override: bool) -> Decision:

@@ -98,6 +98,8 @@ class Request(Value, kw_only=True, frozen=True):
     deadline_ms: int | None = None
     unattended_ms: int | None = None
     cap_at_ms: int | None = None
+    waits_until_ms: int | None = None
+    """The time (server ms) until which the asker said that it waits; None if it said nothing."""
     present: tuple[Presence, ...] = ()
     round: int = 1
     """One more with every reopening that made it pending again."""

@@ -276,6 +276,18 @@ SENTENCES: Final[list[tuple[Event, str]]] = [
     (Revoked(grant_id="grn_1", detail=WHY), "claude revoked the grant of bash `git *`: too wide"),
     (Revoked(grant_id="grn_9"), "claude revoked the grant of grn_9"),
     (
+        DeadlineMoved(request_id="r1", tier="attended", duration_ms=286_001, reason="typing"),
+        "claude extended bash `make` by writing on it: it waits for 287s more",
+    ),
+    (
+        DeadlineMoved(request_id="r1", tier="attended", duration_ms=286_000, reason="open_card"),
+        "claude extended bash `make` by reading it: it waits for 286s more",
+    ),
+    (
+        DeadlineMoved(request_id="r1", tier="attended", duration_ms=360_000, reason="by_hand"),
+        "claude extended bash `make`: it waits for 6m more",
+    ),
+    (
         DeadlineMoved(request_id="r1", tier="unattended", duration_ms=7 * 86_400_000, present=()),
         "no client is connected any more: bash `make` waits for 7d (unattended)",
     ),

@@ -84,9 +84,7 @@ class Auditor:
             case Cancelled():
                 self._ends(event.request_id)
             case DeadlineMoved():
-                assert self.status[event.request_id] == "pending"
-                assert event.request_id not in self.unattended, "a deadline moves once"
-                self._give(event.request_id, "unattended", event.duration_ms, ms)
+                self._moved(event, ms)
             case ClientConnected():
                 assert not self.closed
                 for request_id in self.unattended & set(self.waiting()):
@@ -184,6 +182,28 @@ class Auditor:
             if deadline is not None and cap_ms is not None:
                 deadline = min(deadline, self.asked_ms[request_id] + cap_ms)
         self.deadline[request_id] = deadline
+
+    def _moved(self, event: DeadlineMoved, ms: int) -> None:
+        assert self.status[event.request_id] == "pending"
+        assert event.request_id not in self.unattended, "a deadline moves once"
+        if event.reason is None:
+            self._give(event.request_id, "unattended", event.duration_ms, ms)
+        else:
+            self._extend(event, ms)
+
+    def _extend(self, event: DeadlineMoved, ms: int) -> None:
+        """Move an attended deadline: later, never twice by itself, and within the bounds of its request."""
+        request_id, asked = event.request_id, self.asked[event.request_id]
+        was, asked_ms = self.deadline[request_id], self.asked_ms[event.request_id]
+        assert event.tier == "attended"
+        assert was is not None
+        assert ms < was, "what has expired is not extended"
+        assert event.duration_ms is not None
+        bounds = [ms + event.duration_ms, asked_ms + 7 * 86_400_000]
+        bounds.append(was + 300_000 if event.reason == "by_hand" else asked_ms + 300_000)
+        bounds += [asked_ms + one for one in (asked.cap_ms, getattr(asked, "waits_ms", None)) if one is not None]
+        assert min(bounds) > was, "an extension gives time"
+        self.deadline[request_id] = min(bounds)
 
     def _ends(self, request_id: str) -> None:
         assert self.status.get(request_id) == "pending", "a request ends once"

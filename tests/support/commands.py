@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 from ledger.core.events import (
     Actor,
     CancelCause,
+    ExtendReason,
     GrantBounds,
     Opinion,
     Presence,
@@ -27,6 +28,7 @@ from ledger.session.commands import (
     Connect,
     Disconnect,
     EndClaims,
+    Extend,
     GivenReply,
     Live,
     MakeGrant,
@@ -87,6 +89,7 @@ def asks(
     by: Actor = AGENT,
     claim: Runner | None = None,
     live: Live | None = None,
+    waits: float | None = None,
 ) -> Ask:
     """Return an ask; without `live` the scenario or the ledger tells who is present."""
     tool = ToolRef(message_id, f"call_{request_id}") if message_id else None
@@ -99,6 +102,7 @@ def asks(
         tool_name=tool_name,
         tool_input=tool_input,
         parent=parent,
+        waits=waits,
     )
     question = in_folder(question, cwd)
     return Ask(
@@ -238,6 +242,27 @@ def takes_lock(client_id: str) -> TakeLock:
 
 def passes_lock(client_id: str, to: str) -> PassLock:
     return PassLock(actor=ANN, client_id=client_id, to=to)
+
+
+def extends(
+    request_id: str,
+    reason: ExtendReason = "by_hand",
+    *,
+    by: Actor = ANN,
+    seen_ms: int | None = None,
+    client: str | None = None,
+    administrator: bool = False,
+    role: str | None = None,
+) -> Extend:
+    return Extend(
+        actor=by,
+        request_id=request_id,
+        reason=reason,
+        seen_ms=seen_ms,
+        client_id=client,
+        administrator=administrator,
+        role=role,
+    )
 
 
 def cancels(request_id: str, cause: CancelCause = "asker_gave_up", reason: str | None = None) -> Cancel:

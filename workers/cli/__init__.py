@@ -20,6 +20,7 @@ COMMANDS = {
     "claim": ListedCommand("workers.cli.claims:claim", "Take the right to run an allowed call, once.", ASKING),
     "finish": ListedCommand("workers.cli.claims:finish", "Record the end of a claimed call.", ASKING),
     "release": ListedCommand("workers.cli.claims:release", "Give back the claim of a runner that died.", ASKING),
+    "extend": ListedCommand("workers.cli.extend:extend", "Give a request five minutes more.", ASKING),
     "cancel": ListedCommand("workers.cli.endings:cancel", "Withdraw a request that is pending.", ASKING),
     "close": ListedCommand("workers.cli.endings:close", "Close a session; what is pending in it is cancelled.", ASKING),
     "approved": ListedCommand("workers.cli.grants:approved", "List the grants in force.", ASKING),

@@ -118,7 +118,8 @@ async def ask(
     waiting = WaitInput.read(no_wait, timeout)
     session = await open_session(ledger, asking.session, opening)
     request_id = new_request_id() if request_id is None else request_id
-    submit = _submitting(session, asking, question, request_id)
+    # With --no-wait nobody waits here, and whoever asks again has its own limit.
+    submit = _submitting(session, asking, {**question, "waits": waiting.seconds}, request_id)
 
     async def waited(result: Result) -> Result:
         if not waiting.wants:
@@ -138,7 +139,7 @@ def _submitting(
     """Return the ask or its continuation: a tool alone is asked as its dialect does, required permissions included."""
     if asking.permission is not None or asking.tool is None:
         return lambda: _asked(session, question, request_id)
-    shared = {name: question[name] for name in ("metadata", "agent", "cwd")}
+    shared = {name: question[name] for name in ("metadata", "agent", "cwd", "waits")}
     return lambda: _tool_asked(session, question, shared, request_id)
 
 

@@ -12,7 +12,7 @@ import click
 from ledger import Ledger, Session, Timeouts
 from ledger.client.policy_files import watch_policy
 from ledger.core.errors import InputError
-from ledger.core.events import WhenFrozen
+from ledger.core.events import Extending, WhenFrozen
 from ledger.core.ids import check_id
 from ledger.core.run_limits import RunLimits
 from ledger.policy import PolicySource
@@ -37,6 +37,7 @@ class OpeningInput(NamedTuple):
     approval_lifetime: str | None
     claim_timeout: str | None
     when_frozen: WhenFrozen | None
+    extending: Extending | None
 
     @property
     def deadlines(self) -> dict[str, str | None]:
@@ -50,7 +51,7 @@ class OpeningInput(NamedTuple):
     @property
     def settings(self) -> dict[str, Any]:
         """Return the settings as a gateway takes them; only those that were typed."""
-        texts = {one: getattr(self, one) for one in ("approval_lifetime", "claim_timeout", "when_frozen")}
+        texts = {one: getattr(self, one) for one in ("approval_lifetime", "claim_timeout", "when_frozen", "extending")}
         stated = {one: text for one, text in texts.items() if text is not None}
         deadlines = {one: text for one, text in self.deadlines.items() if text is not None}
         return {**stated, "timeouts": deadlines} if deadlines else stated
@@ -112,6 +113,12 @@ _OPENING = (
         type=click.Choice(get_args(WhenFrozen)),
         help="Requests that come during a freeze wait (the default), or are denied.",
     ),
+    click.option(
+        "--extending",
+        type=click.Choice(get_args(Extending)),
+        help="While a person writes or has the card open, an attended request waits five minutes (automatic, the "
+        "default); only `extend` gives more time (by-hand); nothing does (never).",
+    ),
     click.option("--agent", metavar="NAME", help="The agent that asks; its section of the rules counts."),
 )
 _WAITING = (
@@ -137,6 +144,7 @@ async def open_session(ledger: Ledger, session_id: str, opening: OpeningInput) -
         approval_lifetime=limits.approval_lifetime,
         claim_timeout=limits.claim_timeout,
         when_frozen=opening.when_frozen,
+        extending=opening.extending,
         agent=opening.agent if state.opened_ms is None else None,
         cwd=str(Path.cwd()),
         home=own_home(),

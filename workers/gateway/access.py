@@ -39,6 +39,7 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "read_ask": READERS,
     "reply": PEOPLE,
     "reply_to_many": PEOPLE,
+    "extend": PEOPLE,
     "record_answer": ASKING,
     "cancel_ask": frozenset({AGENT, APPROVER, ADMIN}),
     "note_tool_finished": ASKING,

@@ -14,6 +14,7 @@ from litestar import Response
 from ledger import Result, Session
 from ledger.client.calls import carry_through
 from ledger.client.claims import is_held_by
+from ledger.core.durations import SECOND_MS, parse_duration
 from ledger.core.errors import InputError
 from ledger.core.ids import new_request_id
 from ledger.core.operands import Operand
@@ -185,6 +186,7 @@ async def _submit(
         "parent": body.parent,
         "cwd": body.cwd,
         "operands": operands,
+        "waits": _seconds(body.waits),
     }
     if body.permission is not None:
         if body.patterns is None:
@@ -214,6 +216,12 @@ async def _submit(
         claim=runner,
         **details,
     )
+
+
+def _seconds(waits: str | None) -> float | None:
+    """Return the caller's declared wait; None for `none`, or where it says nothing."""
+    ms = None if waits is None else parse_duration(waits, "wait (`waits`)")
+    return None if ms is None else ms / SECOND_MS
 
 
 def _tool(body: AskBody) -> tuple[dict[str, str] | None, str | None]:

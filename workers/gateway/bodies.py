@@ -13,6 +13,8 @@ from ledger.core.events import (
     Answering,
     CascadeAlways,
     CascadeReject,
+    Extending,
+    ExtendReason,
     LateDenies,
     WhenAbandoned,
     WhenFrozen,
@@ -32,7 +34,10 @@ ClaimTimeout = Annotated[
     str,
     Meta(description="The time after which a claim without a recorded end is ended, like `1h`; the call may have run"),
 ]
-SETTINGS: Final = ("cascade_reject", "cascade_always", "answering", "on_denied", "when_abandoned", "when_frozen")
+SETTINGS: Final = (
+    *("cascade_reject", "cascade_always", "answering", "on_denied", "when_abandoned", "when_frozen"),
+    "extending",
+)
 """The settings of a session besides its deadlines, by their names in a body and in the log."""
 
 AskersCause = Literal["asker_gave_up", "asker_died", "withdrawn"]
@@ -97,6 +102,7 @@ class OpenSession(Body, kw_only=True, frozen=True):
     when_abandoned: WhenAbandoned | None = None
     late_denies: LateDenies | None = None
     when_frozen: WhenFrozen | None = None
+    extending: Extending | None = None
     approval_lifetime: ApprovalLifetime | None = None
     claim_timeout: ClaimTimeout | None = None
     agent: str | None = None
@@ -161,10 +167,28 @@ class AskBody(Body, kw_only=True, frozen=True):
         list[OperandBody] | Literal["ask"] | None,
         Meta(description="The files that the call executes; or `ask`, if the caller can hash them once it knows which"),
     ] = None
+    waits: Annotated[
+        Duration | None,
+        Meta(description="How long the caller waits for the answer; nobody extends the request beyond it"),
+    ] = None
     claim: Annotated[
         RunnerText | bool | None,
         Meta(description="Claim the call for this runner as soon as it is allowed; `true`: the `Idempotency-Key`"),
     ] = None
+
+
+class ExtendBody(Body, kw_only=True, frozen=True):
+    """More time for an attended request: by an act of a person that thinks, or by hand."""
+
+    reason: Annotated[
+        ExtendReason,
+        Meta(description="`by_hand`: five minutes more. `typing`, `open_card`: five minutes from the ask, once"),
+    ] = "by_hand"
+    deadline: Annotated[
+        str | None,
+        Meta(description="The deadline as it was shown; needed with `by_hand`. An extension since then suffices"),
+    ] = None
+    client_id: str | None = None
 
 
 class SignedBody(Body, kw_only=True, frozen=True):

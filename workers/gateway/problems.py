@@ -52,6 +52,7 @@ STATUS: Final[dict[str, int]] = {
     "UNKNOWN_PASSKEY": 404,
     "SESSION_CLOSED": 409,
     "PERMISSION_STALE": 410,
+    "NOT_EXTENDABLE": 409,
     "NO_INPUT_LOCK": 423,
     "BAD_LINK": 404,
     "LINK_EXPIRED": 410,

@@ -41,6 +41,7 @@ def answering_facts(state: SessionState) -> Row:
         "always_scope": "session" if state.project is None else always_scope(state),
         "cascade_reject": state.settings.cascade_reject,
         "answering": state.settings.answering,
+        "extending": state.settings.extending,
     }
 
 

@@ -70,6 +70,7 @@ async def open_session(
         when_abandoned=body.when_abandoned,
         late_denies=body.late_denies,
         when_frozen=body.when_frozen,
+        extending=body.extending,
         approval_lifetime=limits.approval_lifetime,
         claim_timeout=limits.claim_timeout,
         agent=body.agent,

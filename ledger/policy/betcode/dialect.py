@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ledger.core.events import Extending
 from ledger.core.policy import Policy, PolicySource, Verdict, strictest
 from ledger.policy.betcode.policy import OPTIONS, BetCodePolicy
+from ledger.policy.dialect import FAITHFUL
 from ledger.policy.neutral import Notation
 from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.toolrules.commands import has_wildcard
@@ -19,6 +21,10 @@ class BetCodeDialect(ToolRuleDialect):
     keeping_a_deny = "mark the deny as `final`"
     rule_files = ("betcode.json",)
     always_scope = "session"
+
+    def extending(self, source: PolicySource) -> Extending:
+        """Return that nothing moves the 60 seconds in profile `faithful` (betcode.md, Permission Timeout Handling)."""
+        return "never" if source.options.get("profile") == FAITHFUL else super().extending(source)
 
     def compile(self, source: PolicySource) -> Policy:
         return BetCodePolicy(source)

@@ -13,13 +13,14 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from ledger import Ledger, Pending
 from tests.support.command_line import PROGRAM, ROOT, CommandLine
 from tests.support.waiting import wait_until
 from workers.cli.watch.keys import keys_of
 from workers.cli.watch.screen import FRAME_LINES, screen
-from workers.cli.watch.screen_state import SETTLING_S, WatchedScreen, wrapped
+from workers.cli.watch.screen_state import SETTLING_S, TypedAnswer, TypedExtension, WatchedScreen, wrapped
 
 LATER_S = SETTLING_S + 1.0
 
@@ -46,7 +47,7 @@ async def test_a_key_on_the_open_card_answers_that_request_as_it_was_drawn() -> 
     state = await opened("git push", "rm -rf ~")
     state.show(state.waiting[::-1])
     answer = state.press("o", LATER_S)
-    assert answer is not None
+    assert isinstance(answer, TypedAnswer)
     assert (answer.session, answer.request_id, answer.reply) == ("ses_1", "call_0", "once")
     assert len(answer.digest) == 64
 
@@ -78,6 +79,22 @@ async def test_a_yes_needs_the_whole_card_on_the_screen_and_a_no_does_not() -> N
     assert state.press("a", LATER_S) is not None
 
 
+async def test_the_plus_key_gives_the_open_card_five_minutes_more_by_its_present_deadline() -> None:
+    state = await opened("git push")
+    (one,) = state.waiting
+    moved = replace(one, request=replace(one.request, deadline_ms=1_800_000_060_000))
+    state.show([moved])
+    assert state.press("+", LATER_S) == TypedExtension("ses_1", "call_0", "2027-01-15T08:01:00.000Z")
+    assert drawn_title(state, 1_800_000_000_000) == "1m left"
+    state.show([])
+    assert state.press("+", LATER_S) is None
+    assert state.notice == "this request does not wait any more"
+
+
+def drawn_title(state: WatchedScreen, now_ms: int) -> str:
+    return str(screen(state, 60, 20, now_ms).renderables[0])
+
+
 async def test_a_narrower_screen_is_read_again() -> None:
     state = await opened("git push")
     assert state.is_read
@@ -97,12 +114,12 @@ async def test_a_reject_takes_the_words_that_were_typed_or_none() -> None:
     for key in ("r", "n", "o", "t", "backspace", "!"):
         state.press(key, LATER_S)
     answer = state.press("enter", LATER_S)
-    assert answer is not None
+    assert isinstance(answer, TypedAnswer)
     assert (answer.reply, answer.message) == ("reject", "no!")
     state = await opened("git push")
     state.press("r", LATER_S)
     silent = state.press("enter", LATER_S)
-    assert silent is not None
+    assert isinstance(silent, TypedAnswer)
     assert silent.message is None
 
 

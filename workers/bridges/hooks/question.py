@@ -54,6 +54,7 @@ class HookedCall:
 
         Raises GatewayRefusalError, UnreachableError, and ReaderGoneError when the answer is not needed any more.
         """
+        self.body["waits"] = f"{max(1, int((until - monotonic()) * 1000))}ms"
         try:
             row = self._ask()
             if row["outcome"] is None:

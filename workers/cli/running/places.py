@@ -12,6 +12,7 @@ from ledger import Ledger, Result, Session, StoreError
 from ledger.client.calls import carry_through
 from ledger.client.operand_files import operands_here
 from ledger.core import errors
+from ledger.core.durations import SECOND_MS
 from ledger.core.errors import InputError, LedgerError, ReopenedError
 from ledger.core.policy import Call
 from ledger.core.requests import ToolAskOptions
@@ -109,6 +110,7 @@ class DirectRun:
             "cwd": wanted.folder,
             "actor": local_actor(),
             "operands": await operands_here(call, session.stream.state.home),
+            "waits": wanted.wait.seconds,
             **({} if runner is None else {"claim": runner}),
         }
         return await session.submit_tool(tool, wanted.command.input, request_id=wanted.request_id, **more)
@@ -164,6 +166,7 @@ class GatewayRun:
             "cwd": wanted.folder,
             "operands": "ask",
             **({} if wanted.opening.agent is None else {"agent": wanted.opening.agent}),
+            **({} if wanted.wait.seconds is None else {"waits": f"{round(wanted.wait.seconds * SECOND_MS)}ms"}),
         }
         self._body = body
         deadline = _Deadline(wanted.wait)

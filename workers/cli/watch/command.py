@@ -14,10 +14,11 @@ from ledger import InputError, Ledger, LedgerError, Pending, StoreError
 from ledger.client.pending_list import PendingList
 from ledger.core.events import Actor
 from ledger.core.replies import parse_reply
+from ledger.core.times import format_time_or_none
 from ledger.log.places import ALL, scope_of
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.output import CommandOutput, talk_json
-from workers.cli.watch.screen_state import NO_KEY, RequestKey, TypedAnswer, WatchedScreen, id_of
+from workers.cli.watch.screen_state import NO_KEY, RequestKey, TypedAnswer, TypedExtension, WatchedScreen, id_of
 
 REFRESH_S: Final = 1.0
 SHOWN_MAX: Final = 500
@@ -38,8 +39,8 @@ SHOWN_MAX: Final = 500
 async def watch(ledger: Ledger, output: CommandOutput, *, project: str | None, name: str | None) -> None:
     """Show what waits for a person, live, and answer it with a key.
 
-    Enter opens a request; o allows it once, s in its session, a always, r rejects it with or without words. A yes counts only
-    when all of the card was on the screen. With --json it prints a line for each request that begins to wait
+    Enter opens a request; o allows it once, s in its session, a always, r rejects it with or without words, + gives it five
+    minutes more. A yes counts only when all of the card was on the screen. With --json it prints a line for each request that begins to wait
     (`waiting` true) and for each that does not wait any more, until Ctrl-C.
     """
     reading = WaitingRequests(ledger, project)
@@ -95,9 +96,11 @@ async def _watched(ledger: Ledger, reading: WaitingRequests, actor: Actor) -> No
         refreshing = asyncio.create_task(_refresh(reading, state, keys))
         try:
             while not state.is_over:
-                answer = state.press(await keys.get(), time.monotonic())
-                if answer is not None:
-                    await _send(ledger, state, answer, actor)
+                pressed = state.press(await keys.get(), time.monotonic())
+                if isinstance(pressed, TypedExtension):
+                    await _extend(ledger, state, pressed, actor)
+                elif pressed is not None:
+                    await _send(ledger, state, pressed, actor)
                 width, height = console.size
                 live.update(screen(state, width, height, ledger.store.clock.now_ms()), refresh=True)
         finally:
@@ -115,6 +118,16 @@ async def _refresh(reading: WaitingRequests, state: WatchedScreen, keys: asyncio
             state.notice = error.text
         keys.put_nowait(NO_KEY)
         await asyncio.sleep(REFRESH_S)
+
+
+async def _extend(ledger: Ledger, state: WatchedScreen, pressed: TypedExtension, actor: Actor) -> None:
+    try:
+        session = await ledger.attach(pressed.session)
+        result = await session.extend(pressed.request_id, seen=pressed.seen, actor=actor, administrator=True)
+    except LedgerError as error:
+        state.notice = error.text
+        return
+    state.notice = f"{pressed.request_id} waits until {format_time_or_none(result.request.deadline_ms)}"
 
 
 async def _send(ledger: Ledger, state: WatchedScreen, answer: TypedAnswer, actor: Actor) -> None:

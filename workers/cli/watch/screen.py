@@ -19,7 +19,7 @@ FRAME_LINES: Final = 4
 """Lines around the list or the card: title, rule, notice, keys."""
 
 LIST_KEYS: Final = "j k choose   enter open   q quit"
-CARD_KEYS: Final = "o once   s this session   a always   r reject   space more   esc back"
+CARD_KEYS: Final = "o once   s this session   a always   r reject   + 5 min   space more   esc back"
 WORDS_KEYS: Final = "enter reject (empty: the agent stops)   esc back to the card"
 
 
@@ -62,10 +62,10 @@ def _card(state: WatchedScreen, width: int, room: int) -> list[Text]:
 
 
 def _card_title(state: WatchedScreen, now_ms: int) -> str:
-    assert state.open is not None
-    if not state.is_waiting:
+    now = state.as_it_waits
+    if now is None or not state.is_waiting:
         return "does not wait any more"
-    return f"{_left(state.open, now_ms)} left"
+    return f"{_left(now, now_ms)} left"
 
 
 def _foot(state: WatchedScreen) -> tuple[Text, str]:

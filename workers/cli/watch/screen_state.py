@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ledger import Pending
+from ledger.core.times import format_time
 from ledger.session.rounds import shown_digest
 from workers.cli.cards import card_lines
 
@@ -17,6 +18,7 @@ SETTLING_S: Final = 0.5
 """Keys that answer are ignored for so long after a card was opened."""
 
 REPLIES: Final = {"o": "once", "s": "session", "a": "always"}
+EXTEND_KEY: Final = "+"
 NO_KEY: Final = ""
 """Stands among the keys for "draw it again"."""
 
@@ -33,6 +35,14 @@ class TypedAnswer(NamedTuple):
     digest: str
     reply: str
     message: str | None
+
+
+class TypedExtension(NamedTuple):
+    """Five minutes more for the open card; `seen` is the deadline that it was drawn with."""
+
+    session: str
+    request_id: str
+    seen: str
 
 
 class WatchedScreen:
@@ -87,8 +97,8 @@ class WatchedScreen:
             self._seen = max(self._seen, self.offset + height)
         return lines[self.offset : self.offset + height]
 
-    def press(self, key: str, now_s: float) -> TypedAnswer | None:
-        """Take a key; return the answer that it gives, if it gives one."""
+    def press(self, key: str, now_s: float) -> TypedAnswer | TypedExtension | None:
+        """Take a key; return the answer or the extension that it gives, if it gives one."""
         if key == NO_KEY:
             return None
         if self.words is not None:
@@ -113,7 +123,7 @@ class WatchedScreen:
         elif key in ("q", "escape"):
             self.is_over = True
 
-    def _on_card(self, key: str, now_s: float) -> TypedAnswer | None:
+    def _on_card(self, key: str, now_s: float) -> TypedAnswer | TypedExtension | None:
         page = self._size[1]
         moves = {"j": 1, "down": 1, "k": -1, "up": -1, " ": page, "page down": page, "page up": -page}
         if key in moves:
@@ -121,6 +131,8 @@ class WatchedScreen:
             self.offset = min(max(0, self.offset + moves[key]), self._seen)
         elif key in ("escape", "left", "q"):
             self.close()
+        elif key == EXTEND_KEY:
+            return self._extension()
         elif key in REPLIES or key == "r":
             return self._answer(key, now_s)
         return None
@@ -137,6 +149,19 @@ class WatchedScreen:
         else:
             return self._answered(REPLIES[key], None)
         return None
+
+    def _extension(self) -> TypedExtension | None:
+        """Return the extension of the open card by its present deadline, which the title shows."""
+        now = self.as_it_waits
+        if now is None or now.request.deadline_ms is None:
+            self.notice = "this request does not wait any more" if now is None else "this request has no deadline"
+            return None
+        return TypedExtension(now.session, now.request.request_id, format_time(now.request.deadline_ms))
+
+    @property
+    def as_it_waits(self) -> Pending | None:
+        """Return the open request with its present deadline; None if it does not wait any more."""
+        return next((one for one in self.waiting if self.open is not None and id_of(one) == id_of(self.open)), None)
 
     def _type(self, key: str) -> TypedAnswer | None:
         assert self.words is not None

@@ -170,7 +170,8 @@ def _moved(key: StreamKey, recorded: Recorded, before: SessionState, after: Sess
     if request is None:
         yield from _as_logged(key, recorded, before, after)
     else:
-        yield _deadline(key, request)
+        name, row, request = _deadline(key, request)
+        yield name, {**row, "reason": getattr(event, "reason", None)}, request
 
 
 def _connected(key: StreamKey, recorded: Recorded, before: SessionState, after: SessionState) -> Iterator[Told]:

@@ -7,12 +7,14 @@ from typing import Any
 from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
+from ledger.core.errors import InputError
 from ledger.core.replies import parse_answer
 from workers.gateway import asks
 from workers.gateway.asker_presence import Attending
-from workers.gateway.bodies import AnsweredBody, AskBody, CancelBody, ReplyBody, ToolFinishedBody
+from workers.gateway.bodies import AnsweredBody, AskBody, CancelBody, ExtendBody, ReplyBody, ToolFinishedBody
 from workers.gateway.idempotency import IdempotencyKey, derived
 from workers.gateway.parameters import Id, TheGateway, ThePrincipal, Wait
+from workers.gateway.presence import require_own_client
 from workers.gateway.principals import ForbiddenError
 from workers.gateway.replies import give_reply
 from workers.gateway.routes.passkeys import signed_at
@@ -71,6 +73,29 @@ async def reply(
     """
     signed = signed_at(data.signed, request, gateway)
     return await give_reply(gateway, principal, (session, request_id), data, signed)
+
+
+@post("/v1/sessions/{session:str}/asks/{request_id:str}/extend", status_code=200, operation_id="extend")
+async def extend(
+    session: Id, request_id: Id, data: JSONBody[ExtendBody], gateway: TheGateway, principal: ThePrincipal
+) -> Row:
+    """Give an attended request more time, for a person who thinks about it. Asked again, it gives no more.
+
+    Never beyond the wait that the asker declared, and never for an agent: whoever may answer may extend.
+    """
+    found = await gateway.session(session, principal, fresh=data.client_id is not None)
+    await require_own_client(found, principal, data.client_id)
+    if data.reason == "by_hand" and data.deadline is None:
+        raise InputError("give `deadline` with `by_hand`: the deadline as it was shown, so that a repeat adds nothing")
+    result = await found.extend(
+        request_id,
+        data.reason,
+        seen=data.deadline,
+        actor=principal.actor,
+        client_id=data.client_id,
+        role=principal.role,
+    )
+    return result_row(result)
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/answered", status_code=200, operation_id="record_answer")
@@ -136,4 +161,4 @@ async def note_tool_finished(
     )
 
 
-HANDLERS: list[Any] = [ask, read_ask, reply, record_answer, cancel_ask, note_tool_finished]
+HANDLERS: list[Any] = [ask, read_ask, reply, extend, record_answer, cancel_ask, note_tool_finished]

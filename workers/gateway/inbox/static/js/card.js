@@ -2,7 +2,8 @@
 // (time left) and the foot (progress of the answer) are updated.
 
 import { foot } from "./foot.js";
-import { h } from "./dom.js";
+import { isOffered } from "./extending.js";
+import { button, h } from "./dom.js";
 import { reveal } from "./reveal.js";
 import { at, serverNow, spell } from "./clock.js";
 import { revealIn, whatRuns } from "./what.js";
@@ -18,6 +19,7 @@ const GONE = new Set(["gone", "settled"]);
 export function card(row, page) {
   const left = h("span", { class: "left" });
   const bar = h("span", { class: "bar", "aria-hidden": "true" });
+  const extend = page.mayAnswer ? extendButton(page, () => element) : null;
   const gone = h("p", { class: "status warn gone", role: "status", hidden: true });
   const bottom = h("div", { class: "foot" });
   const title = h("h2", { class: "title" },
@@ -26,13 +28,13 @@ export function card(row, page) {
     ...askerOf(row));
   const element = h("article", { class: "card", tabindex: "0", "aria-label": nameOf(row) },
     bar,
-    h("header", { class: "head" }, page.selection && mayGoTogether(row) ? selectBox(page, () => element) : null, title, left),
+    h("header", { class: "head" }, page.selection && mayGoTogether(row) ? selectBox(page, () => element) : null, title, h("span", { class: "time" }, extend, left)),
     gone,
     cameBack(row),
     h("div", { class: "what" }, ...whatOf(row)),
     h("div", { class: "facts" }, where(row), why(row), needs(row, page.me)),
     bottom);
-  element.tick = () => tick(page.rowOf(element.key) ?? row, page.localOf(element.key), { left, bar, gone });
+  element.tick = () => tick(page.rowOf(element.key) ?? row, page.localOf(element.key), { left, bar, gone, extend });
   element.refoot = () => {
     const local = page.localOf(element.key);
     const [before, held] = [element.dataset.phase, bottom.contains(document.activeElement)];
@@ -46,6 +48,11 @@ export function card(row, page) {
     if (CHOOSING.has(before) && GONE.has(element.dataset.phase)) page.screen?.stir();
   };
   return element;
+}
+
+/** Return the button that gives a card five minutes more; it is shown while the card has little time. */
+export function extendButton(page, element) {
+  return button("+5 min", () => page.extend(element().key), { kind: "small extend", "aria-keyshortcuts": "Plus", title: "Five minutes more (+)", hidden: true, data: { extend: "" } });
 }
 
 /** The card's accessible name; the name that the agent chose comes last. */
@@ -75,7 +82,8 @@ function whatOf(row) {
   }
 }
 
-function tick(row, local, { left, bar, gone }) {
+function tick(row, local, { left, bar, gone, extend }) {
+  if (extend) extend.hidden = !CHOOSING.has(local?.phase ?? "waiting") || !isOffered(row);
   gone.hidden = !row.asker_gone_at || local?.phase === "settled" || local?.phase === "gone";
   const text = gone.hidden ? "" : `Asker gone since ${at(row.asker_gone_at)}: an answer reaches it only when it asks again.`;
   if (gone.textContent !== text) gone.textContent = text;

@@ -4,6 +4,7 @@ import { announce } from "./dom.js";
 import { byDeadline, keyOf } from "./store.js";
 import { Arrangement } from "./arranging.js";
 import { card } from "./card.js";
+import { Extending } from "./extending.js";
 import { groupCard } from "./group.js";
 import { askForLock, lockComes, lockHolder } from "./lock.js";
 import { everySecond } from "./clock.js";
@@ -40,6 +41,7 @@ export class Deck {
     this.list = new WindowedList(root, { estimate: CARD_PX, gap: GAP_PX, render: (key) => this.#render(key), onshow: () => this.screen?.look() });
     this.controller = new AbortController();
     const { signal } = this.controller;
+    this.extending = this.mayAnswer ? (requests.extending ??= new Extending(requests)) : null;
     this.screen = this.mayAnswer ? new Screen(root, () => this.list.shown.values(), signal, (element) => this.#wasRead(element)) : null;
     this.selection = this.mayAnswer && isGrouping ? new Selection(this) : null;
     requests.addEventListener("change", () => this.#soon(), { signal });
@@ -73,7 +75,19 @@ export class Deck {
   #write(event) {
     const key = event.target.closest("[data-key]")?.dataset.key;
     const [row] = key && event.target.matches("textarea") ? this.members.of(key) : [];
-    if (row) this.requests.drafts.keep(key, inOneLine(row));
+    if (!row) return;
+    this.requests.drafts.keep(key, inOneLine(row));
+    this.extending?.once(this.#pendingOf(key), "typing");
+  }
+
+  /** Return the pending requests of an item with their present deadlines. */
+  #pendingOf(item) {
+    return this.members.waiting(item).map((row) => this.rowOf(keyOf(row)) ?? row);
+  }
+
+  /** Give the requests of an item, or of the focused one, five minutes more. */
+  extend(item = this.focused()) {
+    if (item !== null) this.extending?.byHand(this.#pendingOf(item));
   }
 
   waiting() {
@@ -263,6 +277,8 @@ export class Deck {
 
   #tick() {
     for (const element of this.list.shown.values()) element.tick();
+    const item = this.focused();
+    if (this.extending?.isOpen(item)) this.extending.once(this.#pendingOf(item), "open_card");
     this.#clear();
   }
 

@@ -2,7 +2,9 @@
 // of it to have been on the screen, and counts for the requests as drawn.
 
 import { at, serverNow, spell } from "./clock.js";
+import { extendButton } from "./card.js";
 import { h, sessionLink } from "./dom.js";
+import { isOffered } from "./extending.js";
 import { groupFoot } from "./group-foot.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
 import { reveal, revealMarked } from "./reveal.js";
@@ -20,6 +22,7 @@ export function groupCard(group, page) {
   const rows = [...group.rows.values()];
   const [first] = rows;
   const left = h("span", { class: "left" });
+  const extend = page.mayAnswer ? extendButton(page, () => element) : null;
   const bottom = h("div", { class: "foot" });
   const differ = differing(rows);
   const lines = rows.map((row, index) => line(row, differ[index], page));
@@ -28,7 +31,7 @@ export function groupCard(group, page) {
       h("h2", { class: "title" }, h("span", { class: "alike" }, `${rows.length} alike`), h("span", { class: "permission" }, ...revealIn(first, first.permission)),
         first.tool_name && first.tool_name !== first.permission ? h("span", { class: "tool" }, ...revealIn(first, first.tool_name)) : null,
         first.project ? h("span", { class: "asker" }, ...reveal(first.project)) : null),
-      left),
+      h("span", { class: "time" }, extend, left)),
     h("p", { class: "hint" }, differ[0].length ? "The first of them:" : "All of them:"),
     h("div", { class: "what" }, ...whatRuns(first)),
     h("div", { class: "facts" }, why(first), needs(first, page.me)),
@@ -39,7 +42,9 @@ export function groupCard(group, page) {
   element.tick = () => {
     for (const one of lines) one.tick();
     const waiting = page.members.waiting(element.key);
-    const ends = waiting.map((row) => Date.parse(row.deadline)).filter((end) => !Number.isNaN(end));
+    const current = waiting.map((row) => page.rowOf(keyOf(row)) ?? row);
+    if (extend) extend.hidden = !current.some(isOffered);
+    const ends = current.map((row) => Date.parse(row.deadline)).filter((end) => !Number.isNaN(end));
     const ms = ends.length ? Math.min(...ends) - serverNow() : Infinity;
     left.textContent = !waiting.length ? "" : ms === Infinity ? "no deadline" : ms > 0 ? `first ends in ${spell(ms)}` : "deadline passed";
     left.classList.toggle("soon", ms < SOON_MS);

@@ -10,6 +10,7 @@ const HELP = [
   ["r", "reject, with optional instructions"],
   ["e", "edit what will run"],
   ["x", "select, to answer several at once"],
+  ["+", "five minutes more, while you think"],
   ["u", "undo, while the answer is held"],
   ["← / →", "in a session: previous, next event"],
   ["Ctrl + Enter", "send what you wrote"],
@@ -41,6 +42,7 @@ export function listenToKeys({ deck, step, go }) {
     else if (event.key === "/") document.querySelector("input[type=search]")?.focus();
     else if (STEPS[event.key] && step() && !event.target.matches?.("input")) step()(STEPS[event.key]);
     else if (event.key === "j" || event.key === "k") deck()?.step(event.key === "j" ? 1 : -1);
+    else if (event.key === "+" && deck()) deck().extend();
     else if (event.key === "u" && deck()) deck().undo();
     else if (event.key === "x" && deck()) deck().select();
     else if (ANSWERS[event.key] && deck()) deck().press(ANSWERS[event.key], event);
