@@ -17,6 +17,9 @@ COMMANDS = {
     "reply": ListedCommand("workers.cli.reply:reply", "Answer a request: once, session, always or reject.", ASKING),
     "watch": ListedCommand("workers.cli.watch:watch", "Show what waits, live, and answer it with a key.", ASKING),
     "pending": ListedCommand("workers.cli.pending:pending", "List the requests that wait for a person.", ASKING),
+    "why": ListedCommand(
+        "workers.cli.why:why", "Show the rule that asks, and the smallest grant that answers.", ASKING
+    ),
     "claim": ListedCommand("workers.cli.claims:claim", "Take the right to run an allowed call, once.", ASKING),
     "finish": ListedCommand("workers.cli.claims:finish", "Record the end of a claimed call.", ASKING),
     "release": ListedCommand("workers.cli.claims:release", "Give back the claim of a runner that died.", ASKING),

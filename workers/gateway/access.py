@@ -37,6 +37,7 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     # asks
     "ask": ASKING,
     "read_ask": READERS,
+    "explain_ask": LOOKING_BACK,
     "reply": PEOPLE,
     "reply_to_many": PEOPLE,
     "extend": PEOPLE,

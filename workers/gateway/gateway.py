@@ -53,6 +53,8 @@ class Gateway:
         self.rehearsals = Rehearsals(self.beside)
         self.views = FreshViews(ledger)
         self.search = RequestSearch(ledger.store, settings.index_file)
+        self.judging_the_past = asyncio.Semaphore(1)
+        """The turn of who has past requests judged again: it takes time of the loop, so one does at a time."""
         self.provider = None if settings.oidc is None else _provider(settings.oidc)
         self.holdings = Holdings(ledger, settings.quotas)
         self.events = EventStreams(ledger, self.holdings)

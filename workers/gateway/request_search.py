@@ -8,10 +8,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from ledger.core.errors import InputError
+from ledger.core.errors import InputError, SetupError
+from ledger.session.past_reach import PastRequests
 from ledger.stores.port import Store
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row
+from workers.indexer.asked_before import asked_in_index
 from workers.indexer.facts import FactKind
 from workers.indexer.lag import deployment_of, lag_of
 from workers.indexer.query import SearchQuery
@@ -47,6 +49,23 @@ class RequestSearch:
             "cursor": page.cursor,
             "lag": {"sessions": lag.sessions, "events": lag.events, "whole": lag.whole},
         }
+
+    async def asked_before(
+        self, principal: Principal, project: str, *, since_ms: int, count: int
+    ) -> PastRequests | None:
+        """Return past requests of a project within the caller's reach; None without a whole index. Raises StoreError."""
+        ours = await deployment_of(self._store)
+        async with self._turns:
+            try:
+                with closing(await asyncio.to_thread(self._open, ours)) as index:
+                    if not index.is_whole:
+                        return None
+                    return await asyncio.to_thread(
+                        asked_in_index, index, project, since_ms=since_ms, count=count, may_see=principal.reaches
+                    )
+            except SetupError as error:
+                log.debug("past requests are read from the log: %s", error)
+                return None
 
     def _open(self, deployment: str) -> IndexReader:
         """Open the index; callers are not told where it lies."""

@@ -19,6 +19,8 @@ from ledger.log.places import ALL, scope_of
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.output import CommandOutput, talk_json
 from workers.cli.watch.screen_state import NO_KEY, RequestKey, TypedAnswer, TypedExtension, WatchedScreen, id_of
+from workers.cli.why import why_here
+from workers.presentation.why import why_lines
 
 REFRESH_S: Final = 1.0
 SHOWN_MAX: Final = 500
@@ -40,7 +42,7 @@ async def watch(ledger: Ledger, output: CommandOutput, *, project: str | None, n
     """Show what waits for a person, live, and answer it with a key.
 
     Enter opens a request; o allows it once, s in its session, a always, r rejects it with or without words, + gives it five
-    minutes more. A yes counts only when all of the card was on the screen. With --json it prints a line for each request that begins to wait
+    minutes more, w shows why it asks (`permission-ledger why`). A yes counts only when all of the card was on the screen. With --json it prints a line for each request that begins to wait
     (`waiting` true) and for each that does not wait any more, until Ctrl-C.
     """
     reading = WaitingRequests(ledger, project)
@@ -101,6 +103,8 @@ async def _watched(ledger: Ledger, reading: WaitingRequests, actor: Actor) -> No
                     await _extend(ledger, state, pressed, actor)
                 elif pressed is not None:
                     await _send(ledger, state, pressed, actor)
+                if state.wants_why:
+                    await _explain(ledger, state, actor)
                 width, height = console.size
                 live.update(screen(state, width, height, ledger.store.clock.now_ms()), refresh=True)
         finally:
@@ -128,6 +132,18 @@ async def _extend(ledger: Ledger, state: WatchedScreen, pressed: TypedExtension,
         state.notice = error.text
         return
     state.notice = f"{pressed.request_id} waits until {format_time_or_none(result.request.deadline_ms)}"
+
+
+async def _explain(ledger: Ledger, state: WatchedScreen, actor: Actor) -> None:
+    """Read the reason for the open request, and have it shown."""
+    state.wants_why, opened = False, state.open
+    assert opened is not None, "the key is one of the card's"
+    try:
+        row = await why_here(ledger, await ledger.attach(opened.session), opened.request.request_id, actor)
+    except LedgerError as error:
+        state.notice = error.text
+        return
+    state.explain(list(why_lines(row)))
 
 
 async def _send(ledger: Ledger, state: WatchedScreen, answer: TypedAnswer, actor: Actor) -> None:

@@ -19,7 +19,8 @@ FRAME_LINES: Final = 4
 """Lines around the list or the card: title, rule, notice, keys."""
 
 LIST_KEYS: Final = "j k choose   enter open   q quit"
-CARD_KEYS: Final = "o once   s this session   a always   r reject   + 5 min   space more   esc back"
+CARD_KEYS: Final = "o once   s this session   a always   r reject   + 5 min   w why   space more   esc back"
+WHY_KEYS: Final = "space more   esc back to the card"
 WORDS_KEYS: Final = "enter reject (empty: the agent stops)   esc back to the card"
 
 
@@ -71,6 +72,8 @@ def _card_title(state: WatchedScreen, now_ms: int) -> str:
 def _foot(state: WatchedScreen) -> tuple[Text, str]:
     if state.words is not None:
         return Text(f"instructions for the agent: {visible(state.words)}▏"), WORDS_KEYS
+    if state.why is not None:
+        return Text(state.notice, style="yellow"), WHY_KEYS
     if state.open is not None:
         more = "" if state.is_read else "more of the card below: space"
         return Text(state.notice or more, style="yellow"), CARD_KEYS

@@ -6,7 +6,7 @@ and half a second since the card was opened, so that no key typed before can be 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ledger import Pending
@@ -54,9 +54,14 @@ class WatchedScreen:
         self.words: str | None = None
         """The feedback being typed; None while none is."""
         self.notice = ""
+        self.why: list[str] | None = None
+        """The reason for the open request, shown in place of its card; None while the card is."""
+        self.wants_why = False
+        """Set when the reason is to be read."""
         self.is_over = False
         self.chosen = 0
         self.offset = 0
+        self._why_offset = 0
         self._seen = 0
         self._size = (80, 20)
         self._opened_s = 0.0
@@ -87,8 +92,16 @@ class WatchedScreen:
             return []
         return [part for line in card_lines(self.open) for part in wrapped(line, self._size[0])]
 
+    def explain(self, lines: Sequence[str]) -> None:
+        """Show the reason for the open request."""
+        self.why, self._why_offset = list(lines), 0
+
     def drawn(self, width: int, height: int) -> list[str]:
-        """Return the part of the card for a screen of this size, and count it as seen."""
+        """Return the part of the card for a screen of this size, and count it as seen; or that of the reason."""
+        if self.why is not None:
+            lines = [part for line in self.why for part in wrapped(line, width)]
+            self._why_offset = max(0, min(self._why_offset, len(lines) - height))
+            return lines[self._why_offset : self._why_offset + height]
         if (width, height) != self._size:
             self._size, self._seen = (width, height), 0
         lines = self.lines()
@@ -111,7 +124,7 @@ class WatchedScreen:
 
     def close(self) -> None:
         """Go back to the list."""
-        self.open, self.words = None, None
+        self.open, self.words, self.why = None, None, None
 
     def _on_list(self, key: str, now_s: float) -> None:
         if key in ("j", "down"):
@@ -126,16 +139,27 @@ class WatchedScreen:
     def _on_card(self, key: str, now_s: float) -> TypedAnswer | TypedExtension | None:
         page = self._size[1]
         moves = {"j": 1, "down": 1, "k": -1, "up": -1, " ": page, "page down": page, "page up": -page}
-        if key in moves:
+        if self.why is not None:
+            self._on_why(key, moves)
+        elif key in moves:
             # Never further than what comes after the lines seen: no line is jumped over.
             self.offset = min(max(0, self.offset + moves[key]), self._seen)
         elif key in ("escape", "left", "q"):
             self.close()
         elif key == EXTEND_KEY:
             return self._extension()
+        elif key == "w":
+            self.wants_why = True
         elif key in REPLIES or key == "r":
             return self._answer(key, now_s)
         return None
+
+    def _on_why(self, key: str, moves: Mapping[str, int]) -> None:
+        """Take a key while the reason is shown: none of them answers."""
+        if key in moves:
+            self._why_offset += moves[key]
+        elif key in ("escape", "left", "q", "w"):
+            self.why = None
 
     def _answer(self, key: str, now_s: float) -> TypedAnswer | None:
         if not self.is_waiting:

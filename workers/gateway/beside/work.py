@@ -11,6 +11,7 @@ import msgspec
 from ledger.client.machine import machine_facts
 from ledger.client.session_options import policy_source_of
 from ledger.client.tool_requests import tool_requests
+from ledger.client.why import smallest_rule
 from ledger.core.errors import InputError
 from ledger.core.events import Actor
 from ledger.core.policy import Call, Policy, PolicySource
@@ -39,6 +40,14 @@ def explain_line(line: Row) -> Row:
     found = explain(policy, call, _with_disk)
     near = [{**rule_json(one.rule.ref), "matches": one.matches, "why": one.why} for one in found.near]
     return {**judge(policy, call), "near": near, "fixes": [msgspec.to_builtins(fix) for fix in found.fixes]}
+
+
+def advise_rule(asked: Row) -> Row | None:
+    """Return the smallest rule that would have allowed a recorded call, tried; None where there is none.
+
+    Raises PolicyError, InputError.
+    """
+    return smallest_rule(asked, _with_disk)
 
 
 def rehearse(asked: Row) -> None:
@@ -102,5 +111,11 @@ def _with_disk(source: PolicySource) -> Policy:
 
 
 WORK: Final[Mapping[str, Callable[[Any], Any]]] = MappingProxyType(
-    {"check": check, "explain": explain_line, "rehearse": rehearse, "compile": compile_rules}
+    {
+        "check": check,
+        "explain": explain_line,
+        "advise": advise_rule,
+        "rehearse": rehearse,
+        "compile": compile_rules,
+    }
 )

@@ -19,6 +19,7 @@ from workers.gateway.principals import ForbiddenError
 from workers.gateway.replies import give_reply
 from workers.gateway.routes.passkeys import signed_at
 from workers.gateway.rows import Row, result_row
+from workers.gateway.why import why_row
 
 
 @post("/v1/sessions/{session:str}/asks", status_code=200, operation_id="ask")
@@ -56,6 +57,15 @@ async def read_ask(
     # Other roles that look at a request are not its asker.
     attending = Attending(gateway.ledger.store, request.receive) if principal.role == "agent" else None
     return asks.answered(session, await asks.attach(gateway, found, request_id, wait, attending))
+
+
+@get("/v1/sessions/{session:str}/asks/{request_id:str}/why", operation_id="explain_ask")
+async def explain_ask(session: Id, request_id: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
+    """Return the rule that asks, and the grants that would have answered the request, the smallest first.
+
+    Each has the number of past requests of the project that it would have answered, too, with examples.
+    """
+    return await why_row(gateway, principal, session, request_id)
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/reply", status_code=200, operation_id="reply")
@@ -161,4 +171,7 @@ async def note_tool_finished(
     )
 
 
-HANDLERS: list[Any] = [ask, read_ask, reply, extend, record_answer, cancel_ask, note_tool_finished]
+HANDLERS: list[Any] = [
+    *(ask, read_ask, explain_ask, reply, extend, record_answer, cancel_ask),
+    note_tool_finished,
+]

@@ -4,6 +4,7 @@
 import { foot } from "./foot.js";
 import { isOffered } from "./extending.js";
 import { button, h } from "./dom.js";
+import { reasons } from "./reasons.js";
 import { reveal } from "./reveal.js";
 import { at, serverNow, spell } from "./clock.js";
 import { revealIn, whatRuns } from "./what.js";
@@ -33,6 +34,7 @@ export function card(row, page) {
     cameBack(row),
     h("div", { class: "what" }, ...whatOf(row)),
     h("div", { class: "facts" }, where(row), why(row), needs(row, page.me)),
+    reasons(row, page, () => element),
     bottom);
   element.tick = () => tick(page.rowOf(element.key) ?? row, page.localOf(element.key), { left, bar, gone, extend });
   element.refoot = () => {

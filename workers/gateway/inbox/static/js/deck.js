@@ -330,6 +330,11 @@ export class Deck {
     if (element) this.selection?.toggle(element);
   }
 
+  /** Open the grants that would have answered the focused request, or close them. */
+  explain() {
+    this.list.element(this.focused())?.querySelector(".reasons > summary")?.click();
+  }
+
   /** Take back the held answer of an item, or the newest one. */
   undo(item = this.focused()) {
     const local = item === null ? null : (this.members.underWay(item) ?? null);

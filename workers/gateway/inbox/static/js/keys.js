@@ -9,6 +9,7 @@ const HELP = [
   ["a", "always allow"],
   ["r", "reject, with optional instructions"],
   ["e", "edit what will run"],
+  ["w", "why: the grants that would have answered it"],
   ["x", "select, to answer several at once"],
   ["+", "five minutes more, while you think"],
   ["u", "undo, while the answer is held"],
@@ -45,6 +46,7 @@ export function listenToKeys({ deck, step, go }) {
     else if (event.key === "+" && deck()) deck().extend();
     else if (event.key === "u" && deck()) deck().undo();
     else if (event.key === "x" && deck()) deck().select();
+    else if (event.key === "w" && deck()) deck().explain();
     else if (ANSWERS[event.key] && deck()) deck().press(ANSWERS[event.key], event);
     else return;
     event.preventDefault();

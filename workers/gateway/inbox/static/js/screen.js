@@ -8,7 +8,7 @@ const STEADY_MS = 500;
 const SLACK_PX = 2;
 const CLOSED = ".folded:not(.open)";
 const BLOCKS = ".what > :not(.members), .members > *, .facts > *, .group-members > *, .granting";
-const ALLOWS = ["once", "session", "always", "send-edit"];
+const ALLOWS = ["once", "session", "always", "send-edit", "grant"];
 
 export class Screen {
   /** `cards()` returns the cards of a list that are in the page; `onread` is called with one all of which was shown. */

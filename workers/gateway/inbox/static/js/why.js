@@ -47,7 +47,7 @@ export function where(row) {
         ...tree.flatMap((session, index) => [index ? h("span", { class: "below", "aria-label": "whose sub-agent is" }, " › ") : null, sessionLink(session)]))));
 }
 
-const LABELS = { exact: "exactly this", kind: "this kind", all: "more" };
+export const LABELS = { exact: "exactly this", kind: "this kind", all: "more" };
 
 /**
  * Return the choices of a grant by `session` or `always`, the narrowest first, and its reach. `isSuggested` is the one
@@ -71,7 +71,8 @@ function withoutOffers(row, suggested) {
   return [first, { patterns: exact, wide: exact.some((one) => /[*?]/.test(one)), label: LABELS.exact, still, isSuggested: false }];
 }
 
-function isSame(some, others) {
+/** Return whether two lists have the same texts. */
+export function isSame(some, others) {
   return some.length === others.length && some.every((one) => others.includes(one));
 }
 
