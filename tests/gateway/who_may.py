@@ -53,6 +53,7 @@ BODIES: Final[dict[str, Any]] = {
     "close_session": {},
     "ask": ASK,
     "reply": {"reply": "once"},
+    "extend": {"reason": "typing"},
     "reply_to_many": {"reply": "once", "requests": [{"session": SESSION, "request_id": "r1", "digest": "d"}]},
     "record_answer": {"reply": "once", "via": "editor"},
     "cancel_ask": {},
@@ -219,6 +220,8 @@ async def _word(caller: Caller, route: Route, path: str, body: Any) -> str:
     answer = await caller.http.request(route.method, path, json=body)
     if answer.status_code >= 500:
         raise AssertionError(f"{route}: {answer.status_code} {answer.text}")
+    if body is None and answer.status_code == 400:  # a body that nobody gave tells nobody apart
+        raise AssertionError(f"{route} needs a valid body: {answer.text}")
     if answer.status_code in WORDS:
         return WORDS[answer.status_code]
     if route.operation == "reply_to_many":
