@@ -55,6 +55,8 @@ ANSWERING: Final = [
     "permission-ledger hook claude --uninstall",
     "permission-ledger serve --no-tokens",
     "permission-ledger some-new-command",
+    "permission-ledger config trust --yes",
+    "permission-ledger init --yes",
 ]
 TOUCHING: Final = [
     f"cat {HOME}/gateway.json",
@@ -80,6 +82,11 @@ TOUCHING: Final = [
     "ln -sf /dev/null ~/.qwen/settings.json",
     "python edit.py --file=.codelia/config.json",
     "git checkout HEAD~1 -- .CLAUDE/settings.json",
+    "echo 'url = \"redis://elsewhere\"' > permission-ledger.toml",
+    "rm permission-ledger.toml",
+    "cp mine.json permission-ledger.claude.json",
+    "cp mine.json ~/.config/permission-ledger/trusted.json",
+    "tee ~/.config/permission-ledger/config.toml",
 ]
 HARMLESS: Final = [
     "permission-ledger pending",

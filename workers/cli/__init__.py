@@ -58,6 +58,9 @@ COMMANDS = {
     "policy": ListedCommand("workers.cli.policy:policy", "Judge, explain, check and convert rules.", RULES),
     "bridge": ListedCommand("workers.cli.bridge:bridge", "Put the ledger between a real agent and its user.", AGENTS),
     "hook": ListedCommand("workers.cli.hook:hook", "Answer one hook event of an agent, before a tool runs.", AGENTS),
+    "init": ListedCommand(
+        "workers.cli.init.command:init", "Set up a project: hooks of its agents, rules and settings.", RUNNING
+    ),
     "inbox": ListedCommand("workers.cli.inbox:inbox", "Print a link that signs a browser in to the inbox.", RUNNING),
     "serve": ListedCommand("workers.cli.serve:serve", "Serve the ledger over HTTP: inbox and API.", RUNNING),
     "server-user": ListedCommand("workers.cli.server_user:server_user", "Make the ledger's user on a server.", RUNNING),
@@ -70,6 +73,7 @@ COMMANDS = {
     "worker": ListedCommand(
         "workers.cli.long_running:worker", "Run one worker: expiry, projector, notifier, indexer, archiver.", RUNNING
     ),
+    "config": ListedCommand("workers.cli.config:config", "Show the settings, and trust a project's file.", RUNNING),
     "completion": ListedCommand(
         "workers.cli.completion:completion", "Print a shell's completion of commands, options and ids.", RUNNING
     ),

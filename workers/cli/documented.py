@@ -15,9 +15,30 @@ class DocumentedCommand(click.Command):
         super().__init__(name, **settings)
         self.examples = tuple(examples)
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Read the arguments, with defaults from the configuration files where the program runs as a whole."""
+        if parent is not None and not extra.get("resilient_parsing"):
+            path = (*parent.command_path.split()[1:], str(info_name))
+            extra.setdefault("default_map", _defaults(path, self, args))
+        return super().make_context(info_name, args, parent, **extra)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_epilog(ctx, formatter)
         if self.examples:
             with formatter.section("Examples"):
                 for example in self.examples:
                     formatter.write(f"{' ' * formatter.current_indent}{example}\n")
+
+
+def _defaults(path: tuple[str, ...], command: click.Command, args: Sequence[str]) -> dict[str, Any] | None:
+    if path[0] in ("completion", "config", "hook", "init"):
+        return None
+    from workers.cli.config.places import files_are_read, is_anything_here  # noqa: PLC0415 - hooks need none
+
+    if not files_are_read() or not is_anything_here():
+        return None
+    from workers.cli.config.applied import defaults  # noqa: PLC0415 - slow to import, and only files need it
+
+    return defaults(path, command, args)

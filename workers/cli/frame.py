@@ -56,16 +56,17 @@ def _tell_usage(error: click.ClickException) -> int:
         return Exit.USAGE
     context = error.ctx if isinstance(error, click.UsageError) else None
     message = _in_our_style(error.format_message())
-    hint = f"{context.command_path} --help" if context else None
+    hint = f"{context.command_path} --help" if context else getattr(error, "hint", None)
+    code = Exit.USAGE if isinstance(error, click.UsageError) else Exit.BAD_INPUT
     if "--json" in sys.argv:
-        talk_json({**_members("USAGE", message), "hint": hint})
-        return Exit.USAGE
+        talk_json({**_members(getattr(error, "code", "USAGE"), message), "hint": hint})
+        return code
     if context is not None:
         click.echo(visible(context.command.get_usage(context).replace("\n", " ")), err=True)
     talk(f"error: {message}")
     if hint:
         talk(f"hint: {hint}")
-    return Exit.USAGE if isinstance(error, click.UsageError) else Exit.BAD_INPUT
+    return code
 
 
 def _members(code: str, text: str) -> dict[str, object]:

@@ -36,12 +36,16 @@ def own_module(name: str, *arguments: str) -> list[str]:
 
 
 def own_environment() -> dict[str, str]:
-    """Return the environment for such a process: code that is not installed is found at our own path."""
+    """Return the environment for such a process: code that is not installed is found at our own path.
+
+    The process has its settings from the one that starts it, and reads no configuration file.
+    """
+    settings = {**os.environ, "PERMISSION_LEDGER_CONFIG": "none"}
     place = str(Path(workers.__file__).resolve().parents[1])
     if place in (*site.getsitepackages(), site.getusersitepackages()):
-        return dict(os.environ)
+        return settings
     path = [place, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    return {**settings, "PYTHONPATH": os.pathsep.join(path)}
 
 
 async def end(process: asyncio.subprocess.Process) -> None:

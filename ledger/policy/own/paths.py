@@ -11,7 +11,7 @@ from ledger.policy.matching.wildcard import name_glob
 
 PROGRAM: Final = "permission-ledger"
 DATA: Final = "the ledger's data folder"
-HOOKS: Final = "a file in which hooks and bridges of the ledger stand"
+HOOKS: Final = "a file in which hooks, bridges or settings of the ledger stand"
 
 _FOLDERS: Final = (("share", PROGRAM), (f"{PROGRAM}-*",))
 """The default data folder, and the folder of a socket whose path would be too long there."""
@@ -38,8 +38,13 @@ _HOOK_FILES: Final = (
     (".copilot", "mcp-config.json"),
     (".kimi", "config.toml"),
     ("zed", "settings.json"),
+    (f"{PROGRAM}.toml",),
+    (f"{PROGRAM}.*.json",),
+    (".config", PROGRAM),
+    (PROGRAM, "config.toml"),
+    (PROGRAM, "trusted.json"),
 )
-_HOOK_FOLDERS: Final = frozenset(names[0] for names in _HOOK_FILES if len(names) > 1) - {"zed"}
+_HOOK_FOLDERS: Final = frozenset(names[0] for names in _HOOK_FILES if len(names) > 1) - {"zed", ".config", PROGRAM}
 _GLOB: Final = frozenset("*?[")
 
 

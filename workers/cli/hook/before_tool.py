@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
+from workers.bridges.hook_entries import Entries
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.options import BridgeOptions, check_rules
 from workers.cli.hook.hook_run import entries_of, hook_line, print_settings, run_hook
@@ -41,11 +42,16 @@ def before_tool(
         return run_hook(hook.run, HookSettings("opencode"), options, limit)
     if settings or wanted.install:
         check_rules(options)
-    # Qwen Code reads less than 1000 as seconds, and older versions do not; in milliseconds no limit is that small.
-    line = hook_line(hook.AGENT, options, limit, wanted.scope)
-    entry = {"type": "command", "command": line, "timeout": int(limit * _MILLISECONDS)}
-    entries = entries_of([hook.EVENT], entry, "*")
+    entries = tool_entries(hook, options, limit, wanted.scope)
     if settings:
         print_settings(entries)
         return 0
     return carry_out(hook.AGENT, wanted, entries, settings_path, comments=True)
+
+
+def tool_entries(hook: ToolHook, options: BridgeOptions, limit: float, scope: str) -> Entries:
+    """Return the hook's entries for the settings of a scope. Raises BridgeError."""
+    # Qwen Code reads less than 1000 as seconds, and older versions do not; in milliseconds no limit is that small.
+    line = hook_line(hook.AGENT, options, limit, scope)
+    entry = {"type": "command", "command": line, "timeout": int(limit * _MILLISECONDS)}
+    return entries_of([hook.EVENT], entry, "*")

@@ -10,6 +10,7 @@ import click
 
 from workers.bridges.codex.trust import trust_hooks, trust_of
 from workers.bridges.codex.trust_file import forgetting
+from workers.bridges.hook_entries import Entries
 from workers.bridges.hooks import codex as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings
 from workers.bridges.options import BridgeOptions, check_rules
@@ -61,12 +62,11 @@ def codex(
         return run_hook(hook.run, HookSettings("opencode"), options, limit)
     if settings or wanted.install:
         check_rules(options)
-    line = hook_line("codex", options, limit, wanted.scope)
-    entries = entries_of([event], {"type": "command", "command": line, "timeout": int(limit)}, "")
+    written = entries(event, options, limit, wanted.scope)
     if settings:
-        print_settings(entries)
+        print_settings(written)
         return 0
-    code = carry_out("codex", wanted, entries, settings_path, left_behind=_trust_left_behind)
+    code = carry_out("codex", wanted, written, settings_path, left_behind=_trust_left_behind)
     if code == 0 and wanted.install:
         path = settings_path(wanted.scope)
         if trust:
@@ -77,6 +77,12 @@ def codex(
             if installed_in(path, "codex"):
                 click.echo(_trust_line(path))
     return code
+
+
+def entries(event: str, options: BridgeOptions, limit: float, scope: str) -> Entries:
+    """Return the hook's entries for the settings of a scope. Raises BridgeError."""
+    line = hook_line("codex", options, limit, scope)
+    return entries_of([event], {"type": "command", "command": line, "timeout": int(limit)}, "")
 
 
 def _trust_line(path: Path) -> str:

@@ -1,0 +1,192 @@
+"""A configuration file: its bytes, its members, and the line of each."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+from workers.cli.config.errors import ConfigFileError
+from workers.cli.config.members import COMMON, OF_ONE_CALL, CommandWords, FileMember, members_of
+from workers.presentation.text import without_passwords
+from workers.transport.small_files import read_small
+
+SECRETS: Final = re.compile(r"(?i)token|password|secret|api[-_]?key")
+_OTHERS_WRITE: Final = 0o022
+_HEADER: Final = re.compile(r"^\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
+
+
+class SettingsFile(NamedTuple):
+    """A parsed file. `is_project` marks the file of a project, which an agent may have written."""
+
+    path: Path
+    content: bytes
+    data: dict[str, Any]
+    is_project: bool
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    def place(self, table: CommandWords, name: str | None = None) -> str:
+        """Return `file:line` of a member, or of its table when the member is written in an unusual way."""
+        return f"{self.path}:{self.line_of(table, name)}"
+
+    def line_of(self, table: CommandWords, name: str | None = None) -> int:
+        inside: CommandWords = ()
+        header = 1
+        for number, line in enumerate(self.content.decode().splitlines(), 1):
+            if found := _HEADER.match(line):
+                inside = tuple(part.strip().strip("\"'") for part in found[1].split("."))
+                header = number if inside == table else header
+            elif inside == table and name is not None and re.match(rf"\s*[\"']?{re.escape(name)}[\"']?\s*=", line):
+                return number
+        return header
+
+    def table(self, path: CommandWords) -> dict[str, Any]:
+        """Return the members below a command's table."""
+        found: Any = self.data
+        for word in path:
+            found = found.get(word, {}) if isinstance(found, dict) else {}
+        return found if isinstance(found, dict) else {}
+
+
+def read_settings(path: Path, *, is_project: bool) -> SettingsFile | None:
+    """Return the file, or None where there is none. Raises ConfigFileError for one that cannot be read."""
+    try:
+        content = read_small(str(path))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigFileError(f"`{path}` cannot be read: {(error.strerror or str(error)).lower()}") from None
+    try:
+        data = tomllib.loads(content.decode())
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigFileError(f"`{path}` is not TOML: {_in_one_line(error)}") from None
+    except (UnicodeDecodeError, RecursionError):
+        raise ConfigFileError(f"`{path}` is not TOML: it must be UTF-8 text without deep nesting") from None
+    return SettingsFile(path, content, data, is_project)
+
+
+def require_private(path: Path) -> None:
+    """Raise ConfigFileError if another user may have written a file of the user's own configuration."""
+    for one in (path.parent, path):
+        try:
+            status = one.stat()
+        except FileNotFoundError:
+            continue
+        if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
+            raise ConfigFileError(
+                f"`{one}` belongs to another user, or others may write it",
+                hint=f"chmod go-w '{one}', after looking at its content",
+            )
+
+
+def check_common(file: SettingsFile, names: tuple[str, ...]) -> None:
+    """Check the members above all tables, and the names of the tables. Raises ConfigFileError."""
+    for name, value in file.data.items():
+        if name in COMMON:
+            _check_common_value(file, name, value)
+        elif not isinstance(value, dict):
+            raise _unknown(file, (), name, COMMON)
+        elif name not in names:
+            raise _unknown(file, (name,), None, names)
+
+
+def check_table(file: SettingsFile, path: CommandWords, command: click.Command) -> None:
+    """Check the members of one command's table. Raises ConfigFileError."""
+    known = members_of(path, command)
+    for name, value in file.table(path).items():
+        if name not in known:
+            raise _unknown(file, path, name, tuple(known))
+        check_value(file, path, known[name], value)
+
+
+def check_value(file: SettingsFile, table: CommandWords, member: FileMember, value: Any) -> None:
+    """Check one value as the command line checks its option. Raises ConfigFileError."""
+    option, where = member.option, file.place(table, member.name)
+    if option.is_flag != isinstance(value, bool):
+        raise ConfigFileError(f"{where}: `{member.name}` must be {'true or false' if option.is_flag else 'a value'}")
+    if isinstance(value, list) != option.multiple and not (option.multiple and isinstance(value, str)):
+        raise ConfigFileError(f"{where}: `{member.name}` must be {'a list' if option.multiple else 'one value'}")
+    for one in value if isinstance(value, list) else [value]:
+        if not isinstance(one, str | int | float):
+            raise ConfigFileError(f"{where}: `{member.name}` must hold text or numbers")
+        _refuse_secret(file, where, member.name, one)
+    if isinstance(option.type, click.Path):
+        return
+    try:
+        option.type_cast_value(click.Context(click.Command(member.name)), plain(option, value))
+    except click.UsageError as error:
+        raise ConfigFileError(f"{where}: `{member.name}`: {_in_one_line(error)}") from None
+
+
+def plain(option: click.Option, value: Any) -> Any:
+    """Return a value in the form that the option has on the command line."""
+    if isinstance(value, bool):
+        return value
+    if option.multiple:
+        return [str(one) for one in (value if isinstance(value, list) else [value])]
+    return str(value)
+
+
+def anchored(file: SettingsFile, member: FileMember, value: Any) -> Any:
+    """Return the value with relative paths resolved from the folder of their file."""
+    if not member.is_path:
+        return value
+    if isinstance(value, list):
+        return ["".join(path_in(file.path.parent, str(one))) for one in value]
+    return "".join(path_in(file.path.parent, str(value)))
+
+
+def path_in(folder: Path, text: str) -> tuple[str, str]:
+    """Return the `dialect=` before a path, which may be empty, and the path as an absolute one."""
+    dialect, equals, path = text.partition("=")
+    if equals and re.fullmatch(r"[a-z]+", dialect):
+        return f"{dialect}=", str(folder / path)
+    return "", str(folder / text)
+
+
+def _check_common_value(file: SettingsFile, name: str, value: Any) -> None:
+    where = file.place((), name)
+    texts = value if name == "rules" and isinstance(value, list) else [value]
+    if not all(isinstance(one, str) and one for one in texts):
+        raise ConfigFileError(f"{where}: `{name}` must be text{' or a list of texts' if name == 'rules' else ''}")
+    for one in texts:
+        _refuse_secret(file, where, name, one)
+
+
+def _refuse_secret(file: SettingsFile, where: str, name: str, value: Any) -> None:
+    if file.is_project and isinstance(value, str) and without_passwords(value) != value:
+        raise ConfigFileError(
+            f"{where}: `{name}` holds a password, and everybody who works on the project reads this file",
+            hint="put it into your own config.toml (`permission-ledger config show` names it), or into the environment",
+        )
+
+
+def _unknown(file: SettingsFile, table: CommandWords, name: str | None, known: tuple[str, ...]) -> ConfigFileError:
+    said = name if name is not None else ".".join(table)
+    where = file.place(table, name)
+    if SECRETS.search(said):
+        return ConfigFileError(
+            f"{where}: `{said}` is no member: tokens stand in no configuration file",
+            hint="set PERMISSION_LEDGER_TOKEN in the environment",
+        )
+    if said in OF_ONE_CALL:
+        return ConfigFileError(f"{where}: `{said}` says what one call does; give --{said} on the command line")
+    near = get_close_matches(said, known, n=1, cutoff=0.5)
+    hint = f"did you mean `{near[0]}`?" if near else None
+    kind = "member" if name is not None else "table: no command with settings has this name"
+    return ConfigFileError(f"{where}: `{said}` is no {kind}", hint=hint)
+
+
+def _in_one_line(error: Exception) -> str:
+    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    said = " ".join(text.split()).removesuffix(".")
+    return said[:1].lower() + said[1:]

@@ -1,0 +1,1 @@
+"""`init`: sets up the ledger in a project."""

@@ -1,0 +1,80 @@
+"""The changes that `init` makes in a project, and those that undo them. Nothing is written here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from workers.bridges.settings_file import SettingsChange, read_text
+from workers.cli.config import places
+from workers.cli.config.trust import load
+from workers.cli.init.agents import KNOWN, KnownAgent
+from workers.cli.init.rules import STARTERS, RuleFile, Unusable, rule_files, starter
+
+_HEAD: Final = """\
+# Settings of permission-ledger in this project. It counts after `permission-ledger config trust`,
+# also after each change of this file or of a file that it names.
+"""
+
+
+class InitPlan(NamedTuple):
+    """What was found, and the changes of files. `settings` is the project's file, which is trusted if we write it."""
+
+    agents: tuple[KnownAgent, ...]
+    rules: tuple[RuleFile, ...]
+    unusable: tuple[Unusable, ...]
+    changes: tuple[SettingsChange, ...]
+    settings: Path
+
+    @property
+    def needed(self) -> tuple[SettingsChange, ...]:
+        return tuple(change for change in self.changes if change.is_needed)
+
+    @property
+    def writes_settings(self) -> bool:
+        return any(change.path == self.settings for change in self.needed)
+
+
+def planned_setup(folder: Path, agents: tuple[KnownAgent, ...], scope: str, phone: str | None) -> InitPlan:
+    """Return the changes that set a project up. What is there already stays. Raises BridgeError."""
+    rules, unusable = rule_files(folder, agents)
+    settings = folder / places.FILE
+    changes = [_new(file.path, file.text) for file in rules if file.text is not None]
+    changes.append(_new(settings, settings_text([file.option(folder) for file in rules], phone)))
+    changes += [change for agent in agents if (change := agent.change(scope)) is not None]
+    return InitPlan(agents, tuple(rules), tuple(unusable), tuple(changes), settings)
+
+
+def planned_undo(folder: Path, scope: str) -> InitPlan:
+    """Return the changes that remove what `init` wrote, as long as nobody changed it since. Raises BridgeError."""
+    settings = folder / places.FILE
+    record = load().get(str(settings))
+    before = read_text(settings)
+    ours = record is not None and before is not None and before.startswith(_HEAD) and record.digest == _sha256(before)
+    changes = [SettingsChange(settings, before, None if ours else before)]
+    for dialect in STARTERS:
+        file = starter(folder, dialect)
+        written = read_text(file.path)
+        changes.append(SettingsChange(file.path, written, None if written == file.text else written))
+    changes += [change for agent in KNOWN if (change := agent.change(scope, remove=True)) is not None]
+    return InitPlan((), (), (), tuple(changes), settings)
+
+
+def settings_text(rules: list[str], phone: str | None) -> str:
+    """Return the text of a new project's file."""
+    lines = [_HEAD, f"rules = {json.dumps(rules)}"]
+    if phone is not None:
+        lines += ["", "[up]", f"host = {json.dumps([phone])}"]
+    return "\n".join(lines) + "\n"
+
+
+def _new(path: Path, text: str) -> SettingsChange:
+    """Return the change that writes a file, or none where it exists: its content is somebody's own."""
+    before = read_text(path)
+    return SettingsChange(path, before, text if before is None else before)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
