@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ledger.core.events import Replied
+from ledger.core.codec import NewerEvent
+from ledger.core.events import Agreed, Event, Replied
 from ledger.log.places import field_of
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import Seen, listed
@@ -16,7 +17,13 @@ from projections.projection import Seen, listed
 PEOPLE: Final = "people"
 
 
+def _is_own_answer(event: Event | NewerEvent) -> bool:
+    if isinstance(event, Agreed):
+        return True
+    return isinstance(event, Replied) and event.cause is None and event.told is None
+
+
 def project_people(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
     event = seen.recorded.event
-    if key.kind == "session" and isinstance(event, Replied) and event.cause is None and event.told is None:
+    if key.kind == "session" and _is_own_answer(event):
         yield listed(PEOPLE, field_of(seen.recorded.actor.name, key.id))

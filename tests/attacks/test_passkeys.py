@@ -22,6 +22,7 @@ from ledger.core.proofs import Signed
 from ledger.core.questions import Question
 from ledger.policy.errors import PolicyError
 from ledger.session.commands import GivenReply
+from ledger.session.rounds import shown_digest
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
@@ -419,16 +420,22 @@ async def test_nothing_is_found_where_every_answer_was_signed(ledger: Ledger) ->
 
 
 async def write_answer(server: RealServer, ledger: Ledger, **answer: Any) -> None:
-    """Write an answer straight into the stream, with a valid chain, as an attacker with access to the server can."""
+    """Write an answer straight into the stream, as an attacker with access to the server can."""
+    event = {"type": "replied", "request_id": "r1", "reply": "once", "outcome": "allowed", **answer}
+    await write_event(server, ledger, event)
+
+
+async def write_event(server: RealServer, ledger: Ledger, event: dict[str, Any], schema: int = 2) -> None:
+    """Write an event straight into the stream, with a valid chain."""
     stream = StreamKey("session", "ses_1")
     entries = (await ledger.store.open(stream)).entries
     last = entries[-1]
     payload = {
-        "v": 2,
+        "v": schema,
         "id": f"evt_forged_{last.version}",
         "prev": chain.after_entry(last.ms, last.version, last.payload),
         "actor": {"kind": "person", "name": ANN, "via": "inbox"},
-        "event": {"type": "replied", "request_id": "r1", "reply": "once", "outcome": "allowed", **answer},
+        "event": event,
     }
     async with Redis.from_url(server.url, protocol=2) as client:
         name = Keys(ledger.store.partition_count).stream(stream)
@@ -562,3 +569,45 @@ async def test_a_rule_that_allows_and_demands_at_once_is_refused(ledger: Ledger)
     rule = {"permission": "bash", "pattern": "*", "action": "allow", "answer_by": "passkey"}
     with pytest.raises(PolicyError, match="goes with `ask`"):
         await ledger.session("ses_1", rules=[rule])
+
+
+# --- several approvers ------------------------------------------------------------------------------------------------
+
+
+async def yes_of(session: Session, ledger: Ledger, key: Authenticator, person: str, message: str | None = None) -> Any:
+    given = GivenReply(reply="once", message=message)
+    challenge = await ledger.passkeys.answer_challenge(await session.state(), "r1", given, person=person)
+    return await session.reply("r1", "once", actor=person, signed=key.sign(challenge), message=message)
+
+
+async def test_each_of_several_yeses_must_be_signed_and_keeps_its_proof(ledger: Ledger) -> None:
+    anns, bobs = await enrolled(ledger), await enrolled(ledger, "bob")
+    session = await demanding(ledger, [{"answer_by": "passkey", "approvers": 2}])
+    await asked(session)
+    assert (await yes_of(session, ledger, anns, ANN, "looks right")).outcome is None
+    await refused(session.reply("r1", "once", actor="bob"), PasskeyRequiredError)
+    assert await waits(session)
+    assert (await yes_of(session, ledger, bobs, "bob")).outcome == "allowed"
+    assert await problems_of(ledger) == []
+    (given,) = (await session.state()).settled["r1"].request.agreed
+    assert given.proof is not None
+    assert given.proof.assertion.credential_id == anns.id
+
+
+async def test_giving_the_yes_of_another_person_with_one_s_own_passkey(ledger: Ledger) -> None:
+    anns = await enrolled(ledger)
+    await enrolled(ledger, "bob")
+    session = await demanding(ledger, [{"answer_by": "passkey", "approvers": 2}])
+    await asked(session)
+    await yes_of(session, ledger, anns, ANN)
+    await refused(yes_of(session, ledger, anns, "bob"))
+    assert await waits(session)
+
+
+async def test_writing_an_unsigned_yes_into_the_log(server: RealServer, ledger: Ledger) -> None:
+    bobs, session = await enrolled(ledger, "bob"), await demanding(ledger, [{"answer_by": "passkey", "approvers": 2}])
+    await asked(session)
+    digest = shown_digest((await session.state()).pending["r1"])
+    await write_event(server, ledger, {"type": "agreed", "request_id": "r1", "digest": digest}, schema=3)
+    assert (await yes_of(session, ledger, bobs, "bob")).outcome is None, "an unsigned yes counts for nothing"
+    assert [text for text in await problems_of(ledger) if f"`{ANN}` approved request `r1`, and a passkey" in text]

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from ledger import Pending
 from ledger.core.times import format_time
 from ledger.policy import RuleRef
+from ledger.session.approvals import approvals_of
 from ledger.session.state import Request
+from ledger.session.would_run.demanded import demanded
 from workers.cli.description import description_lines
 from workers.presentation.text import revealed
 from workers.presentation.words import rule_text
@@ -22,7 +24,13 @@ def card_lines(one: Pending) -> list[str]:
 
 def _facts(request: Request) -> Iterator[str]:
     yield from (f"because: {reason}" for reason in _reasons(request))
-    if not request.always:
+    yield from (f"demanded: {revealed(one)}" for one in demanded(request))
+    approvals = approvals_of(request)
+    if approvals is not None:
+        for one in approvals.given:
+            yield f"approved by: {revealed(one.by.name)} at {format_time(one.at_ms)}"
+        yield f"waits for: {revealed(approvals.waits_for)}"
+    elif not request.always:
         yield "always: remembers nothing"
     if request.still_asked:
         yield f"always still asks about: {revealed('; '.join(request.still_asked))}"

@@ -130,7 +130,8 @@ async def reply(
     Also ALLOW_ONCE, ALLOW_SESSION and DENY, or {"ok", "remember", "reason"} as JSON. The first valid reply wins; the
     same one again succeeds and changes nothing, another gets exit code 10 and the name of the winner. Several requests get
     the same reply, one result each; the exit code is the worst of theirs. A yes to what the rules deny by now ends the
-    request as denied, with exit code 3; what it grants stands. A reply from here counts as an administrator's: it
+    request as denied, with exit code 3; what it grants stands. A yes to a request that several people must approve is
+    recorded, and the exit code is 7 until enough have. A reply from here counts as an administrator's: it
     needs no input lock, and the log marks that. `--expires`, `--uses` and `--pattern` bound what session and always
     remember; the answered call itself takes no use. A pattern must allow the request; one that is wider than offered is
     accepted from here, and marked as such.
@@ -207,6 +208,8 @@ async def _answered(
     note = undelivered_note(None if waiting is None else waiting.metadata, answer.message)
     if note is not None:
         talk(f"info: {note}")
+    if result.outcome is None:
+        return Exit.PENDING
     # A yes overruled by the present rules is no success, and must not look like one.
     return Exit.DENIED if result.outcome == "denied" else Exit.DONE
 

@@ -12,6 +12,7 @@ import msgspec
 
 from ledger.core.durations import DAY_MS, HOUR_MS
 from ledger.core.limits import LEASE_MS
+from ledger.session.approvals import agreement_of
 from ledger.session.state import Request, SessionState, Settled, in_order
 from projections.queries import SentMessage
 from workers.notifier.notification_state import NotificationState, Told
@@ -89,6 +90,8 @@ def plan(
         of_session = _messages(channel.person, [notified])
         session_free_ms = _free_at(of_session, under_way, timing.an_hour_a_session, HOUR_MS, now_ms)
         for request in in_order(notified.state.pending.values()):
+            if request.agreed and agreement_of(request, channel.person.name) is not None:
+                continue  # the person has approved it, and others are waited for
             for at_ms, reminder in _reminders(channel, notified, request, timing, now_ms):
                 due_ms = max(at_ms, free_ms, session_free_ms)
                 if due_ms <= now_ms and reminder is not None and notified.state.session_id in attended:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ledger.client.results import result_of
+from ledger.session.approvals import approvals_of
 from ledger.session.state import Request, SessionState
 from ledger.session.would_run.description import describe_request
 from ledger.session.would_run.model import Description, Section
@@ -92,6 +93,7 @@ def _asked(reminder: Reminder, now_ms: int) -> list[MessageLine]:
         *_what(found, request),
         *_where(state, request),
         *_warnings(found),
+        *_approvals(request),
         MessageLine("ours", f"Asked by the token `{neutral(request.asker.name, NAME_CHARS_MAX)}` {ago} ago, {left}"),
     ]
 
@@ -130,6 +132,15 @@ def _where(state: SessionState, request: Request) -> Iterator[MessageLine]:
     agent = request.agent or state.agent
     if agent:
         yield MessageLine("quoted", f"calls itself: {neutral(agent, NAME_CHARS_MAX)}")
+
+
+def _approvals(request: Request) -> Iterator[MessageLine]:
+    approvals = approvals_of(request)
+    if approvals is None:
+        return
+    yield MessageLine("ours", f"{approvals.needed} people must approve it; {approvals.lacking} more needed")
+    for one in approvals.given:
+        yield MessageLine("quoted", f"approved by {neutral(one.by.name, NAME_CHARS_MAX)}")
 
 
 def _warnings(found: Description) -> Iterator[MessageLine]:

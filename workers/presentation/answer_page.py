@@ -11,6 +11,7 @@ from ledger.client.results import Result
 from ledger.core.durations import SECOND_MS
 from ledger.core.policy import ReplyKind
 from ledger.policy.demands import asks_passkey
+from ledger.session.approvals import agreement_of, approvals_of, listed, person_key
 from ledger.session.state import Request, SessionState
 from ledger.session.texts import answerer
 from ledger.session.would_run.demanded import demanded
@@ -103,6 +104,7 @@ def question_page(state: SessionState, request: Request, name: str, now_ms: int,
         ("pending again", request.reopened_reason),
         ("why", _because(request)),
         ("demanded", "; ".join(demanded(request))),
+        ("approved", _approved(request, name)),
         ("folder", request.cwd),
         ("project", state.project),
     ]
@@ -149,6 +151,9 @@ def headline(result: Result, name: str | None) -> str:
             return "Allowed by rule"
     word = "allowed" if result.outcome == "allowed" else "rejected"
     who = "you" if is_own else answerer(result.by.name, result.told)
+    approvers = result.settled.approvers if result.settled is not None else ()
+    if len(approvers) > 1:
+        who = listed("you" if one == name else one for one in approvers).replace("`", "")
     how = f" ({result.reply})" if result.outcome == "allowed" else ""
     return f"Answered: {who} {word} it{how}"
 
@@ -167,6 +172,8 @@ def _folded(shown: Shown, allowing: str, then: str) -> str:
 
 def _elsewhere(request: Request, name: str, replies: Collection[ReplyKind]) -> str:
     """Return the reason why an allow or a rejection has no button here, and the place for it."""
+    if agreement_of(request, name) is not None:
+        return f'<p class="good">You approved this, {text(name)}. It is allowed when enough people have.</p>'
     if not any(asks_passkey(request.demands, one) for one in ("once", "reject") if one not in replies):
         return f'<p class="odd">You are {text(name)}: a rule requires the answer of somebody else.</p>'
     which = "Allow it" if "reject" in replies else "Reject it" if "once" in replies else "Answer it"
@@ -184,7 +191,7 @@ def _allowing(state: SessionState, request: Request, replies: Collection[ReplyKi
     remember = "".join(button for reply, button in lasting_ones.items() if offers and reply in replies)
     if remember and request.still_asked:
         remember += f"<p>The next such call will still ask: {text('; '.join(request.still_asked))}.</p>"
-    allowing = (_button("once", "Allow once", "", "go") if "once" in replies else "") + remember
+    allowing = (_button("once", _once(request), "", "go") if "once" in replies else "") + remember
     if not allowing:
         return ""
     if is_question(request):
@@ -193,9 +200,23 @@ def _allowing(state: SessionState, request: Request, replies: Collection[ReplyKi
     return f'<form method="post">{allowing}</form>'
 
 
+def _once(request: Request) -> str:
+    approvals = approvals_of(request)
+    return "Allow once" if approvals is None else f"Approve ({len(approvals.given) + 1} of {approvals.needed})"
+
+
 def _button(reply: str, label: str, small: str, look: str = "") -> str:
     note = f"<small>{small}</small>" if small else ""
     return f'<button class="{look}" name="reply" value="{reply}">{label}{note}</button>'
+
+
+def _approved(request: Request, name: str) -> str:
+    """Return who has approved a request that several people must approve, and what is missing."""
+    approvals = approvals_of(request)
+    if approvals is None or not approvals.given:
+        return ""
+    given = listed("you" if person_key(one.by.name) == person_key(name) else one.by.name for one in approvals.given)
+    return f"by {given}; waits for {approvals.waits_for}"
 
 
 def _because(request: Request) -> str | None:

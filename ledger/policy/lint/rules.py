@@ -5,6 +5,7 @@ from __future__ import annotations
 from ledger.core.policy import Policy
 from ledger.policy.advice import Compile
 from ledger.policy.dialects import listed_rules
+from ledger.policy.lint.approvers import too_few_named
 from ledger.policy.lint.denies import exact_deny, leaky_deny
 from ledger.policy.lint.findings import LintFinding
 from ledger.policy.lint.honoured import not_honoured
@@ -31,4 +32,5 @@ def lint_rules(policy: Policy, compile_again: Compile) -> list[LintFinding]:
         found += blanket(trial, rules, index)
     for layer in policy.source.layers:
         found += unknown_members(trial.dialect, layer)
+        found += too_few_named(layer)
     return found if rules or found else [no_rules(policy.source)]

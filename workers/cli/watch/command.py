@@ -162,4 +162,5 @@ async def _send(ledger: Ledger, state: WatchedScreen, answer: TypedAnswer, actor
         state.words = None
         return
     state.close()
-    state.notice = f"{answer.request_id}: {result.outcome} ({answer.reply})"
+    said = f"{result.outcome} ({answer.reply})" if result.outcome is not None else result.message
+    state.notice = f"{answer.request_id}: {said}"

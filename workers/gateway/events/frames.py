@@ -10,6 +10,7 @@ import msgspec
 from ledger.client.results import Approved, Pending, Result, result_of
 from ledger.core.codec import NewerEvent
 from ledger.core.events import (
+    Agreed,
     Asked,
     Cancelled,
     ClientConnected,
@@ -29,6 +30,7 @@ from ledger.core.policy import Verdict
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.history import logged
 from ledger.project.state import ProjectState
+from ledger.session.approvals import agreement_of
 from ledger.session.state import Request, SessionState, in_order
 from ledger.stores.port import Position, StreamKey
 from workers.gateway.descriptions import described
@@ -47,6 +49,7 @@ NAMES: Final = {
     "lock_passed": "client.lock_passed",
     "notification": "notification",
     "tool_finished": "tool.finished",
+    "agreed": "permission.agreed",
     "claimed": "permission.claimed",
     "claim_released": "permission.claim_released",
     "end_unknown": "permission.end_unknown",
@@ -136,6 +139,17 @@ def _asked(key: StreamKey, recorded: Recorded, _: SessionState, after: SessionSt
         yield "permission.asked", {**row, **answering_facts(after)}, request
     else:
         yield "permission.decided", _outcome_row(result_of(after, event.request_id), is_described=False), request
+
+
+def _agreed(key: StreamKey, recorded: Recorded, before: SessionState, after: SessionState) -> Iterator[Told]:
+    event = recorded.event
+    request = after.pending.get(getattr(event, "request_id", ""))
+    if request is None or agreement_of(request, recorded.actor.name) is None:
+        yield from _as_logged(key, recorded, before, after)
+        return
+    row = result_of(after, request.request_id).as_json()
+    kept = ("session", "request_id", "outcome", "message", "approvals")
+    yield "permission.agreed", {name: row[name] for name in kept if name in row}, request
 
 
 def _outcome_row(result: Result, *, is_described: bool = True) -> Row:
@@ -251,6 +265,7 @@ Teller = Callable[[StreamKey, Recorded, Any, Any], Iterator[Told]]
 _TELLERS: Final[dict[type, Teller]] = {
     Asked: _asked,
     Reopened: _asked,
+    Agreed: _agreed,
     Replied: _settled("permission.replied"),
     Expired: _settled("permission.timeout"),
     Cancelled: _settled("permission.cancelled"),

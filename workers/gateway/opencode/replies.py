@@ -11,7 +11,7 @@ from ledger.core.errors import AlreadyAnsweredError, LedgerError, StaleReplyErro
 from ledger.core.replies import parse_reply
 from workers.gateway.gateway import Gateway
 from workers.gateway.granting_reach import require_grantable
-from workers.gateway.opencode.shapes import ID_PREFIX, REPLIES, ambiguous, bad_request, denied, not_found
+from workers.gateway.opencode.shapes import ID_PREFIX, REPLIES, ambiguous, bad_request, denied, not_enough, not_found
 from workers.gateway.principals import Principal
 
 SHOWN_CHARS: Final = 100
@@ -78,6 +78,9 @@ async def answer(
     except (AlreadyAnsweredError, StaleReplyError) as error:
         # For these clients a settled request does not exist any more; our error adds the reason.
         raise OpenCodeError(404, not_found(request_id, f" ({error.text})")) from None
+    if result.outcome is None:
+        # `true` would mean that the call runs; the yes is recorded, and the request is still pending.
+        raise OpenCodeError(409, not_enough(request_id, result.message or "it waits for more people"))
     if result.outcome == "denied":
         # OpenCode has no such case; `true` would mean that the call runs.
         raise OpenCodeError(409, denied(request_id, result.message or "a rule denies it"))

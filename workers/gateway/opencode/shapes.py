@@ -82,6 +82,12 @@ def denied(request_id: str, why: str) -> Row:
     return {"_tag": "PermissionDeniedError", "requestID": request_id, "message": message}
 
 
+def not_enough(request_id: str, why: str) -> Row:
+    """Return the error for a yes that more people must give too. OpenCode has no such case: one person answers there."""
+    message = f"Permission request needs more people: {request_id}: {why}"
+    return {"_tag": "PermissionPendingError", "requestID": request_id, "message": message}
+
+
 def bad_request(message: str, kind: str = "Payload") -> Row:
     return {"name": "BadRequest", "data": {"message": message, "kind": kind}}
 

@@ -12,7 +12,7 @@ const UNDELIVERED = "permission-ledger.undelivered";
 
 /**
  * Send an answer. `tell(phase, detail)` is called with `sending`, `unsure` (no connection; retrying), `settled` (the
- * row) or `failed` (a Problem). Answers are idempotent, so repeating one after a lost connection is safe.
+ * row), `agreed` (a yes that needs those of more people; the row) or `failed` (a Problem). Answers are idempotent, so repeating one after a lost connection is safe.
  */
 export async function send(row, answer, tell) {
   remember(row, answer);
@@ -22,7 +22,7 @@ export async function send(row, answer, tell) {
     try {
       const result = await reply(row, answer, signed);
       forget(row);
-      return tell("settled", result);
+      return tellResult(result, tell);
     } catch (failure) {
       let error = failure;
       if (error.code === "PASSKEY_REQUIRED" && !signed) {
@@ -85,7 +85,7 @@ function ended(row, result, tell) {
   if (isPassing(result)) return false;
   forget(row);
   if (result instanceof Error) tellEnd(result, (phase, detail) => tell(row, phase, detail));
-  else tell(row, "settled", result);
+  else tellResult(result, (phase, detail) => tell(row, phase, detail));
   return true;
 }
 
@@ -105,6 +105,11 @@ function reply(row, answer, signed) {
 
 function isPassing(error) {
   return error instanceof NoConnection || (error instanceof Problem && [429, 502, 503, 504].includes(error.status));
+}
+
+/** Tell an outcome, or a yes that is recorded and that those of more people must join. */
+function tellResult(result, tell) {
+  return tell(result.outcome === null && result.approvals ? "agreed" : "settled", result);
 }
 
 function tellEnd(error, tell) {

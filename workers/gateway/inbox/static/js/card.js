@@ -1,6 +1,7 @@
 // The card of one request, from its question to its outcome. Its middle never changes under the reader: only the head
 // (time left) and the foot (progress of the answer) are updated.
 
+import { approvalsMark } from "./approvals.js";
 import { foot } from "./foot.js";
 import { isOffered } from "./extending.js";
 import { button, h } from "./dom.js";
@@ -36,14 +37,22 @@ export function card(row, page) {
     h("div", { class: "facts" }, where(row), why(row), needs(row, page.me)),
     reasons(row, page, () => element),
     bottom);
-  element.tick = () => tick(page.rowOf(element.key) ?? row, page.localOf(element.key), { left, bar, gone, extend });
+  element.tick = () => {
+    element.tellApprovals?.();
+    tick(page.rowOf(element.key) ?? row, page.localOf(element.key), { left, bar, gone, extend });
+  };
   element.refoot = () => {
     const local = page.localOf(element.key);
     const [before, held] = [element.dataset.phase, bottom.contains(document.activeElement)];
     element.dataset.phase = local?.phase ?? "waiting";
     // An answered card keeps its height, so that nothing moves under the pointer on its way to the next card.
     bottom.style.minHeight = CHOOSING.has(element.dataset.phase) ? "" : `${bottom.offsetHeight}px`;
-    bottom.replaceChildren(...foot(row, local, page, element));
+    // The yeses of others come while the card is shown.
+    const now = page.rowOf(element.key);
+    const shown = now?.digest === row.digest ? now : row;
+    element.dataset.approvals = approvalsMark(shown);
+    element.tellApprovals = null;
+    bottom.replaceChildren(...foot(shown, local, page, element));
     element.tick();
     if (held) element.focus({ preventScroll: true });
     page.screen?.changeFoot(element);

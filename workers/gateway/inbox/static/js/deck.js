@@ -185,6 +185,12 @@ export class Deck {
       announce(`Not sent: ${detail.message}`);
       if (detail.code === "NO_INPUT_LOCK") this.#nameHolder(key, row, detail);
     }
+    if (phase === "agreed") {
+      this.requests.patch(key, { approvals: detail.approvals });
+      this.requests.drafts.drop(this.itemOf(key));
+      this.requests.setLocal(key, { phase: "waiting", note: null });
+      announce(`${inOneLine(row)}: ${detail.message}`);
+    }
     if (phase === "settled") {
       this.requests.settle(row, { ...detail, isOwn: true });
       if (!detail.wasFirst && detail.reply) this.requests.drafts.drop(this.itemOf(key));
@@ -266,6 +272,7 @@ export class Deck {
       if (group) this.#refootGroup(key, element, group);
       else if (this.requests.rows.has(key) && this.rowOf(key).digest !== element.digest) this.list.refresh(key);
       else if ((this.localOf(key)?.phase ?? "waiting") !== element.dataset.phase) element.refoot();
+      else if (approvalsMark(this.rowOf(key)) !== element.dataset.approvals && !this.requests.drafts.all.get(key)?.mode) element.refoot();
     }
   }
 

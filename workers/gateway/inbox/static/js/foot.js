@@ -1,5 +1,6 @@
 // The foot of a card: the answer buttons, the grant that an answer would create, and the progress of the answer.
 
+import { approvalsLine, approveLabel, hasApproved, isAsker } from "./approvals.js";
 import { boundsForm, boundsOf, ownPatterns } from "./bounds.js";
 import { at } from "./clock.js";
 import { button, h } from "./dom.js";
@@ -13,11 +14,16 @@ import { firstChoice, rejectionTakesAlong, whatIsGranted } from "./why.js";
 const NAME_CHARS = 24;
 export const VERBS = { once: "Allow once", session: "Allow in this session", always: "Always allow", reject: "Reject" };
 
+/** Return the words for an answer to a request. */
+function verb(answer, row) {
+  return row?.approvals && answer.reply !== "reject" ? "Approve" : VERBS[answer.reply];
+}
+
 export function foot(row, local, page, element) {
   switch (local?.phase) {
     case "held": return [heldStatus(local.answer, page, element.key)];
-    case "sending": return [status(`Sending: ${VERBS[local.answer.reply].toLowerCase()} …`, "busy")];
-    case "unsure": return [status(`No connection: “${VERBS[local.answer.reply].toLowerCase()}” may not have arrived. It will be sent again, and counts only once.`, "warn")];
+    case "sending": return [status(`Sending: ${verb(local.answer, row).toLowerCase()} …`, "busy")];
+    case "unsure": return [status(`No connection: “${verb(local.answer, row).toLowerCase()}” may not have arrived. It will be sent again, and counts only once.`, "warn")];
     case "gone": return [status("No longer pending; loading the outcome …", "busy")];
     case "settled": return settled(local, page);
     default: return page.mayAnswer ? answering(row, local, page, element) : [status("Read-only: you need the approver role to answer.", "")];
@@ -30,7 +36,7 @@ export function status(text, kind, ...more) {
 
 /** Return the status of an answer that can still be taken back. */
 export function heldStatus(answer, page, key, count = 1) {
-  return status(`${VERBS[answer.reply]}${count > 1 ? ` (${count})` : ""}: sent within ${holdSeconds()} s. `, "busy", button("Undo", () => page.undo(key), { kind: "small", "aria-keyshortcuts": "u", data: { undo: "" } }));
+  return status(`${verb(answer, page.rowOf(key))}${count > 1 ? ` (${count})` : ""}: sent within ${holdSeconds()} s. `, "busy", button("Undo", () => page.undo(key), { kind: "small", "aria-keyshortcuts": "u", data: { undo: "" } }));
 }
 
 function settled(local, page) {
@@ -47,6 +53,7 @@ function answering(row, local, page, element) {
   const note = local?.note ? status(local.note, "warn", local.offer ? button(local.offer.text, local.offer.act, { kind: "small" }) : null) : null;
   if (draft.mode === "reject") return [problem, rejecting(row, draft, page, element)].filter(Boolean);
   if (draft.mode === "edit") return [problem, editing(row, draft, page, element)].filter(Boolean);
+  if (row.approvals) return [problem, note, ...approving(row, page, element)].filter(Boolean);
   if (questionsOf(row).length) return [problem, note, ...answeringQuestions(row, draft, page, element)].filter(Boolean);
   const { choices: granted, reach } = whatIsGranted(row);
   const isPlan = planOf(row) !== null;
@@ -70,6 +77,26 @@ function answering(row, local, page, element) {
       canEdit(row) && !isPlan ? button("Edit…", mode("edit"), { kind: "quiet", "aria-keyshortcuts": "e", data: { answer: "edit" } }) : null),
     lockNote(page, element),
   ].filter(Boolean);
+}
+
+/** Return the foot of a request that several people must approve: each of them only this call. */
+function approving(row, page, element) {
+  const key = element.key;
+  const isDone = hasApproved(row, page.me);
+  const reject = () => {
+    page.draftOf(key).mode = "reject";
+    element.refoot();
+    element.querySelector("textarea")?.focus();
+  };
+  return [
+    approvalsLine(row, page.me, element),
+    isAsker(row, page.me) ? h("p", { class: "granting" }, "Your own yes does not count: it is your agent that asks.") : null,
+    row.answering === "lock-holder" ? h("p", { class: "granting" }, "In this session only the device that holds the input lock can answer.") : null,
+    h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
+      isDone || isAsker(row, page.me) ? null : button(approveLabel(row), () => page.answer(key, { reply: "once" }), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
+      button("Reject…", reject, { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } })),
+    isDone ? null : lockNote(page, element),
+  ];
 }
 
 /** Return the note below the buttons of a card with a fold: why they are disabled, and a button to the unread part. */

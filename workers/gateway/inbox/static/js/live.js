@@ -125,6 +125,7 @@ export class Live extends EventTarget {
     on("resync", () => { snapshot = []; });
     on("stream.overrun", () => this.start());
     for (const type of SETTLING) on(type, (data) => this.requests.settle(rowOf(data), data));
+    on("permission.agreed", (data) => data.approvals && this.requests.patch(keyOf(data), { approvals: data.approvals }));
     on("permission.decided", (data) => this.requests.line(rowOf(data), { ...data, isByRule: true }));
     on("permission.deadline_moved", (data) => this.requests.patch(keyOf(data), { deadline: data.deadline, tier: data.tier }));
     on("client.lock_requested", (data) => this.dispatchEvent(new CustomEvent("lock", { detail: data })));

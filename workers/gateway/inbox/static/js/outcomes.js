@@ -9,9 +9,14 @@ export function outcomeText(result, me) {
   if (result.outcome === "cancelled") return `Withdrawn${result.message ? `: ${result.message}` : ""}`;
   if (result.cause?.kind === "unfrozen") return `${word} by the rules when a freeze ended`;
   if (result.outcome === "denied" && result.reply) return `Denied by the current rules${result.message ? `: ${result.message}` : ""}`;
-  const by = result.told ? ` at ${result.told}, as reported by ${result.by}; not seen by the ledger` : result.by ? ` by ${result.by === me ? "you" : result.by}` : "";
+  const by = result.told ? ` at ${result.told}, as reported by ${result.by}; not seen by the ledger` : result.by ? ` by ${namesOf(result).map((name) => (name === me ? "you" : name)).join(" and ")}` : "";
   const reply = result.reply && result.reply !== "reject" ? ` (${result.reply})` : "";
   return `${word}${by}${reply}`;
+}
+
+/** Return the people who answered: all who approved, where several had to. */
+function namesOf({ outcome, approvals, by }) {
+  return outcome === "allowed" && approvals?.given.length ? approvals.given.map((one) => one.by) : [by];
 }
 
 /** Return a class for the outcome's colour. */

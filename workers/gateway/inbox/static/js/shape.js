@@ -15,7 +15,7 @@ export function isSigned(row) {
 
 /** Return whether a request may be answered together with others: not what needs an answer of its own. */
 export function mayGoTogether(row) {
-  return row.answering === "anyone" && !isSigned(row) && !row.reopened && !questionsOf(row).length && planOf(row) === null;
+  return row.answering === "anyone" && !isSigned(row) && !row.approvals && !row.reopened && !questionsOf(row).length && planOf(row) === null;
 }
 
 /** Return what alike requests have in common, as a text; null for a request that stands alone. */

@@ -1,5 +1,6 @@
 // The pending requests of the page. A request's key is its session and id, joined by a line feed.
 
+import { approvalsMark } from "./approvals.js";
 import { Drafts } from "./drafts.js";
 
 const LINES_MAX = 60;
@@ -87,7 +88,7 @@ export class Requests extends EventTarget {
     const known = this.rows.get(keyOf(row));
     // Events do not contain the asker; the pending row does.
     const at = row.asker_gone_at === undefined ? known?.asker_gone_at : row.asker_gone_at;
-    if (!known || known.digest !== row.digest || known.deadline !== row.deadline || known.tier !== row.tier) return { ...row, asker_gone_at: at };
+    if (!known || known.digest !== row.digest || known.deadline !== row.deadline || known.tier !== row.tier || approvalsMark(known) !== approvalsMark(row)) return { ...row, asker_gone_at: at };
     return (known.asker_gone_at ?? null) === (at ?? null) ? known : { ...known, asker_gone_at: at };
   }
 
