@@ -1,7 +1,7 @@
 """Views of requests that wait for a person.
 
 `pending` has one row for each (CONTRACT's `pending` object). `waiting` lists them, nearest deadline first: all, those of a
-project, of an agent's token.
+project, of an agent's token. One more list is in order of asking: its first field is the oldest.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def _places(state: SessionState, request: Request | None) -> list[str]:
     """Return the fields of a request in `waiting`; none where it is not pending."""
     if request is None:
         return []
-    order = WaitingPlace.of_request(state.session_id, request).order
-    return [scope + order for scope in scopes_of(state)]
+    place = WaitingPlace.of_request(state.session_id, request)
+    return [*(scope + place.order for scope in scopes_of(state)), place.asked]
 
 
 def _moved(old: list[str], new: list[str]) -> Iterator[Change]:

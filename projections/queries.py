@@ -16,9 +16,10 @@ import msgspec
 from ledger.core.durations import DAY_MS
 from ledger.core.events import Outcome
 from ledger.core.times import parse_time
-from ledger.log.places import ALL, field_of, parts_of
+from ledger.log.places import ALL, ASKED, WAITING_VIEW, asked_ms_of, field_of, parts_of
 from ledger.log.viewed import session_row_of
 from ledger.stores.port import Position, Store, StreamKey
+from projections.answers import ANSWER, HOUR, HOURS_COUNT
 from projections.approved import APPROVED
 from projections.counts import DECISION, EVENTS_COUNT, PENDING_COUNT, STREAMS_COUNT
 from projections.durations import DURATION, DURATION_BUCKETS_MS, INFINITE, LATENESS, LATENESS_BUCKETS_MS, SUM
@@ -163,12 +164,15 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """All counts of the views. `decisions`: asks by decision label of CONTRACT's metric, each once.
 
     `histograms` are of request durations by decision, and of the lateness of expiries as `lateness`; `notifications`
-    are by service and result.
+    are by service and result, `answers` by kind and name of who answered, and outcome;
+    `answer_hours` are their number by hour of day (UTC).
     """
 
     decisions: dict[str, int]
     histograms: dict[str, Histogram]
     notifications: dict[tuple[str, str], int]
+    answers: dict[tuple[str, str, str], int]
+    answer_hours: tuple[int, ...]
     pending: int
     streams: int
     events: int
@@ -177,6 +181,12 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 async def totals(store: Store) -> Totals:
     """Return all counts; reads one hash a partition, whatever the number of sessions."""
     return _totals_of(await store.views.counts(COUNTS))
+
+
+async def oldest_pending_ms(store: Store) -> int | None:
+    """Return the time (server ms) of the oldest pending request's ask, None without any; one page of one field."""
+    found = await store.views.page(WAITING_VIEW, ASKED, 1)
+    return asked_ms_of(found[0]) if found else None
 
 
 class PartitionCounts(NamedTuple):
@@ -202,6 +212,8 @@ def _totals_of(partitions: Sequence[Mapping[str, int]]) -> Totals:
         decisions={label: total[field_of(DECISION, label)] for label in DECISIONS},
         histograms={what: _histogram(what, known, total) for what, known in bounds.items()},
         notifications={(name[1], name[2]): count for name, count in told.items() if name[0] == NOTIFICATION},
+        answers={(name[1], name[2], name[3]): count for name, count in told.items() if name[0] == ANSWER},
+        answer_hours=tuple(total[field_of(HOUR, str(hour))] for hour in range(HOURS_COUNT)),
         pending=total[PENDING_COUNT],
         streams=total[STREAMS_COUNT],
         events=total[EVENTS_COUNT],

@@ -11,6 +11,7 @@ from ledger.log.viewed import HEADS_VIEW
 from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, StreamKey, ViewWrite
+from projections.answers import project_answers
 from projections.approved import APPROVED, STANDING, WITHOUT_GRANTS, project_approved
 from projections.counts import project_counts, project_sizes
 from projections.durations import project_durations, project_lateness
@@ -27,7 +28,7 @@ from projections.uses import USES, project_uses
 _OF_EVENTS: Final[Mapping[type, tuple[Projection, ...]]] = {
     Asked: (project_requests,),
     Granted: (project_grants,),
-    Replied: (project_people,),
+    Replied: (project_people, project_answers),
     Notification: (project_notifications,),
     Expired: (project_lateness,),
     DeadlineMoved: (project_lateness,),

@@ -51,6 +51,9 @@ def parts_of(field: str) -> tuple[str, ...]:
 ALL: Final = field_of("all", "")
 """The beginning of the names of the list of everything."""
 
+ASKED: Final = field_of("asked", "")
+"""The beginning of the names of the pending requests in order of asking."""
+
 
 def scope_of(kind: Literal["project", "parent", "token"], of: str) -> str:
     """Return the beginning of the names of one list."""
@@ -112,6 +115,11 @@ class WaitingPlace(NamedTuple):
         due = _NEVER if self.deadline_ms is None else self.deadline_ms
         return f"{due}-{self.asked_ms}-{self.version}-{self.session}"
 
+    @property
+    def asked(self) -> str:
+        """Return its field in the list in order of asking."""
+        return field_of(f"{ASKED}{_digits(self.asked_ms)}", self.session, _digits(self.version), self.request_id)
+
     @classmethod
     def of_request(cls, session: str, request: Request) -> WaitingPlace:
         return cls(request.deadline_ms, request.asked_ms, session, request.version, request.request_id)
@@ -135,6 +143,11 @@ class WaitingPlace(NamedTuple):
             check_id(session, "session id of the cursor"),
             _number(version, cursor),
         )
+
+
+def asked_ms_of(field: str) -> int:
+    """Return the time (server ms) of a field of the list in order of asking."""
+    return int(parts_of(field)[1])
 
 
 def _digits(number: int) -> str:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ledger import Ledger
+from ledger import Ledger, Timeouts
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served, served
-from tests.projections.looking import project_all
+from tests.projections.looking import differences, project_all
 from tests.support.servers import RealServer
+from workers.gateway.metrics import PEOPLE_COUNT, PersonLabels, labelled
 
 
 async def scraped(caller: Caller) -> dict[tuple[str, str], float]:
@@ -81,3 +82,64 @@ async def test_an_append_that_another_process_was_before_is_counted(
     after = await scraped(auditor)
     conflicts = ("permission_ledger_append_conflicts_total", "")
     assert after[conflicts] - before[conflicts] == 1
+
+
+async def test_answers_count_by_person_and_hour_and_only_those_that_a_person_gave(
+    gateway: Served, agent: Caller, ann: Caller, ledger: Ledger, clock: TestClock
+) -> None:
+    auditor = await gateway.caller("auditor", "prometheus")
+    bob = await gateway.caller("approver", "bob")
+    await agent.put("/v1/sessions/s1", {"project": "shop"})
+    for request_id in ("r1", "r2", "r3"):
+        await agent.ask("s1", request_id, request_id=request_id)
+    hour = clock.now_ms() // 3_600_000 % 24
+    await ann.post("/v1/sessions/s1/asks/r1/reply", {"reply": "once"})
+    await bob.post("/v1/sessions/s1/asks/r2/reply", {"reply": "reject"})
+    await project_all(ledger)
+    found = await scraped(auditor)
+    name = "permission_ledger_answers_total"
+    assert {labels: value for (metric, labels), value in found.items() if metric == name} == {
+        "kind=person,outcome=allowed,person=ann": 1,
+        "kind=person,outcome=rejected,person=bob": 1,
+    }
+    hours = {
+        labels: value for (metric, labels), value in found.items() if metric == "permission_ledger_answer_hours_total"
+    }
+    assert len(hours) == 24
+    assert hours.pop(f"hour={hour}") == 2
+    assert set(hours.values()) == {0}
+    assert await differences(ledger.store) == []
+
+
+async def test_the_age_is_that_of_the_oldest_request_and_not_of_the_nearest_deadline(
+    gateway: Served, agent: Caller, ann: Caller, ledger: Ledger, clock: TestClock
+) -> None:
+    auditor = await gateway.caller("auditor", "prometheus")
+    age = ("permission_ledger_oldest_pending_seconds", "")
+    assert (await scraped(auditor))[age] == 0
+    long, short = Timeouts(unattended=86_400, cap=None), Timeouts(unattended=3600, cap=None)
+    await (await ledger.session("late", timeouts=long)).submit("bash", ["ls"], request_id="old")
+    clock.advance("90s")
+    await (await ledger.session("soon", timeouts=short)).submit("bash", ["ls"], request_id="young")
+    await project_all(ledger)
+    assert (await scraped(auditor))[age] == 90
+    await ledger.reply("old", "once", actor="ann")
+    await project_all(ledger)
+    assert (await scraped(auditor))[age] == 0
+
+
+def test_at_most_fifty_people_have_a_label_and_a_label_stays() -> None:
+    names = PersonLabels()
+    many = {("person", f"p{number:03}", "allowed"): number + 1 for number in range(80)}
+    found = labelled(many, names)
+    assert len(found) == PEOPLE_COUNT + 1
+    assert found["person", "p079", "allowed"] == 80
+    assert found["person", "other", "allowed"] == sum(range(1, 31))
+    later = labelled({**many, ("person", "new", "allowed"): 10_000}, names)
+    assert {key for key in later if key[1] != "other"} == {key for key in found if key[1] != "other"}
+    assert later["person", "other", "allowed"] == sum(range(1, 31)) + 10_000
+
+
+def test_names_can_be_left_out() -> None:
+    answers = {("person", "ann", "allowed"): 2, ("person", "bob", "allowed"): 3, ("local", "ann@host", "rejected"): 1}
+    assert labelled(answers, None) == {("person", "", "allowed"): 5, ("local", "", "rejected"): 1}

@@ -20,6 +20,8 @@ tests:
       - {series: 'permission_ledger_in_doubt_total{instance="a"}', values: "0 0 1x8"}
       - {series: 'permission_ledger_projector_lag_events{instance="a"}', values: "5000x20"}
       - {series: 'permission_ledger_freezes{instance="a"}', values: "0x70"}
+      - {series: 'permission_ledger_oldest_pending_seconds{instance="a"}', values: "3600 3660+60x70"}
+      - {series: 'permission_ledger_oldest_pending_seconds{instance="b"}', values: "0x70"}
       - {series: 'permission_ledger_decisions_total{decision="timeout"}', values: "0+1x70"}
       - {series: 'permission_ledger_decisions_total{decision="user_allow"}', values: "0+9x70"}
     alert_rule_test:
@@ -37,6 +39,16 @@ tests:
             exp_annotations:
               summary: The views lack 5000 events.
               action: Start a projector, or look at the one that runs. Decisions are right without the views.
+      - eval_time: 10m
+        alertname: PermissionLedgerOldestWaits
+        exp_alerts: []
+      - eval_time: 12m
+        alertname: PermissionLedgerOldestWaits
+        exp_alerts:
+          - exp_labels: {severity: warning}
+            exp_annotations:
+              summary: A request has waited for a person for 1h 12m 0s.
+              action: "`permission-ledger pending` lists what waits. Answer it, or notify more people."
       - eval_time: 70m
         alertname: PermissionLedgerFrozen
         exp_alerts: []

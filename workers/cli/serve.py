@@ -79,6 +79,13 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
     show_envvar=True,
     help="The longest-lasting allow that links in notifications may give (default: once).",
 )
+@click.option(
+    "--no-names-in-metrics",
+    is_flag=True,
+    envvar="PERMISSION_LEDGER_NO_NAMES_IN_METRICS",
+    show_envvar=True,
+    help="Count answers in /metrics without the names of who gave them.",
+)
 @click.option("--oidc", metavar="FILE", type=FILE, help="People sign in at an OpenID Connect provider; off without it.")
 @click.option("--proxy-sign-in", "proxy", metavar="FILE", type=FILE, help="People sign in at a proxy in front.")
 @log_options
@@ -101,6 +108,7 @@ def serve(
     no_tokens: bool,
     no_masks: bool,
     link_answers: Literal["once", "session", "always"],
+    no_names_in_metrics: bool,
     oidc: Path | None,
     proxy: Path | None,
     log_level: str,
@@ -128,6 +136,7 @@ def serve(
         no_tokens=no_tokens,
         masks=False if no_masks else None,
         link_answers=link_answers,
+        names_in_metrics=not no_names_in_metrics,
         oidc=oidc,
         proxy=proxy,
         parent=with_parent,

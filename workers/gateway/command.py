@@ -62,6 +62,7 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     masks: bool | None = None
     """None is the setting of the environment."""
     link_answers: LinkAnswers = "once"
+    names_in_metrics: bool = True
     oidc: Path | None = None
     proxy: Path | None = None
     parent: int | None = None
@@ -147,6 +148,7 @@ def _settings(
         trusted_proxies=wanted.trusted_proxies,
         open_to_all=wanted.no_tokens,
         link_answers=wanted.link_answers,
+        names_in_metrics=wanted.names_in_metrics,
         oidc=identity[0],
         proxy=identity[1],
         quotas=Quotas.read(wanted.quotas),

@@ -58,7 +58,13 @@ class Gateway:
         self.provider = None if settings.oidc is None else _provider(settings.oidc)
         self.holdings = Holdings(ledger, settings.quotas)
         self.events = EventStreams(ledger, self.holdings)
-        self.metrics = Metrics(ledger, lambda: self.events.count, self.holdings.refused, lambda: self.views.lag_events)
+        self.metrics = Metrics(
+            ledger,
+            lambda: self.events.count,
+            self.holdings.refused,
+            lambda: self.views.lag_events,
+            has_names=settings.names_in_metrics,
+        )
         self.stopping = asyncio.Event()
         """Set when the gateway is told to stop: waiting requests are answered with their current state."""
 

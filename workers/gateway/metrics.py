@@ -6,6 +6,7 @@ Open event streams and appends are counted per process.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -24,6 +25,11 @@ from projections.queries import Histogram
 
 PREFIX: Final = "permission_ledger"
 
+PEOPLE_COUNT: Final = 50
+"""People, at most, whose names are labels of a process's metrics."""
+
+OTHER_PEOPLE: Final = "other"
+
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """All measured values of one moment."""
@@ -31,7 +37,12 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     decisions: dict[str, int]
     histograms: dict[str, Histogram]
     notifications: dict[tuple[str, str], int]
+    answers: dict[tuple[str, str, str], int]
+    """Answers by kind and name of who answered, and outcome."""
+    answer_hours: tuple[int, ...]
+    """Answers by hour of day (UTC)."""
     pending: int
+    oldest_pending_seconds: float
     freezes: int
     lag_events: int
     stream_clients: int
@@ -49,8 +60,11 @@ class Metrics:
         stream_clients: Callable[[], int],
         refused: Mapping[str, int],
         lag_events: Callable[[], int],
+        *,
+        has_names: bool = True,
     ) -> None:
         self._ledger = ledger
+        self._names = PersonLabels() if has_names else None
         self._refused = refused
         self._stream_clients = stream_clients
         self._lag_events = lag_events
@@ -60,12 +74,18 @@ class Metrics:
         return exposition(await self._measure())
 
     async def _measure(self) -> Measured:
-        totals, freezes = await asyncio.gather(queries.totals(self._ledger.store), self._ledger.freezes.in_force())
+        store = self._ledger.store
+        totals, freezes, oldest_ms, now_ms = await asyncio.gather(
+            queries.totals(store), self._ledger.freezes.in_force(), queries.oldest_pending_ms(store), store.now_ms()
+        )
         return Measured(
             decisions=totals.decisions,
             histograms=totals.histograms,
             notifications=totals.notifications,
+            answers=labelled(totals.answers, self._names),
+            answer_hours=totals.answer_hours,
             pending=totals.pending,
+            oldest_pending_seconds=0.0 if oldest_ms is None else max(now_ms - oldest_ms, 0) / 1000,
             freezes=len(freezes),
             lag_events=self._lag_events(),
             stream_clients=self._stream_clients(),
@@ -73,6 +93,40 @@ class Metrics:
             in_doubt=self._ledger.streams.tallies.in_doubt,
             refused=dict(self._refused),
         )
+
+
+class PersonLabels:
+    """The names of people as labels: the first 50 that were seen, those with most answers first; `other` for others.
+
+    A name keeps its label while the process runs, so that no count goes down.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], None] = {}
+
+    def learn(self, answers: Mapping[tuple[str, str, str], int]) -> None:
+        """Take names of answers while there is room."""
+        totals: Counter[tuple[str, str]] = Counter()
+        for (kind, name, _), count in answers.items():
+            totals[kind, name] += count
+        for who, _ in sorted(totals.items(), key=lambda one: (-one[1], one[0])):
+            if len(self._known) < PEOPLE_COUNT:
+                self._known.setdefault(who)
+
+    def of(self, kind: str, name: str) -> str:
+        return name if (kind, name) in self._known else OTHER_PEOPLE
+
+
+def labelled(
+    answers: Mapping[tuple[str, str, str], int], names: PersonLabels | None
+) -> dict[tuple[str, str, str], int]:
+    """Return answers by kind, label of the person and outcome; the label is empty where names are left out."""
+    if names is not None:
+        names.learn(answers)
+    found: Counter[tuple[str, str, str]] = Counter()
+    for (kind, name, outcome), count in answers.items():
+        found[kind, "" if names is None else names.of(kind, name), outcome] += count
+    return dict(sorted(found.items()))
 
 
 def exposition(measured: Measured) -> bytes:
@@ -119,8 +173,26 @@ def _families(measured: Measured) -> Iterable[Metric]:
         notifications.add_metric([service, result], count)
     yield notifications
 
+    answers = CounterMetricFamily(
+        f"{PREFIX}_answers",
+        "Answers of people, by who gave them and the outcome.",
+        labels=["kind", "person", "outcome"],
+    )
+    for labels, count in measured.answers.items():
+        answers.add_metric(labels, count)
+    yield answers
+    hours = CounterMetricFamily(f"{PREFIX}_answer_hours", "Answers of people by hour of day (UTC).", labels=["hour"])
+    for hour, count in enumerate(measured.answer_hours):
+        hours.add_metric([str(hour)], count)
+    yield hours
+
     yield InfoMetricFamily(f"{PREFIX}_build", "The version of this gateway.", value={"version": _version()})
     yield _gauge("pending", "Requests that wait for a person.", measured.pending)
+    yield _gauge(
+        "oldest_pending_seconds",
+        "Age of the oldest request that waits, 0 without any.",
+        measured.oldest_pending_seconds,
+    )
     yield _gauge("freezes", "Freezes in force: of the whole ledger, and of projects.", measured.freezes)
     yield _gauge("projector_lag_events", "Events that the views do not have yet.", measured.lag_events)
     yield _gauge("stream_clients", "Event streams open at this gateway.", measured.stream_clients)
@@ -141,7 +213,7 @@ def _version() -> str:
         return "unknown"
 
 
-def _gauge(name: str, text: str, value: int) -> Metric:
+def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(f"{PREFIX}_{name}", text, value=value)
 
 

@@ -45,6 +45,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     their scheme. `trusted_proxies` are addresses and networks whose `X-Forwarded-For` is believed. `open_to_all` serves
     without tokens: only ever on this machine's own addresses.
     `link_answers` is the longest-lasting answer that an answer link may give. `index_file` is the index of requests.
+    `names_in_metrics`: metrics name the people who answer.
     """
 
     public_url: str = f"http://127.0.0.1:{PORT_DEFAULT}"
@@ -62,6 +63,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     quotas: Quotas = Quotas()
     reads_kept_ms: int = KEPT_MS
     index_file: Path | None = None
+    names_in_metrics: bool = True
 
     @property
     def secure(self) -> bool:
