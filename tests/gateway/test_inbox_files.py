@@ -15,7 +15,19 @@ async def stranger(gateway: Served) -> Caller:
     return await gateway.caller(None)
 
 
-@pytest.mark.parametrize("path", ["/", "/sign-in?code=x", "/sessions", "/sessions/ses%2F1", "/grants", "/account"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/sign-in?code=x",
+        "/sessions",
+        "/sessions/ses%2F1",
+        "/requests/r%2F1?session=s",
+        "/next",
+        "/grants",
+        "/account",
+    ],
+)
 async def test_every_page_is_the_same_file_and_runs_only_our_own(stranger: Caller, path: str) -> None:
     page = await stranger.get(path)
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")

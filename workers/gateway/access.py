@@ -51,6 +51,7 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "end_claims": ASKING,
     "list_pending": READERS,
     "search_requests": LOOKING_BACK,
+    "find_request": LOOKING_BACK,
     # events
     "session_events": READERS,
     "all_events": READERS,

@@ -70,6 +70,9 @@ code, pre, .prose, .option { direction: ltr; unicode-bidi: bidi-override; }
 
 INBOX_LINK: Final = '<p><a href="/">Open the inbox</a></p>'
 
+NEXT_LINK: Final = '<p><a href="/next">Next waiting request</a></p>'
+"""A link into the inbox, where the person's own sign-in counts; the answer link gives no right to see another request."""
+
 _STYLE_HASH: Final = b64encode(sha256(STYLE.encode()).digest()).decode()
 
 HEADERS: Final = {
@@ -125,7 +128,7 @@ def outcome_page(result: Result, name: str | None, now_ms: int) -> str:
     ago = f"{about(max(now_ms - result.at_ms, 0))} ago" if now_ms - result.at_ms >= SECOND_MS else "now"
     shown = what_runs(result.request)
     folded = _folded(shown, "", "") if shown.folded else ""
-    return _page(headline(result, name), f"<p>{text(ago)}</p>", _said(result), shown.at_once, folded)
+    return _page(headline(result, name), f"<p>{text(ago)}</p>", _said(result), shown.at_once, folded, NEXT_LINK)
 
 
 def problem_page(title: str, why: str) -> str:

@@ -15,6 +15,7 @@ from tests.gateway.callers import Caller
 from workers.upkeep.archiving import bringing_up, old_or_closed
 
 PATHS: Final = ("", "/timeline", "/outline", "/asks/a", "?at=2")
+"""Below the session; besides them the page of its request is read."""
 S1: Final = StreamKey("session", "s1")
 
 
@@ -40,4 +41,6 @@ async def test_every_page_of_a_sealed_session_is_as_before_and_an_ask_brings_it_
 
 async def _read(caller: Caller, path: str) -> tuple[int, str]:
     answer = await caller.get(f"/v1/sessions/s1{path}")
-    return answer.status_code, answer.text
+    one = await caller.get("/v1/requests/a")
+    assert [row["session"] for row in one.json()["requests"]] == ["s1"]
+    return answer.status_code, answer.text + one.text

@@ -18,7 +18,7 @@ SCROLL_TO = """async (button) => {
   await frame();
   while (button.getBoundingClientRect().bottom > innerHeight) { scrollBy(0, 120); await frame(); }
 }"""
-PLACES = ("/", "/sessions", "/sessions/ses_1#2", "/grants", "/account")
+PLACES = ("/", "/sessions", "/sessions/ses_1#2", "/requests/r1", "/grants", "/account")
 
 
 async def seed(inbox: Inbox) -> None:

@@ -33,7 +33,16 @@ HEADERS: Final = {
 
 
 @get(
-    ["/", "/sign-in", "/sessions", "/sessions/{session:path}", "/grants", "/account"],
+    [
+        "/",
+        "/sign-in",
+        "/sessions",
+        "/sessions/{session:path}",
+        "/requests/{request_id:path}",
+        "/next",
+        "/grants",
+        "/account",
+    ],
     include_in_schema=False,
     operation_id="inbox_page",
     sync_to_thread=False,

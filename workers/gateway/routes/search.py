@@ -1,4 +1,4 @@
-"""Search for requests, by words and conditions."""
+"""Search for requests, by words and conditions, and by their id."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated, Any
 from litestar import get
 from litestar.params import QueryParameter
 
-from workers.gateway.parameters import Limit, OptionalText, TheGateway, ThePrincipal
+from workers.gateway.one_request import find_by_id
+from workers.gateway.parameters import Id, Limit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.rows import Row
 from workers.indexer.query import parse_query
 
@@ -34,4 +35,15 @@ async def search_requests(
     return found
 
 
-HANDLERS: list[Any] = [search_requests]
+@get("/v1/requests/{request_id:str}", operation_id="find_request")
+async def find_request(
+    request_id: Id, gateway: TheGateway, principal: ThePrincipal, session: OptionalText = None
+) -> Row:
+    """Return the requests with this id within reach, each with its outcome and the `request` as it was asked.
+
+    Mostly one; the same id may be known in several sessions, of which `session` selects one.
+    """
+    return await find_by_id(gateway, principal, request_id, session)
+
+
+HANDLERS: list[Any] = [search_requests, find_request]

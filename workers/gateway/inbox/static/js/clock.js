@@ -47,6 +47,19 @@ export function at(time) {
   return isToday ? CLOCK.format(date) : `${DAY.format(date)} ${CLOCK.format(date)}`;
 }
 
+const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
+const ZONE = new Intl.DateTimeFormat(undefined, { timeZoneName: "short", hour: "numeric" });
+
+/** `24 Nov 2026, 10:12:31`, in the time zone of this browser, which `zone` names. */
+export function fullTime(time) {
+  return time ? `${FULL.format(new Date(time))} ${zone(time)}` : "never";
+}
+
+/** Return the time zone in which this browser shows times: `CET`, `GMT+2`. */
+export function zone(time = serverNow()) {
+  return ZONE.formatToParts(new Date(time)).find(({ type }) => type === "timeZoneName")?.value ?? "local time";
+}
+
 const tickers = new Set();
 
 /** Call `tick` about once a second while the page is visible; return a function that ends it. */

@@ -15,6 +15,8 @@ import { Telling } from "./telling.js";
 import * as account from "./pages/account.js";
 import * as grants from "./pages/grants.js";
 import * as inbox from "./pages/inbox.js";
+import * as next from "./pages/next.js";
+import * as request from "./pages/request.js";
 import * as session from "./pages/session.js";
 import * as sessions from "./pages/sessions.js";
 import * as signIn from "./pages/sign-in.js";
@@ -23,6 +25,8 @@ const PLACES = [
   { pattern: /^\/$/, page: inbox, nav: "/" },
   { pattern: /^\/sessions$/, page: sessions, nav: "/sessions" },
   { pattern: /^\/sessions\/(.+)$/, page: session, nav: "/sessions" },
+  { pattern: /^\/requests\/(.+)$/, page: request, nav: "/" },
+  { pattern: /^\/next$/, page: next, nav: "/" },
   { pattern: /^\/grants$/, page: grants, nav: "/grants" },
   { pattern: /^\/account$/, page: account, nav: "/account" },
 ];
@@ -63,12 +67,17 @@ async function start() {
   show();
 }
 
-/** Go to a part of this page without a reload. */
-function go(place) {
-  const before = location.pathname;
-  history.pushState(null, "", place);
-  if (location.pathname === before) dispatchEvent(new HashChangeEvent("hashchange"));
+/** Go to a part of this page without a reload; `isInstead` leaves no way back to the present one. */
+function go(place, { isInstead = false } = {}) {
+  const before = placeOf();
+  history[isInstead ? "replaceState" : "pushState"](null, "", place);
+  if (placeOf() === before) dispatchEvent(new HashChangeEvent("hashchange"));
   else show({ isNew: true });
+}
+
+/** Return the address of the shown part. The same request id may be known in several sessions, which the query names. */
+function placeOf() {
+  return location.pathname.startsWith("/requests/") ? location.pathname + location.search : location.pathname;
 }
 
 function followLink(event) {
@@ -80,13 +89,13 @@ function followLink(event) {
 
 function show({ isNew = false } = {}) {
   const place = PLACES.find(({ pattern }) => pattern.test(location.pathname)) ?? PLACES[0];
-  if (!isNew && app.shown?.path === location.pathname) return;
+  if (!isNew && app.shown?.path === placeOf()) return;
   const [, id] = place.pattern.exec(location.pathname) ?? [];
   app.shown?.leave?.();
   const main = byId("main");
   main.replaceChildren();
   scrollTo(0, 0);
-  app.shown = { path: location.pathname, nav: place.nav };
+  app.shown = { path: placeOf(), nav: place.nav };
   Object.assign(app.shown, place.page.show(main, app, id === undefined ? undefined : decodeURIComponent(id)));
   drawNav();
   if (isNew) main.focus({ preventScroll: true });

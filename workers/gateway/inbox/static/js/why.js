@@ -1,6 +1,6 @@
 // The reason for asking a person, and the effect of an answer, in words.
 
-import { h, sessionLink } from "./dom.js";
+import { h, link, sessionLink } from "./dom.js";
 import { inWords } from "./dangers.js";
 import { reveal } from "./reveal.js";
 import { revealIn } from "./what.js";
@@ -44,7 +44,13 @@ export function where(row) {
       row.cwd ? [h("code", {}, ...revealIn(row, row.cwd)), " · "] : null,
       row.project ? [h("span", { class: "project" }, ...reveal(row.project)), " · "] : null,
       h("span", { class: "tree", "aria-label": tree.length > 1 ? "sub-agent of" : null },
-        ...tree.flatMap((session, index) => [index ? h("span", { class: "below", "aria-label": "whose sub-agent is" }, " › ") : null, sessionLink(session)]))));
+        ...tree.flatMap((session, index) => [index ? h("span", { class: "below", "aria-label": "whose sub-agent is" }, " › ") : null, sessionLink(session)])),
+      " · ", link(requestPlace(row), { class: "request-link", title: "A page of this request, to send to somebody" }, "link")));
+}
+
+/** Return the address of the page of one request. */
+export function requestPlace({ session, request_id: id }) {
+  return `/requests/${encodeURIComponent(id)}?session=${encodeURIComponent(session)}`;
 }
 
 export const LABELS = { exact: "exactly this", kind: "this kind", all: "more" };

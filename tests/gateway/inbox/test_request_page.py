@@ -1,0 +1,76 @@
+"""The page of one request: answerable while it is pending, then its outcome, and the next one."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.async_api import expect
+
+from ledger.core.events import Actor
+from tests.gateway.inbox.test_answer_page import asked, link_to, phone
+from tests.gateway.inbox.visitors import Inbox
+
+BOB = Actor("person", "bob", "gateway")
+
+
+async def test_a_pending_request_is_answered_on_its_own_page_which_then_tells_the_outcome(inbox: Inbox) -> None:
+    session = await inbox.session()
+    for number, command in enumerate(("git push v1", "make test"), 1):
+        await session.submit("bash", [command], request_id=f"r{number}")
+    ann = await inbox.visit("ann")
+    await ann.card("git push v1").get_by_role("link", name="link").click()
+    await expect(ann.page).to_have_url(re.compile(r"/requests/r1\?session=ses_1$"))
+    await expect(ann.page.locator("article.card")).to_have_count(1)
+    await ann.press("git push v1", "Allow once")
+    await expect(ann.page.get_by_text("Allowed by you (once)").first).to_be_visible()
+    await expect(ann.page.get_by_role("link", name=re.compile("event [0-9]+")).last).to_have_attribute(
+        "href", re.compile("/sessions/ses_1#[0-9]+")
+    )
+    await ann.page.get_by_role("link", name="make test").click()
+    await expect(ann.card("make test").get_by_role("button", name="Allow once")).to_be_visible()
+    assert (await session.result("r1")).allowed
+
+
+async def test_an_answer_given_elsewhere_turns_the_page_into_the_outcome(inbox: Inbox) -> None:
+    session = await inbox.session()
+    await session.submit("bash", ["git push"], request_id="r1")
+    ann = await inbox.visit("ann", "/requests/r1")
+    await expect(ann.card("git push")).to_be_visible()
+    await session.reply("r1", "reject", message="not today", actor=BOB)
+    await expect(ann.page.get_by_text("Rejected with instructions by bob").first).to_be_visible()
+    await expect(ann.page.locator(".facts-list")).to_contain_text("not today")
+
+
+async def test_an_unknown_request_is_named_and_several_are_listed(inbox: Inbox) -> None:
+    for name in ("ses_1", "ses_2"):
+        await (await inbox.session(name)).submit("bash", ["git push"], request_id="r1")
+    ann = await inbox.visit("ann", "/requests/r9")
+    await expect(ann.page.get_by_role("heading", level=1)).to_have_text("Unknown request")
+    await ann.go("/requests/r1")
+    await ann.page.get_by_role("link", name="ses_2").click()
+    await expect(ann.card("git push")).to_contain_text("ses_2")
+
+
+async def test_after_an_answer_link_the_next_request_is_shown_to_who_is_signed_in(inbox: Inbox) -> None:
+    session = await asked(inbox)
+    await session.submit("bash", ["make test"], request_id="r2")
+    link = await link_to(inbox, "r1")
+    bob = await inbox.visit("bob", None)
+    await bob.page.goto(link)
+    await bob.page.get_by_role("button", name="Allow once").click()
+    await bob.page.get_by_role("link", name="Next waiting request").click()
+    await expect(bob.card("make test").get_by_role("button", name="Allow once")).to_be_visible()
+    await session.reply("r2", "once", actor=BOB)
+    await bob.go("/next")
+    await expect(bob.page.get_by_text("Nothing is waiting.")).to_be_visible()
+
+
+async def test_the_link_alone_shows_no_other_request(inbox: Inbox) -> None:
+    session = await asked(inbox)
+    await session.submit("bash", ["make secret"], request_id="r2")
+    page = await phone(inbox)
+    await page.goto(await link_to(inbox, "r1"))
+    await page.get_by_role("button", name="Allow once").tap()
+    await page.get_by_role("link", name="Next waiting request").tap()
+    await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+    await expect(page.locator("body")).not_to_contain_text("make secret")
