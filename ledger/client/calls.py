@@ -18,6 +18,7 @@ from ledger.client.held import HeldRequests
 from ledger.client.plugins import opinions_of
 from ledger.client.results import Result, result_of
 from ledger.client.safe import AWAY_SECONDS, patiently, safe_result
+from ledger.client.trace_contexts import current_trace
 from ledger.core import codec
 from ledger.core.errors import AlreadyAnsweredError, InDoubtError, StoreError, UnauthorizedError
 from ledger.core.events import Actor, Asked, AskedDetail
@@ -103,6 +104,7 @@ class Calls:
             request_id=request_id,
             salt=new_salt(),
             question=question,
+            trace=current_trace(),
             claim=runner,
             policy=policy,
             policy_digest=state.policy_digest,

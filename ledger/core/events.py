@@ -35,6 +35,7 @@ from ledger.core.limits import GRANT_USES_COUNT, LEAST_GAIN_MS
 from ledger.core.operands import Operand
 from ledger.core.policy import Demand, Evaluation, Offer, PolicySource, ReplyKind, RuleRef, Verdict
 from ledger.core.proofs import Proof
+from ledger.core.trace_context import TraceContext
 
 Outcome = Literal["allowed", "denied", "rejected", "corrected", "expired", "cancelled"]
 Scope = Literal["session", "project"]
@@ -202,7 +203,8 @@ class AskedDetail(Detail, kw_only=True, frozen=True):
     `not_honoured` are suggestions of the dialect, or entries of `always`, that would lift no part of this call.
     `still_asked` is the reason why the next such call is asked about although all of `always` was granted. `offers` are
     choices of what to remember, the narrowest first. `operands` are the files that the call executes or reads as a
-    program; None if nobody looked for them. `rules` stand for the evaluation in a brief payload, where it says no more.
+    program; None if nobody looked for them. `trace` is the trace context of the asker; None where it has none. `rules`
+    stand for the evaluation in a brief payload, where it says no more.
     """
 
     patterns: tuple[str, ...] = ()
@@ -217,6 +219,7 @@ class AskedDetail(Detail, kw_only=True, frozen=True):
     offers: tuple[Offer, ...] = ()
     home: str | None = None
     operands: tuple[Operand, ...] | None = None
+    trace: TraceContext | None = None
     rules: tuple[RuleRef, ...] = ()
 
 

@@ -189,6 +189,7 @@ def _detail(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGra
         if question.always
         else (),
         operands=question.operands,
+        trace=command.trace,
     )
 
 

@@ -24,6 +24,7 @@ from ledger.core.policy import Policy, PolicySource, ReplyKind
 from ledger.core.proofs import Proof
 from ledger.core.questions import Question
 from ledger.core.runners import Runner
+from ledger.core.trace_context import TraceContext
 from ledger.masks.masking import Masks
 from ledger.project.state import ProjectState
 
@@ -113,11 +114,13 @@ class Ask(Judging, frozen=True, kw_only=True):
     `owner` is the person for whom the asker works. `salt` is secret and random; it keys the digests of the request.
     `claim` is the runner that takes the right to run the call where it is allowed by this command, unless that rests on a
     grant of the project. `live` None: the leases were not read, here and in the other commands that have it.
+    `trace` is the asker's trace context, which is recorded and decides nothing.
     """
 
     request_id: str
     salt: str
     question: Question
+    trace: TraceContext | None = None
     claim: Runner | None = None
     token_id: str | None = None
     owner: str | None = None

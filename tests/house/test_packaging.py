@@ -38,6 +38,7 @@ IMPORTED_AS: Final = {
     "ada-url": "ada_url",
     "claude-agent-sdk": "claude_agent_sdk",
     "langchain-core": "langchain_core",
+    "opentelemetry-sdk": "opentelemetry",
     "prometheus-client": "prometheus_client",
     "rpds-py": "rpds",
     "tree-sitter": "tree_sitter",

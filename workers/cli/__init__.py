@@ -71,7 +71,7 @@ COMMANDS = {
     ),
     "up": ListedCommand("workers.cli.long_running:up", "Run server, workers and gateway until Ctrl-C.", RUNNING),
     "worker": ListedCommand(
-        "workers.cli.long_running:worker", "Run one worker: expiry, projector, notifier, indexer, archiver.", RUNNING
+        "workers.cli.long_running:worker", "Run one worker: expiry, projector, notifier and others.", RUNNING
     ),
     "config": ListedCommand("workers.cli.config:config", "Show the settings, and trust a project's file.", RUNNING),
     "completion": ListedCommand(

@@ -175,6 +175,13 @@ class AskBody(Body, kw_only=True, frozen=True):
         RunnerText | bool | None,
         Meta(description="Claim the call for this runner as soon as it is allowed; `true`: the `Idempotency-Key`"),
     ] = None
+    trace: Annotated[
+        Any,
+        Meta(
+            description="The caller's trace context, `{traceparent, tracestate}`, for callers that cannot send it as "
+            "headers; one that is not valid is ignored"
+        ),
+    ] = None
 
 
 class ExtendBody(Body, kw_only=True, frozen=True):

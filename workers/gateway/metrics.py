@@ -19,8 +19,10 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ledger import Ledger
+from ledger.stores.admin import TRACERS
 from projections import queries
 from projections.durations import LATENESS
+from projections.lag import lines_owed
 from projections.queries import Histogram
 
 PREFIX: Final = "permission_ledger"
@@ -49,6 +51,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: int
     in_doubt: int
     refused: dict[str, int]
+    tracer_lag_lines: int | None = None
+    """None where no tracer has ever run."""
 
 
 class Metrics:
@@ -92,7 +96,12 @@ class Metrics:
             conflicts=self._ledger.streams.tallies.conflicts,
             in_doubt=self._ledger.streams.tallies.in_doubt,
             refused=dict(self._refused),
+            tracer_lag_lines=await self._tracer_lag(),
         )
+
+    async def _tracer_lag(self) -> int | None:
+        store = self._ledger.store
+        return await lines_owed(store, TRACERS) if await store.admin.notes(TRACERS) else None
 
 
 class PersonLabels:
@@ -201,6 +210,9 @@ def _families(measured: Measured) -> Iterable[Metric]:
     for quota, count in measured.refused.items():
         refused.add_metric([quota], count)
     yield refused
+    if measured.tracer_lag_lines is not None:
+        text = "Lines of the feeds whose spans the collector does not have yet."
+        yield _gauge("tracer_lag_lines", text, measured.tracer_lag_lines)
     yield _counter("in_doubt", "Writes of this process that got no answer.", measured.in_doubt)
 
 

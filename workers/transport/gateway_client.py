@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
@@ -18,6 +19,7 @@ from workers.transport.errors import BridgeError, GatewayRefusalError, Unreachab
 from workers.transport.operand_files import hashed
 from workers.transport.outage import Outage
 from workers.transport.place import ANSWER_SECONDS, GRACE_SECONDS, ServerAddress, find_place, unreachable
+from workers.transport.trace_headers import trace_headers
 from workers.transport.wire import LOST, Connections
 
 Row = dict[str, Any]
@@ -189,7 +191,7 @@ class GatewayClient:
 
     async def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Row:
         head, content = await self._connections.exchange(
-            method, path, body, lambda place: {**_headers(place), **headers}
+            method, path, body, lambda place: {**_headers(place), **trace_headers(os.environ), **headers}
         )
         found = _object(content)
         if head.status >= 400:

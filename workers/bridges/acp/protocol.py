@@ -24,6 +24,7 @@ _AGAIN: Final = frozenset({"session/load", "session/resume"})
 _KEPT: Final = ("kind", "title", "rawInput", "content", "locations")
 _ENDED: Final = ("completed", "failed")
 CALLS_KEPT_COUNT: Final = 128
+TRACE_CHARS_MAX: Final = 512
 
 
 class AcpWire:
@@ -61,7 +62,11 @@ class AcpWire:
         said = _said(known, {name: value for name, value in tool_call.items() if value is not None})
         key, cwd = key_of(message["id"]), self._cwd.get(session)
         request_id = id_of(f"{tool_call['toolCallId']}.{self._run}.{key.strip(chr(34))}")
-        return RpcQuestion(key, message["id"], id_of(session), cwd, call_of(said, request_id, cwd), message)
+        call = call_of(said, request_id, cwd)
+        trace = _trace_of(params)
+        if trace:
+            call = call._replace(said={**(call.said or {}), "trace": trace})
+        return RpcQuestion(key, message["id"], id_of(session), cwd, call, message)
 
     def refuse(self, message: Message) -> bytes:
         return _result(message.get("id"), {"outcome": "cancelled"})
@@ -200,6 +205,13 @@ def _said(known: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
         elif said.get("kind") == "execute" and "kind" not in asked:
             said["kind"] = "other"
     return said
+
+
+def _trace_of(params: dict[str, Any]) -> dict[str, str]:
+    """Return the trace context in `_meta`, where ACP and MCP have it. The gateway checks it."""
+    meta = params.get("_meta")
+    found = {name: meta.get(name) for name in ("traceparent", "tracestate")} if isinstance(meta, dict) else {}
+    return {name: value for name, value in found.items() if isinstance(value, str) and len(value) <= TRACE_CHARS_MAX}
 
 
 def _is_text(value: object) -> bool:

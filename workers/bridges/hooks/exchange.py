@@ -14,6 +14,7 @@ except ImportError:
 
 from workers.transport.errors import GatewayRefusalError, UnreachableError
 from workers.transport.place import ANSWER_SECONDS, BODY_BYTES_MAX, CONNECT_SECONDS, find_place, unreachable
+from workers.transport.trace_headers import trace_headers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,8 +74,9 @@ def _exchange(
     connection = _connect(place)
     try:
         token = f"authorization: Bearer {place.token}\r\n" if place.token else ""
+        trace = "".join(f"{name}: {value}\r\n" for name, value in trace_headers(os.environ).items())
         head = (
-            f"{method} {path} HTTP/1.1\r\nhost: {place.host_header}\r\n{token}content-type: application/json\r\n"
+            f"{method} {path} HTTP/1.1\r\nhost: {place.host_header}\r\n{token}{trace}content-type: application/json\r\n"
             f"content-length: {len(payload)}\r\nconnection: close\r\n\r\n"
         )
         connection.sendall(head.encode() + payload)

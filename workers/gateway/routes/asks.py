@@ -7,6 +7,7 @@ from typing import Any
 from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
+from ledger.client.trace_contexts import within_trace
 from ledger.core.errors import InputError
 from ledger.core.replies import parse_answer
 from workers.gateway import asks
@@ -19,6 +20,7 @@ from workers.gateway.principals import ForbiddenError
 from workers.gateway.replies import give_reply
 from workers.gateway.routes.passkeys import signed_at
 from workers.gateway.rows import Row, result_row
+from workers.gateway.tracing import trace_of
 from workers.gateway.why import why_row
 
 
@@ -37,9 +39,10 @@ async def ask(
     made = derived(principal, idempotency_key, f"ask\n{session}")
     request_id = data.request_id or (f"per_{made}" if made else None)
     attending = Attending(gateway.ledger.store, request.receive)
-    result, left_out = await asks.ask(
-        gateway, found, principal, data, request_id=request_id, wait=wait, attending=attending, key=idempotency_key
-    )
+    with within_trace(trace_of(data.trace, request)):
+        result, left_out = await asks.ask(
+            gateway, found, principal, data, request_id=request_id, wait=wait, attending=attending, key=idempotency_key
+        )
     return asks.answered(session, result, left_out, is_described=False)
 
 

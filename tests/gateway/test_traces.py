@@ -1,0 +1,68 @@
+"""The trace context of callers: taken by the gateway from headers and bodies, and carried there by hooks and bridges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger import Ledger
+from ledger.stores.admin import TRACERS
+from tests.gateway.callers import Caller
+from tests.gateway.test_metrics import scraped
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
+OTHER = f"00-{TRACE}-00f067aa0ba902b7-01"
+ASK = {"permission": "bash", "patterns": ["git push"]}
+
+
+async def recorded(ledger: Ledger, session: str) -> list[Any]:
+    """Return the context of each ask."""
+    stream = (await ledger.attach(session)).events(follow_on=False)
+    events = [one.as_json() async for one in stream]
+    return [one["event"]["detail"].get("trace") for one in events if one["type"] == "asked"]
+
+
+async def test_headers_are_recorded_with_the_ask(ledger: Ledger, agent: Caller) -> None:
+    await agent.put("/v1/sessions/s1")
+    answer = await agent.post("/v1/sessions/s1/asks", ASK, traceparent=PARENT, tracestate="vendor=1")
+    assert answer.status_code == 202
+    assert await recorded(ledger, "s1") == [{"parent": PARENT, "state": "vendor=1"}]
+
+
+async def test_a_context_in_the_body_comes_before_the_headers(ledger: Ledger, agent: Caller) -> None:
+    await agent.put("/v1/sessions/s1")
+    await agent.post("/v1/sessions/s1/asks", {**ASK, "trace": {"traceparent": OTHER}}, traceparent=PARENT)
+    assert await recorded(ledger, "s1") == [{"parent": OTHER}]
+
+
+@pytest.mark.parametrize(
+    "parent",
+    ["", "x", "0" * 200_00, f"00-{'0' * 32}-b7ad6b7169203331-01", f"ff{PARENT[2:]}", PARENT.upper(), f"{PARENT}-more"],
+    ids=["empty", "a word", "huge", "no trace", "version ff", "upper case", "longer"],
+)
+async def test_a_context_that_is_not_valid_is_ignored_and_never_an_error(
+    ledger: Ledger, agent: Caller, parent: str
+) -> None:
+    await agent.put("/v1/sessions/s1")
+    body = {**ASK, "trace": {"traceparent": parent, "tracestate": "=" * 10_000}}
+    assert (await agent.post("/v1/sessions/s1/asks", body, traceparent=parent)).status_code == 202
+    assert await recorded(ledger, "s1") == [None]
+
+
+@pytest.mark.parametrize("trace", ["x", 7, [], {"traceparent": 7}, {"traceparent": [PARENT]}, {"else": {}}], ids=str)
+async def test_a_context_of_another_shape_is_ignored(ledger: Ledger, agent: Caller, trace: Any) -> None:
+    await agent.put("/v1/sessions/s1")
+    assert (await agent.post("/v1/sessions/s1/asks", {**ASK, "trace": trace})).status_code == 202
+    assert await recorded(ledger, "s1") == [None]
+
+
+async def test_the_lag_of_tracers_is_told_once_one_has_run(ledger: Ledger, agent: Caller, gateway: Any) -> None:
+    auditor = await gateway.caller("auditor", "prometheus")
+    await agent.put("/v1/sessions/s1")
+    assert ("permission_ledger_tracer_lag_lines", "") not in await scraped(auditor)
+    await ledger.store.admin.note(TRACERS, "began", b"1")
+    before = (await scraped(auditor))["permission_ledger_tracer_lag_lines", ""]
+    await agent.post("/v1/sessions/s1/asks", ASK)
+    assert (await scraped(auditor))["permission_ledger_tracer_lag_lines", ""] == before + 1
