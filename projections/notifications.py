@@ -16,12 +16,17 @@ NOTIFICATION: Final = "notification"
 
 TOLD: Final = "told"
 
+WEBPUSH: Final = "webpush"
+"""The service of push messages; that of one device has its id behind a hyphen."""
+
 
 def project_notifications(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
     recorded, event = seen.recorded, seen.recorded.event
     if not isinstance(event, Notification):
         return
-    yield counted(COUNTS, field_of(NOTIFICATION, event.service, event.result), 1)
+    # All devices count as one service: a metric must not grow with people's phones.
+    service = WEBPUSH if event.service.startswith(f"{WEBPUSH}-") else event.service
+    yield counted(COUNTS, field_of(NOTIFICATION, service, event.result), 1)
     if event.result == "sent" and event.person is not None and event.message_id is not None:
         said = field_of(event.person, event.service, str(recorded.ms // DAY_MS), str(recorded.ms), event.message_id)
         yield listed(TOLD, said)

@@ -31,15 +31,20 @@ from ledger.core.events import (
     LockTaken,
     LogRegressed,
     Notification,
+    NotificationsChosen,
     PasskeyRegistered,
     PasskeyRemoved,
     PasskeyUsed,
     PolicyChanged,
+    PushEnded,
+    PushSubscribed,
+    PushUsed,
     Redacted,
     Reopened,
     Replied,
     Revoked,
     RulesStored,
+    ServicesNamed,
     SessionClosed,
     SessionOpened,
     TokenCreated,
@@ -93,6 +98,7 @@ class _Context(NamedTuple):
         | ClaimReleased
         | Redacted
         | PasskeyRemoved
+        | PushEnded
         | LinkKeyReplaced
         | TokenRevoked
         | Frozen
@@ -269,6 +275,12 @@ def _reach(event: Frozen | Unfrozen) -> str:
     return "everything" if event.project is None else f"project {event.project}"
 
 
+def _push_ended(event: PushEnded, at: _Context) -> str:
+    if event.cause == "gone":
+        return f"the push service does not know device {event.device_id} any more"
+    return f"{at.who} ended push messages on device {event.device_id}{at.reason(event)}"
+
+
 def _held(event: HoldPlaced | HoldLifted) -> str:
     return f"project {event.project}" if event.session is None else f"session {event.session}"
 
@@ -344,6 +356,11 @@ _SENTENCES: Final[dict[type, Callable[[Any, _Context], str]]] = {
     PasskeyRegistered: lambda event, at: f"{at.who} registered a passkey of {event.person}",
     PasskeyRemoved: lambda event, at: f"{at.who} removed the passkey {event.credential_id}{at.reason(event)}",
     PasskeyUsed: lambda event, at: f"{at.who} signed with the passkey {event.credential_id}",
+    PushSubscribed: lambda event, at: f"{at.who} enabled push messages for {event.person} on device {event.device_id}",
+    PushUsed: lambda event, _: f"device {event.device_id} was sent a push message",
+    PushEnded: _push_ended,
+    NotificationsChosen: lambda event, at: f"{at.who} changed the notifications of {event.person}",
+    ServicesNamed: lambda event, _: f"a notifier named the services of {len(event.services)} people",
     LinkKeyReplaced: lambda event, at: f"{at.who} ended all answer links{at.reason(event)}",
     Frozen: lambda event, at: f"{at.who} froze {_reach(event)}{at.reason(event)}",
     Unfrozen: lambda event, at: f"{at.who} ended the freeze of {_reach(event)}{at.reason(event)}",

@@ -15,6 +15,7 @@ from ledger.client.inbox_presence import InboxPresence
 from ledger.client.lookups import Lookups, waiting_first
 from ledger.client.machine import default_actor_name
 from ledger.client.mask_setting import masks_are_on, masks_of
+from ledger.client.notification_choices import NotificationChoices
 from ledger.client.passkeys.book import PasskeyBook
 from ledger.client.pending_list import PendingList
 from ledger.client.plugins import Decider, check_deciders, from_entry_points
@@ -99,6 +100,7 @@ class Ledger:
         self._passkeys: PasskeyBook | None = None
         self._freezing: Freezing | None = None
         self._holding: Holding | None = None
+        self._notifications: NotificationChoices | None = None
 
     @classmethod
     def connect(
@@ -310,6 +312,13 @@ class Ledger:
         if self._holding is None:
             self._holding = Holding(self)
         return self._holding
+
+    @property
+    def notifications(self) -> NotificationChoices:
+        """Return the devices of people that receive push messages, and their choices about notifications."""
+        if self._notifications is None:
+            self._notifications = NotificationChoices(self)
+        return self._notifications
 
     @property
     def redactions(self) -> Redacting:

@@ -1,4 +1,4 @@
-"""The events of the access streams: tokens, answer links, freezes, legal holds and passkeys. See `ledger.core.events`."""
+"""The events of the access streams: tokens, links, freezes, holds, passkeys, notifications. See `ledger.core.events`."""
 
 from __future__ import annotations
 
@@ -127,3 +127,66 @@ class PasskeyUsed(Value, tag="passkey_used", kw_only=True, frozen=True):
     nonce: str
     until_ms: int
     sign_count: int = 0
+
+
+class DeviceDetail(Detail, frozen=True):
+    """`name` is the person's name for the device."""
+
+    name: str | None = None
+
+
+class PushSubscribed(Value, tag="push_subscribed", kw_only=True, frozen=True):
+    """A browser of a person receives push messages at `endpoint`, encrypted for its keys (base64url).
+
+    `token_id` is the browser's sign-in, with which the subscription ends. The same `device_id` once more renews it.
+    """
+
+    device_id: str
+    person: str
+    endpoint: str
+    p256dh: str
+    auth: str
+    token_id: str
+    detail: DeviceDetail | None = None
+
+
+class PushUsed(Value, tag="push_used", kw_only=True, frozen=True):
+    """The push service accepted a message for a device; at most one such event a device and day is written."""
+
+    device_id: str
+
+
+class PushEnded(Value, tag="push_ended", kw_only=True, frozen=True):
+    """A subscription ended: somebody `removed` it, or the push service does not know it any more (`gone`)."""
+
+    device_id: str
+    cause: Literal["removed", "gone"]
+    detail: ReasonDetail | None = None
+
+
+class QuietHours(Value, kw_only=True, frozen=True):
+    """The daily time in which a person wants no messages, in minutes after midnight of a time zone.
+
+    It begins on `days` (0 is Monday) and, where `until` is not after `begin`, ends on the next day. With `grave`,
+    requests with grave dangers are sent nevertheless.
+    """
+
+    begin: int
+    until: int
+    zone: str
+    days: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6)
+    grave: bool = False
+
+
+class NotificationsChosen(Value, tag="notifications_chosen", kw_only=True, frozen=True):
+    """A person chose their quiet hours, and the services of the notifier that send them nothing (`muted`)."""
+
+    person: str
+    quiet: QuietHours | None = None
+    muted: tuple[str, ...] = ()
+
+
+class ServicesNamed(Value, tag="services_named", kw_only=True, frozen=True):
+    """The services of each person in a notifier's configuration, by name; their addresses stand nowhere here."""
+
+    services: dict[str, tuple[str, ...]]

@@ -21,9 +21,14 @@ from ledger.core.access_events import (
     HoldLifted,
     HoldPlaced,
     LinkKeyReplaced,
+    NotificationsChosen,
     PasskeyRegistered,
     PasskeyRemoved,
     PasskeyUsed,
+    PushEnded,
+    PushSubscribed,
+    PushUsed,
+    ServicesNamed,
     TokenCreated,
     TokenRedeemed,
     TokenRevoked,
@@ -618,6 +623,11 @@ Event = (
     | PasskeyRegistered
     | PasskeyRemoved
     | PasskeyUsed
+    | PushSubscribed
+    | PushUsed
+    | PushEnded
+    | NotificationsChosen
+    | ServicesNamed
 )
 
 

@@ -119,6 +119,15 @@ REDACTED_COUNT: Final = 5000
 FREEZES_COUNT: Final = 1000
 """Projects that are frozen at a time; each flag holds them all."""
 
+DEVICES_PER_PERSON_COUNT: Final = 10
+"""Devices of one person that receive push messages."""
+
+ENDPOINT_LENGTH_CHARS: Final = 2048
+"""The address of a push subscription; real ones take 150 to 800."""
+
+MUTED_SERVICES_COUNT: Final = 64
+"""Services of one person that send nothing."""
+
 HOLDS_COUNT: Final = 10_000
 """Legal holds that are in force at a time."""
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from ledger.access.freeze import FreezeState, decide_freeze, evolve_freeze
 from ledger.access.holds import HoldState, decide_holds, evolve_holds
+from ledger.access.notifications import NotificationsState, decide_notifications, evolve_notifications
 from ledger.access.passkeys.state import PasskeysState, decide_passkeys, evolve_passkeys
 from ledger.access.state import AccessState, decide_access, evolve_access
 from ledger.core.allowing import any_allowing
@@ -256,6 +257,15 @@ def access_fold(masks: Masks | None) -> Fold[AccessState]:
 
 def passkeys_fold() -> Fold[PasskeysState]:
     return AccessStreamFold(lambda _: PasskeysState(), evolve_passkeys, decide_passkeys)
+
+
+def notifications_fold(masks: Masks | None) -> Fold[NotificationsState]:
+    return AccessStreamFold(
+        lambda _: NotificationsState(),
+        evolve_notifications,
+        lambda state, command, _: decide_notifications(state, command),
+        masks,
+    )
 
 
 def freeze_fold(masks: Masks | None) -> Fold[FreezeState]:

@@ -12,12 +12,22 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ledger.access.freeze import FREEZE_ID
 from ledger.access.holds import HOLDS_ID, HoldState
+from ledger.access.notifications import NOTIFICATIONS_ID, NotificationsState
 from ledger.access.passkeys.state import PASSKEYS_ID, PasskeysState
 from ledger.access.state import ACCESS_ID, AccessState
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import SWEEP_SECONDS
 from ledger.log.fold_room import SizedCache, fold_bytes, streams_room_bytes
-from ledger.log.folds import ProjectFold, RulesFold, SessionFold, access_fold, freeze_fold, holds_fold, passkeys_fold
+from ledger.log.folds import (
+    ProjectFold,
+    RulesFold,
+    SessionFold,
+    access_fold,
+    freeze_fold,
+    holds_fold,
+    notifications_fold,
+    passkeys_fold,
+)
 from ledger.log.freezes import Freezes
 from ledger.log.plans import SETTLE
 from ledger.log.rulesets import Rulesets
@@ -62,6 +72,7 @@ class Streams:
         self._access_fold = access_fold(masks)
         self._passkeys_fold = passkeys_fold()
         self._holds_fold = holds_fold(masks)
+        self._notifications_fold = notifications_fold(masks)
         self._rules_fold = RulesFold()
         self.rulesets = Rulesets(self.rules)
         self._alarms: list[tuple[int, int, StreamKey]] = []
@@ -99,6 +110,10 @@ class Streams:
     def holds(self) -> Stream[HoldState]:
         """Return the stream of legal holds."""
         return self._get(StreamKey("access", HOLDS_ID), self._holds_fold)
+
+    def notifications(self) -> Stream[NotificationsState]:
+        """Return the stream of people's devices and of their choices about notifications."""
+        return self._get(StreamKey("access", NOTIFICATIONS_ID), self._notifications_fold)
 
     def rules(self, policy_digest: str) -> Stream[RulesState]:
         """Return the stream of the rules with a digest."""

@@ -21,6 +21,7 @@ NEVER: Final = frozenset(
         "log_regressed", "imported", "session_closed", "token_created", "token_redeemed", "token_revoked",
         "link_key_replaced", "passkey_registered", "passkey_removed", "passkey_used", "frozen", "unfrozen",
         "claim_released", "end_unknown", "redacted", "use_taken", "hold_placed", "hold_lifted",
+        "push_subscribed", "push_used", "push_ended", "notifications_chosen", "services_named",
     }
 )  # fmt: skip
 """The types of which no event allows anything."""

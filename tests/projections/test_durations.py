@@ -59,6 +59,15 @@ async def test_lateness_is_counted_from_the_deadline(ledger: Ledger, clock: Test
     assert filled(histograms["timeout"]) == ({None: 1}, 604_802.0)
 
 
+async def test_the_devices_of_people_count_as_one_service(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1")
+    await session.submit("bash", ["git push"], request_id="r1")
+    for device in ("webpush-dev_1", "webpush-dev_2"):
+        await session.note_notification("r1", device, "sent", person="ann", step=0, message_id=f"msg_{device}")
+    await project_all(ledger)
+    assert (await queries.totals(ledger.store)).notifications == {("webpush", "sent"): 2}
+
+
 async def test_notifications_count_by_service_and_result(ledger: Ledger) -> None:
     session = await ledger.session("ses_1")
     await session.submit("bash", ["git push"], request_id="r1")

@@ -37,12 +37,16 @@ from ledger.core.events import (
     LogRegressed,
     MessageDetail,
     Notification,
+    NotificationsChosen,
     Opinion,
     PasskeyRegistered,
     PasskeyRemoved,
     PasskeyUsed,
     PolicyChanged,
     Presence,
+    PushEnded,
+    PushSubscribed,
+    PushUsed,
     ReasonDetail,
     Redacted,
     Reopened,
@@ -51,6 +55,7 @@ from ledger.core.events import (
     RepliedDetail,
     Revoked,
     RulesStored,
+    ServicesNamed,
     SessionClosed,
     SessionOpened,
     TokenCreated,
@@ -384,6 +389,18 @@ SENTENCES: Final[list[tuple[Event, str]]] = [
     ),
     (PasskeyRemoved(credential_id="key_1"), "claude removed the passkey key_1"),
     (PasskeyUsed(credential_id="key_1", nonce="n", until_ms=0), "claude signed with the passkey key_1"),
+    (
+        PushSubscribed(device_id="dev_1", person="ann", endpoint="e", p256dh="k", auth="a", token_id="tok_1"),
+        "claude enabled push messages for ann on device dev_1",
+    ),
+    (PushUsed(device_id="dev_1"), "device dev_1 was sent a push message"),
+    (
+        PushEnded(device_id="dev_1", cause="removed", detail=ReasonDetail(reason="lost")),
+        "claude ended push messages on device dev_1: lost",
+    ),
+    (PushEnded(device_id="dev_1", cause="gone"), "the push service does not know device dev_1 any more"),
+    (NotificationsChosen(person="ann"), "claude changed the notifications of ann"),
+    (ServicesNamed(services={"ann": ("ntfy",)}), "a notifier named the services of 1 people"),
 ]
 
 

@@ -26,6 +26,7 @@ _EXITS: Final[dict[type[errors.LedgerError], Exit]] = {
     errors.UnknownSessionError: Exit.UNKNOWN,
     errors.UnknownTokenError: Exit.UNKNOWN,
     errors.UnknownPasskeyError: Exit.UNKNOWN,
+    errors.UnknownDeviceError: Exit.UNKNOWN,
     errors.AlreadyAnsweredError: Exit.ANSWERED_OTHERWISE,
     errors.StaleReplyError: Exit.EXPIRED,
     errors.NotExtendableError: Exit.BAD_INPUT,

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from ledger.core.events import Asked, DeadlineMoved, Notification, Reopened
+from ledger.core.events import Asked, DeadlineMoved, Expired, Notification, Reopened
 from ledger.core.grants import Recorded
 from ledger.session.state import SessionState
 
@@ -26,17 +26,20 @@ class Told(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotificationState(msgspec.Struct, frozen=True, kw_only=True):
-    """`since_ms` and the tries, in order, are by request id."""
+    """`since_ms` and the tries, in order, are by request id; `missed` has the `since_ms` of requests that expired."""
 
     state: SessionState
     since_ms: dict[str, int] = {}
     told: dict[str, tuple[Told, ...]] = {}
+    missed: dict[str, int] = {}
 
 
 def next_state(notified: NotificationState, recorded: Recorded, after: SessionState) -> NotificationState:
     """Return the state after one more event; `after` is the session's fold then."""
     event = recorded.event
-    since_ms, told = notified.since_ms, notified.told
+    since_ms, told, missed = notified.since_ms, notified.told, notified.missed
+    if isinstance(event, Expired) and event.request_id in since_ms:
+        missed = {**missed, event.request_id: since_ms[event.request_id]}
     if isinstance(event, Asked | Reopened | DeadlineMoved) and event.tier == "unattended":
         since_ms = {**since_ms, event.request_id: recorded.ms}
     elif isinstance(event, Notification) and event.person is not None:
@@ -45,4 +48,4 @@ def next_state(notified: NotificationState, recorded: Recorded, after: SessionSt
     request_id = getattr(event, "request_id", None)
     if isinstance(request_id, str) and request_id in since_ms and request_id not in after.pending:
         since_ms = {key: value for key, value in since_ms.items() if key != request_id}
-    return NotificationState(state=after, since_ms=since_ms, told=told)
+    return NotificationState(state=after, since_ms=since_ms, told=told, missed=missed)

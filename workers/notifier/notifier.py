@@ -17,15 +17,16 @@ import socket
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ledger import Ledger
 from ledger.core.durations import DAY_MS
-from ledger.core.errors import LedgerError
+from ledger.core.errors import LedgerError, StoreError
 from ledger.stores.port import FeedItem
 from projections.queries import latest_sessions
 from workers.notifier.allowance import Allowance
 from workers.notifier.delivery import keep_addresses_out_of_the_log
+from workers.notifier.messengers import ServiceMessenger
 from workers.notifier.notification_state import NotificationState
 from workers.notifier.notification_states import NotificationStates
 from workers.notifier.plan import RecipientChannel, plan
@@ -34,6 +35,9 @@ from workers.notifier.settings import NotifierSettings, read_settings
 from workers.runtime.consumer import Consumer, Pause, every_append
 from workers.runtime.feed_lines import TakenLines, take_lines, take_over_lines
 from workers.runtime.process import Work
+
+if TYPE_CHECKING:
+    from workers.notifier.device_channels import DeviceChannels
 
 log = logging.getLogger(__name__)
 
@@ -74,20 +78,24 @@ class Notifier:
         self._timing = settings.timing
         self._states = NotificationStates(ledger)
         self._consumer = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
-        self._runners = [
+        self._ledger = ledger
+        self._settings = settings
+        self._of_services = [
             ChannelRunner(
                 ledger,
                 settings,
                 self._states,
-                channel=RecipientChannel(person, service.name),
-                service=service,
+                channel=channel,
+                messenger=ServiceMessenger(ledger, settings, channel, service),
                 allowance=allowance,
                 holder=self._consumer,
             )
             for person, services in settings.people
             for allowance in [Allowance(ledger.store, person.name, [one.name for one in services])]
             for service in services
+            for channel in [RecipientChannel(person, service.name)]
         ]
+        self._devices = _device_channels(ledger, settings, self._states, self._consumer)
         self._next_sweep = 0.0
         self._has_looked_everywhere = False
         self._feeds = Consumer("notifier", ledger, self._look, retry_seconds=FEED_SECONDS, concerns=every_append)
@@ -95,8 +103,11 @@ class Notifier:
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         keep_addresses_out_of_the_log()
-        consumers = (self._feeds, *(runner.consumer for runner in self._runners))
+        await self._begin(stop)
+        consumers = (self._feeds, *(runner.consumer for runner in self._of_services))
         working = [asyncio.create_task(one.run(stop), name="notifier") for one in consumers]
+        if self._devices is not None:
+            working.append(asyncio.create_task(self._devices.run(stop), name="notifier devices"))
         log.info(
             "notifier: serves %d channels by consumer group %s, consumer %s", len(self._runners), GROUP, self._consumer
         )
@@ -109,11 +120,41 @@ class Notifier:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(one.close() for one in self._runners))
+        await asyncio.gather(*(one.close() for one in self._of_services))
         with suppress(LedgerError):
             await self._store.admin.leave_group(self._all, GROUP, self._consumer)
         for task in ended:
             task.result()
+
+    async def _begin(self, stop: asyncio.Event) -> None:
+        """Read people's choices and devices; from the return on, changes of them are followed."""
+        while not stop.is_set():
+            try:
+                await self._ledger.notifications.watch(self._choices_changed)
+                if self._devices is not None:
+                    await self._devices.begin()
+                break
+            except StoreError as error:
+                log.warning("notifier: people's choices are not known yet, trying again: %s", error)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(FEED_SECONDS):
+                        await stop.wait()
+        try:
+            await self._ledger.notifications.name_services(
+                {person.name: tuple(one.name for one in services) for person, services in self._settings.people}
+            )
+        except LedgerError as error:
+            log.warning("notifier: people cannot see their services on their page: %s", error)
+
+    def _choices_changed(self) -> None:
+        if self._devices is not None:
+            self._devices.notice()
+        for runner in self._runners:
+            runner.look_by(0)
+
+    @property
+    def _runners(self) -> list[ChannelRunner]:
+        return [*self._of_services, *(self._devices.runners if self._devices is not None else ())]
 
     @property
     def _all(self) -> range:
@@ -174,7 +215,18 @@ class Notifier:
 
     def _concerns(self, runner: ChannelRunner, states: Collection[NotificationState]) -> bool:
         """Return whether a message is due now; remember the time of a later one."""
-        found = plan(runner.channel, states, {}, self._timing, self._store.clock.now_ms())
+        choice = self._ledger.notifications.choice(runner.channel.person.name)
+        found = plan(runner.channel, states, {}, self._timing, self._store.clock.now_ms(), choice=choice)
         if found.next_ms is not None:
             runner.look_by(found.next_ms)
         return bool(found.reminders or found.corrections)
+
+
+def _device_channels(
+    ledger: Ledger, settings: NotifierSettings, states: NotificationStates, holder: str
+) -> DeviceChannels | None:
+    if settings.push is None:
+        return None
+    from workers.notifier.device_channels import DeviceChannels  # noqa: PLC0415 - its packages are an extra of their own
+
+    return DeviceChannels(ledger, settings, settings.push, states, holder)

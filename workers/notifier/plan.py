@@ -10,19 +10,28 @@ from typing import Final
 
 import msgspec
 
+from ledger.access.notifications import NOTHING_CHOSEN, Choice
+from ledger.access.quiet_hours import quiet_until_ms
+from ledger.core.access_events import QuietHours
 from ledger.core.durations import DAY_MS, HOUR_MS
 from ledger.core.limits import LEASE_MS
 from ledger.session.approvals import agreement_of
 from ledger.session.state import Request, SessionState, Settled, in_order
+from ledger.session.would_run.description import describe_request
+from projections.notifications import WEBPUSH
 from projections.queries import SentMessage
 from workers.notifier.notification_state import NotificationState, Told
 from workers.notifier.settings import Recipient, Timing
+from workers.presentation.dangers import GRAVE
 
 CORRECTED_WITHIN_MS: Final = DAY_MS
 """The time after a request's end within which a notice of it is sent."""
 
 RETRY_MS_MAX: Final = HOUR_MS
 REQUESTS_A_MESSAGE_COUNT: Final = 50
+
+DEVICE_PREFIX: Final = f"{WEBPUSH}-"
+"""The beginning of a device's name as a service; its device id follows."""
 
 
 class Reminder(msgspec.Struct, frozen=True):
@@ -49,13 +58,27 @@ class MessagePlan(msgspec.Struct, frozen=True):
 
 
 class RecipientChannel(msgspec.Struct, frozen=True):
-    """One service of one person."""
+    """One service of one person, or one device of theirs with push messages (`is_device`)."""
 
     person: Recipient
     service: str
+    is_device: bool = False
 
     def own(self, told: Iterable[Told]) -> list[Told]:
         return [one for one in told if (one.person, one.service) == (self.person.name, self.service)]
+
+    def counts(self, told: Told) -> bool:
+        """Return whether a message counts towards the limits of this channel.
+
+        Those of a person's services count together. A device counts for itself: all devices show the same messages.
+        """
+        if told.person != self.person.name:
+            return False
+        return told.service == self.service if self.is_device else not told.service.startswith(DEVICE_PREFIX)
+
+    def needs_notice(self, settled: Settled) -> bool:
+        """Return whether to report this end: who answered needs no message, but their devices still show the request."""
+        return self.is_device or settled.by.name != self.person.name or settled.told is not None
 
 
 def plan(
@@ -67,8 +90,9 @@ def plan(
     *,
     under_way: int = 0,
     attended: Collection[str] = frozenset(),
+    choice: Choice = NOTHING_CHOSEN,
 ) -> MessagePlan:
-    """Plan the messages of one service to one person.
+    """Plan the messages of one service to one person, who may have chosen quiet hours or muted the service.
 
     In the sessions of `attended` a client is connected and shows what waits: their reminders wait for it to leave.
 
@@ -78,7 +102,8 @@ def plan(
     states = [
         notified for notified in states if channel.person.cares_for(notified.state.session_id, notified.state.project)
     ]
-    sent = {**messages, **_messages(channel.person, states)}
+    sent = {**messages, **_messages(channel, states)}
+    is_muted = channel.service in choice.muted
     # No new message before this: those of the last minutes are collected, and a day has a limit of messages.
     free_ms = max(
         _collapsed_until((one.ms for one in sent.values() if one.service == channel.service), timing),
@@ -87,13 +112,15 @@ def plan(
     ready: list[Reminder] = []
     times: list[int] = []
     for notified in states:
-        of_session = _messages(channel.person, [notified])
+        of_session = _messages(channel, [notified])
         session_free_ms = _free_at(of_session, under_way, timing.an_hour_a_session, HOUR_MS, now_ms)
-        for request in in_order(notified.state.pending.values()):
+        for request in () if is_muted else in_order(notified.state.pending.values()):
             if request.agreed and agreement_of(request, channel.person.name) is not None:
                 continue  # the person has approved it, and others are waited for
             for at_ms, reminder in _reminders(channel, notified, request, timing, now_ms):
                 due_ms = max(at_ms, free_ms, session_free_ms)
+                if reminder is not None:
+                    due_ms = after_quiet(choice.quiet, max(due_ms, now_ms), request)
                 if due_ms <= now_ms and reminder is not None and notified.state.session_id in attended:
                     # No event tells that a lease has ended.
                     times.append(now_ms + LEASE_MS)
@@ -102,7 +129,8 @@ def plan(
                 else:
                     times.append(max(due_ms, now_ms + 1))
     corrections: list[Correction] = []
-    for at_ms, correction in _corrections(channel, states, timing, now_ms):
+    missed = () if is_muted else missed_in_quiet(channel, states, timing, choice.quiet, now_ms)
+    for at_ms, correction in (*_corrections(channel, states, timing, now_ms), *missed):
         if at_ms <= now_ms:
             corrections.append(correction)
         else:
@@ -154,7 +182,7 @@ def _corrections(
         for request_id, told in notified.told.items():
             settled = notified.state.settled.get(request_id)
             tries = channel.own(told)
-            if settled is None or (settled.by.name == channel.person.name and settled.told is None):
+            if settled is None or not channel.needs_notice(settled):
                 continue
             if not any(one.result == "sent" for one in tries) or any(one.result == "withdrawn" for one in tries):
                 continue
@@ -164,9 +192,44 @@ def _corrections(
                 yield at_ms, Correction(notified.state, settled)
 
 
+def missed_in_quiet(
+    channel: RecipientChannel,
+    states: Iterable[NotificationState],
+    timing: Timing,
+    quiet: QuietHours | None,
+    now_ms: int,
+) -> Iterator[tuple[int, Correction]]:
+    """Yield notices of requests that expired in quiet hours, which kept their message back: none is lost in silence."""
+    if quiet is None:
+        return
+    for notified in states:
+        for request_id, since_ms in notified.missed.items():
+            settled = notified.state.settled.get(request_id)
+            if settled is None or channel.own(notified.told.get(request_id, ())):
+                continue
+            end_ms = quiet_until_ms(quiet, since_ms + timing.steps_ms[0])
+            if end_ms is None or end_ms <= settled.at_ms or (quiet.grave and is_grave(settled.request)):
+                continue
+            if max(end_ms, now_ms) < settled.at_ms + CORRECTED_WITHIN_MS:
+                yield end_ms, Correction(notified.state, settled)
+
+
+def after_quiet(quiet: QuietHours | None, at_ms: int, request: Request) -> int:
+    """Return the time itself, or the end of the quiet hours around it, which end before a grave request if chosen."""
+    end_ms = quiet_until_ms(quiet, at_ms)
+    if quiet is None or end_ms is None or (quiet.grave and is_grave(request)):
+        return at_ms
+    return end_ms
+
+
+def is_grave(request: Request) -> bool:
+    """Return whether a request has one of the dangers for which people may want to be woken."""
+    return any(one.kind in GRAVE for one in describe_request(request).dangers)
+
+
 def is_over(notified: NotificationState, now_ms: int) -> bool:
     """Return whether no message will be due for this session without a new event in it."""
-    settled = (notified.state.settled.get(request_id) for request_id in notified.told)
+    settled = (notified.state.settled.get(request_id) for request_id in {**notified.told, **notified.missed})
     return not notified.state.pending and all(
         one is None or one.at_ms + CORRECTED_WITHIN_MS <= now_ms for one in settled
     )
@@ -175,14 +238,14 @@ def is_over(notified: NotificationState, now_ms: int) -> bool:
 # --- how much ---------------------------------------------------------------------------------------------------------
 
 
-def _messages(person: Recipient, states: Iterable[NotificationState]) -> dict[str, SentMessage]:
-    """Return the person's messages by all services: limits do not depend on the number of services."""
+def _messages(channel: RecipientChannel, states: Iterable[NotificationState]) -> dict[str, SentMessage]:
+    """Return the messages that count towards the limits of a channel: they do not depend on the number of services."""
     return {
         one.message_id: SentMessage(one.service, one.ms)
         for notified in states
         for told in notified.told.values()
         for one in told
-        if one.person == person.name and one.result == "sent" and one.message_id is not None
+        if channel.counts(one) and one.result == "sent" and one.message_id is not None
     }
 
 

@@ -1,4 +1,4 @@
-"""One service of one person: sends due messages, one worker at a time, and records them."""
+"""One channel to one person: sends due messages, one worker at a time, and records them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ from typing import Final, Literal, NamedTuple
 from ledger import Ledger, Session
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.ids import new_id
-from ledger.session.rounds import shown_digest
 from workers.notifier.allowance import Allowance
 from workers.notifier.attendance import Attendance
-from workers.notifier.delivery import deliver
-from workers.notifier.formats import OutgoingMessage
+from workers.notifier.messengers import Messenger
 from workers.notifier.notification_states import NotificationStates
 from workers.notifier.plan import Correction, MessagePlan, RecipientChannel, Reminder, plan
-from workers.notifier.settings import NotifierSettings, Service
-from workers.notifier.text import correction_message, reminder_message
-from workers.runtime.answer_links import AnswerLink, AnswerLinks
+from workers.notifier.settings import NotifierSettings
 from workers.runtime.consumer import Consumer, Pause
 
 log = logging.getLogger(__name__)
@@ -47,7 +43,7 @@ class ChannelRunner:
         states: NotificationStates,
         *,
         channel: RecipientChannel,
-        service: Service,
+        messenger: Messenger,
         allowance: Allowance,
         holder: str,
     ) -> None:
@@ -55,20 +51,22 @@ class ChannelRunner:
         self._settings = settings
         self._states = states
         self.channel = channel
-        self._service = service
+        self._messenger = messenger
         self._holder = holder
         self._allowance = allowance
-        self._turn = allowance.turn(service.name)
-        self._pause_seconds = allowance.pause_seconds(service.name)
+        self._turn = allowance.turn(channel.service)
+        self._pause_seconds = allowance.pause_seconds(channel.service)
         self.consumer = Consumer("notifier", ledger, self._look, retry_seconds=self._pause_seconds)
         self._waiters: list[asyncio.Future[None]] = []
         self._next_ms: int | None = None
-        self._warned = False
+        self._is_released = False
         self._unrecorded: list[DeliveryRecord] = []
         self._passed_over: set[tuple[str, str]] = set()
 
     async def look(self) -> None:
         """Return when the messages due at the time of the call were sent or tried, by this worker or another."""
+        if self._is_released:
+            return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         self.consumer.wake()
@@ -79,6 +77,11 @@ class ChannelRunner:
         if self._next_ms is None or ms < self._next_ms:
             self._next_ms = ms
             self.consumer.wake()
+
+    def release(self) -> None:
+        """Let nobody wait for this channel any more: its device has ended."""
+        self._is_released = True
+        _resolve(self._waiters)
 
     async def close(self) -> None:
         """Release the turn at once."""
@@ -92,13 +95,11 @@ class ChannelRunner:
         try:
             passed = await self._pass()
         finally:
-            if not passed:
+            if not passed and not self._is_released:
                 self._waiters = waiters + self._waiters
         if not passed:
             return Pause(self._pause_seconds)
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        _resolve(waiters)
         return Pause(SWEEP_SECONDS, self._next_ms)
 
     # --- one turn ---------------------------------------------------------------------------------------------------
@@ -131,18 +132,26 @@ class ChannelRunner:
     async def _plan(self) -> MessagePlan | None:
         """Return the plan; None while it depends on the delivery of another service."""
         # Turns before the log: a holder that ends in between has recorded its message.
-        under_way = await self._allowance.under_way(self._service.name)
+        under_way = await self._allowance.under_way(self.channel.service)
         # The log before the time: no event may be later than the moment it is judged at.
         states = await self._states.of_all()
         now_ms = await self._ledger.store.now_ms()
         messages, timing = await self._allowance.messages(now_ms), self._settings.timing
         attendance = Attendance(self._ledger.store)
+        choice = self._ledger.notifications.choice(self.channel.person.name)
 
         async def planned(under_way: int) -> MessagePlan:
             return self._recordable(
                 await attendance.planned(
                     lambda attended: plan(
-                        self.channel, states, messages, timing, now_ms, under_way=under_way, attended=attended
+                        self.channel,
+                        states,
+                        messages,
+                        timing,
+                        now_ms,
+                        under_way=under_way,
+                        attended=attended,
+                        choice=choice,
                     )
                 )
             )
@@ -170,30 +179,10 @@ class ChannelRunner:
 
     async def _remind(self, reminders: Sequence[Reminder]) -> None:
         now_ms = await self._ledger.store.now_ms()
-        public_url = self._settings.public_url
-        links = AnswerLinks(await self._ledger.store.admin.link_key())
-
-        person = await self._ledger.tokens.person(self.channel.person.name)
-        if public_url is not None and not person.is_known and not self._warned:
-            self._warned = True
-            log.warning(
-                "notifier: `%s` never had a token, so gateways with tokens refuse the links: "
-                "`permission-ledger token create %s --role approver`",
-                person.name,
-                person.name,
-            )
-
-        def link_of(reminder: Reminder) -> str | None:
-            has_ended = person.is_known and person.token_for(reminder.state.session_id, reminder.state.project) is None
-            if public_url is None or has_ended:
-                return None
-            return f"{public_url}/answer/{links.sign(self._link(reminder, now_ms))}"
-
-        inbox = None if public_url is None else f"{public_url}/"
-        taken = await self._deliver(reminder_message(reminders, link_of, inbox, now_ms))
+        taken = await self._messenger.remind(reminders)
         message_id = new_id("msg")
         if taken:
-            self._allowance.note(message_id, self._service.name, now_ms)
+            self._allowance.note(message_id, self.channel.service, now_ms)
         await self._record(
             DeliveryRecord(
                 one.state.session_id,
@@ -206,24 +195,10 @@ class ChannelRunner:
         )
 
     async def _correct(self, corrections: Sequence[Correction]) -> None:
-        taken = await self._deliver(correction_message(corrections, self.channel.person.name))
+        taken = await self._messenger.correct(corrections)
         await self._record(
             DeliveryRecord(one.state.session_id, one.settled.request.request_id, "withdrawn" if taken else "failed")
             for one in corrections
-        )
-
-    async def _deliver(self, message: OutgoingMessage) -> bool:
-        return await deliver(self._service, message, self._settings.timeout_seconds)
-
-    def _link(self, reminder: Reminder, now_ms: int) -> AnswerLink:
-        ends_ms = now_ms + self._settings.link_ms
-        request = reminder.request
-        return AnswerLink(
-            reminder.state.session_id,
-            request.request_id,
-            shown_digest(request),
-            self.channel.person.name,
-            ends_ms if request.deadline_ms is None else min(ends_ms, request.deadline_ms),
         )
 
     # --- what is recorded ---------------------------------------------------------------------------------------------
@@ -239,7 +214,7 @@ class ChannelRunner:
             try:
                 await Session(self._ledger, one.session).note_notification(
                     one.request_id,
-                    self._service.name,
+                    self.channel.service,
                     one.result,
                     person=self.channel.person.name,
                     step=one.step,
@@ -252,3 +227,9 @@ class ChannelRunner:
                 self._passed_over.add((one.session, one.request_id))
                 log.warning("notifier: request %s of session %s is skipped: %s", one.request_id, one.session, error)
             self._unrecorded.pop(0)
+
+
+def _resolve(waiters: Iterable[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)

@@ -15,6 +15,7 @@ from ledger.core.errors import InputError
 from ledger.core.extras import require_extra
 from ledger.core.regular_files import read_regular
 from ledger.core.requests import check_name
+from workers.webpush.contact import check_contact
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 FROM_ENVIRONMENT: Final = "env:"
@@ -44,8 +45,14 @@ class _Person(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     projects: list[str] = []
 
 
+class _Push(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    contact: str
+    services: list[str] = []
+
+
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    people: list[_Person]
+    people: list[_Person] = []
+    push: _Push | None = None
     public_url: str | None = None
     timing: _Timing = _Timing()
     delivery: _Delivery = _Delivery()
@@ -63,14 +70,16 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recipient(msgspec.Struct, frozen=True):
-    """A person to notify. No projects named means all of them."""
+    """A person to notify. No projects and no sessions named means all of them."""
 
     name: str
     projects: frozenset[str] = frozenset()
+    sessions: frozenset[str] = frozenset()
 
     def cares_for(self, session: str, project: str | None) -> bool:
         """Return whether to notify of this session. A session without a project is a project of its own."""
-        return not self.projects or (project or session) in self.projects
+        in_project = not self.projects or (project or session) in self.projects
+        return in_project and (not self.sessions or session in self.sessions)
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -83,6 +92,13 @@ class Service(msgspec.Struct, frozen=True):
         return f"Service({self.name!r})"
 
 
+class PushSettings(msgspec.Struct, frozen=True):
+    """`contact` is the e-mail address for operators of push services, `services` further ones that may be called."""
+
+    contact: str
+    services: tuple[str, ...] = ()
+
+
 class NotifierSettings(msgspec.Struct, frozen=True, kw_only=True):
     people: tuple[tuple[Recipient, tuple[Service, ...]], ...]
     timing: Timing
@@ -90,6 +106,7 @@ class NotifierSettings(msgspec.Struct, frozen=True, kw_only=True):
     link_ms: int
     timeout_seconds: float
     lease_ms: int
+    push: PushSettings | None = None
 
 
 def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> NotifierSettings:
@@ -105,8 +122,10 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> No
 
 def _checked(file: _File, environment: Mapping[str, str]) -> NotifierSettings:
     names = [check_name(one.name, "name of a person") for one in file.people]
-    if not names:
-        raise InputError("nobody is named: write a [[people]] with `name` and `services`")
+    if not names and file.push is None:
+        raise InputError(
+            "nobody is named: write a [[people]] with `name` and `services`, or a [push] for people's own devices"
+        )
     if len(set(names)) != len(names):
         raise InputError("two people have the same name; give each their own, with all their services")
     lease_ms, timeout_ms = _ms(file.delivery.lease, "lease"), _ms(file.delivery.timeout, "timeout")
@@ -121,7 +140,17 @@ def _checked(file: _File, environment: Mapping[str, str]) -> NotifierSettings:
         link_ms=_ms(file.timing.link, "time that a link holds"),
         timeout_seconds=timeout_ms / 1000,
         lease_ms=lease_ms,
+        push=_push(file.push),
     )
+
+
+def _push(push: _Push | None) -> PushSettings | None:
+    if push is None:
+        return None
+    require_extra("push", "`[push]` in the notifier's configuration")
+    from workers.webpush.services import named_service  # noqa: PLC0415 - an extra
+
+    return PushSettings(check_contact(push.contact), tuple(named_service(one) for one in push.services))
 
 
 def _timing(file: _File) -> Timing:

@@ -21,6 +21,10 @@ DANGERS: Final[Mapping[DangerKind, str]] = {
 """Labels of the kinds, which `inbox/static/js/dangers.js` has too."""
 
 
+GRAVE: Final[frozenset[DangerKind]] = frozenset({"runs-downloaded", "privileges", "deletes", "secrets"})
+"""The kinds for which a person may want a message in their quiet hours."""
+
+
 def danger_kinds(description: Description) -> str:
     """Return the distinct kinds of dangers, the gravest first; an empty text without a known danger."""
     return ", ".join(dict.fromkeys(one.kind for one in description.dangers if one.kind != "more"))

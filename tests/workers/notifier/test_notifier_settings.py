@@ -105,3 +105,31 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_service_does_not_show_its_address() -> None:
     assert repr(Service("ntfy", "ntfy://user:hunter2@host/topic")) == "Service('ntfy')"
+
+
+PUSH = """
+[push]
+contact = "{contact}"
+services = ["{service}"]
+"""
+
+
+def test_people_with_devices_of_their_own_need_no_name_in_it(tmp_path: Path) -> None:
+    found = read_settings(written(tmp_path, PUSH.format(contact="mailto:ops@example.com", service="Push.Example.com")))
+    assert found.people == ()
+    assert found.push is not None
+    assert (found.push.contact, found.push.services) == ("ops@example.com", ("push.example.com",))
+
+
+@pytest.mark.parametrize(
+    ("contact", "service", "why"),
+    [
+        ("ops", "push.example.com", "the contact `ops` is not an e-mail address; write it like `ops@example.com`"),
+        ("ops@example.com", "https://x.example/y", "the push service `https://x.example/y` is not a host"),
+    ],
+)
+def test_a_contact_or_a_push_service_that_is_none_is_refused(
+    tmp_path: Path, contact: str, service: str, why: str
+) -> None:
+    with pytest.raises(InputError, match=why):
+        read_settings(written(tmp_path, PUSH.format(contact=contact, service=service)))

@@ -1,0 +1,147 @@
+"""Sends one encrypted message to one device (RFC 8030, RFC 8291), and says what became of it.
+
+A push service is somebody else's: it is called with a time limit, no redirect is followed, and little of its response
+is read. Nothing of the address or the keys is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any, Final, Literal, NamedTuple, cast
+
+import httpx2
+import msgspec
+from pydantic import ValidationError
+from webpush import WebPush, WebPushSubscription
+
+from ledger.access.notifications import Device
+from ledger.core.errors import InputError
+from workers.webpush.keys import VapidKey
+from workers.webpush.services import PushAddressError, PushServices
+
+log = logging.getLogger(__name__)
+
+PAYLOAD_BYTES_MAX: Final = 3000
+"""Push services take records of 4,096 bytes, encrypted; some take less than all of it."""
+
+RESPONSE_BYTES_MAX: Final = 4096
+SIGNATURE_SECONDS: Final = 12 * 3600
+"""The life of a signature, of at most a day (RFC 8292, section 2)."""
+
+TTL_SECONDS_MAX: Final = 28 * 86_400
+"""The longest time for which push services keep a message."""
+
+TOPIC_CHARS: Final = 32
+"""The longest topic (RFC 8030, section 5.4)."""
+
+GONE: Final = frozenset({404, 410})
+
+Sent = Literal["accepted", "gone", "failed"]
+"""`gone`: the push service does not know the subscription any more."""
+
+
+class PushMessage(NamedTuple):
+    """The payload for the service worker. A message replaces an undelivered one of the same topic."""
+
+    payload: dict[str, Any]
+    topic: str
+    ttl_seconds: int
+    urgency: Literal["normal", "high"] = "normal"
+
+
+class _Origin(NamedTuple):
+    scheme: str
+    host: str
+
+
+def topic_of(names: Sequence[str]) -> str:
+    """Return the topic of a message about something with these names, which it does not tell."""
+    digest = sha256("\n".join(names).encode()).digest()
+    return urlsafe_b64encode(digest).decode()[:TOPIC_CHARS]
+
+
+class PushSender:
+    """Sends messages in the name of this deployment. `contact` is the e-mail address for a push service's operator."""
+
+    def __init__(self, key: VapidKey, contact: str, services: PushServices, timeout_seconds: float) -> None:
+        private, public = key.pems
+        self._push = WebPush(private_key=private, public_key=public, subscriber=contact)
+        self._contact = contact
+        self._services = services
+        self._timeout_seconds = timeout_seconds
+        # The certificates that this machine trusts, also by SSL_CERT_FILE.
+        self._trusted = ssl.create_default_context()
+
+    def check(self, device: Device) -> None:
+        """Raise PushAddressError for a device that no message could be encrypted for, or sent to."""
+        self._encrypted(device, PushMessage({}, "", 0))
+
+    async def send(self, device: Device, message: PushMessage) -> Sent:
+        """Send a message in time. Failures are logged without the address, never raised."""
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
+                status = await self._post(device, message)
+        except (TimeoutError, httpx2.HTTPError, OSError, ssl.SSLError) as error:
+            log.warning("push: device %s was not reached: %s", device.device_id, type(error).__name__)
+            return "failed"
+        except PushAddressError as error:
+            log.warning("push: device %s is not called: %s", device.device_id, error)
+            return "failed"
+        if status in GONE:
+            return "gone"
+        if httpx2.codes.is_success(status):
+            return "accepted"
+        log.warning("push: the push service of device %s answered %d", device.device_id, status)
+        return "failed"
+
+    async def _post(self, device: Device, message: PushMessage) -> int:
+        parts = self._services.check(device.endpoint)
+        await self._services.require_public(parts)
+        body, headers = self._encrypted(device, message)
+        async with (
+            httpx2.AsyncClient(follow_redirects=False, timeout=self._timeout_seconds, verify=self._trusted) as client,
+            client.stream("POST", device.endpoint, content=body, headers=headers) as response,
+        ):
+            await _read_little(response)
+            return response.status_code
+
+    def _encrypted(self, device: Device, message: PushMessage) -> tuple[bytes, dict[str, str]]:
+        payload = msgspec.json.encode(message.payload)
+        if len(payload) > PAYLOAD_BYTES_MAX:
+            raise InputError(f"the push message takes {len(payload)} bytes; at most {PAYLOAD_BYTES_MAX} are sent")
+        try:
+            subscription = WebPushSubscription.model_validate(
+                {"endpoint": device.endpoint, "keys": {"p256dh": device.p256dh, "auth": device.auth}}
+            )
+            sealed = self._push.get(payload, subscription)
+        except (ValidationError, ValueError) as error:
+            raise PushAddressError("its keys are not those of a subscription") from error
+        parts = self._services.check(device.endpoint)
+        # The library leaves out the port, which belongs to the origin that is signed (RFC 8292, section 2).
+        host = parts.netloc.lower().removesuffix(":443")
+        authorization = self._push.vapid.get_authorization_header(
+            cast("Any", _Origin("https", host)), self._contact, SIGNATURE_SECONDS
+        )
+        ttl = max(0, min(message.ttl_seconds, TTL_SECONDS_MAX))
+        return sealed.encrypted, {
+            "Authorization": authorization,
+            "Content-Encoding": "aes128gcm",
+            "Content-Type": "application/octet-stream",
+            "TTL": str(ttl),
+            "Topic": message.topic,
+            "Urgency": message.urgency,
+        }
+
+
+async def _read_little(response: httpx2.Response) -> None:
+    """Read a bounded part of a response, so that an endless one keeps nothing."""
+    size = 0
+    async for chunk in response.aiter_raw():
+        size += len(chunk)
+        if size > RESPONSE_BYTES_MAX:
+            return

@@ -1,0 +1,100 @@
+"""The push services that may be called: those of the browsers' makers, and those that the operator names.
+
+The address of a subscription comes from a browser, so it is input: without this list a signed-in person could make the
+ledger's machines call any address of their network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from ledger.core.errors import InputError
+from ledger.core.limits import ENDPOINT_LENGTH_CHARS
+
+MAKERS: Final = (
+    "fcm.googleapis.com",
+    "push.services.mozilla.com",
+    "push.apple.com",
+    "notify.windows.com",
+)
+"""The domains of the push services of Chromium, Firefox, Safari and Edge, with the names below them."""
+
+HTTPS_PORT: Final = 443
+PORT_MAX: Final = 65535
+
+
+class PushAddressError(InputError):
+    """An address that is not one of a push service."""
+
+    code = "INPUT"
+
+
+def named_service(text: str) -> str:
+    """Return a service that the operator names, `HOST` or `HOST:PORT`, as it is compared. Raises InputError."""
+    try:
+        parts = urlsplit(f"//{text}")
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if not parts.hostname or parts.netloc != text or parts.username is not None or port == 0:
+        raise InputError(
+            f"the push service `{text}` is not a host; write it like `push.example.com` or `10.0.0.7:8443`"
+        )
+    return _place(parts.hostname, port)
+
+
+class PushServices:
+    """The services that may be called. `named` are those of the operator besides the makers'."""
+
+    def __init__(self, named: Iterable[str] = ()) -> None:
+        self._named = frozenset(named_service(one) for one in named)
+
+    def check(self, endpoint: str) -> SplitResult:
+        """Return the parts of a subscription's address. Raises PushAddressError with what is wrong with it."""
+        if len(endpoint) > ENDPOINT_LENGTH_CHARS or not endpoint.isascii() or not endpoint.isprintable():
+            raise PushAddressError(
+                f"the endpoint is not an address of at most {ENDPOINT_LENGTH_CHARS} ASCII characters"
+            )
+        try:
+            parts = urlsplit(endpoint)
+            port = parts.port
+        except ValueError as error:
+            raise PushAddressError("the endpoint is not an address") from error
+        if parts.scheme != "https" or not parts.hostname:
+            raise PushAddressError("the endpoint must be an `https://` address")
+        if parts.username is not None or parts.password is not None or parts.fragment or set(endpoint) & set(" \\"):
+            raise PushAddressError("the endpoint must be an address without a user, a fragment and backslashes")
+        if not self._is_known(parts.hostname, port):
+            raise PushAddressError(
+                f"`{_place(parts.hostname, port)}` is not a push service known here; an operator adds it with "
+                "`serve --push-service`, and in the notifier's configuration"
+            )
+        return parts
+
+    async def require_public(self, parts: SplitResult) -> None:
+        """Raise PushAddressError for a host with a private address, unless the operator named it. Resolves the name."""
+        host = parts.hostname or ""
+        if _place(host, parts.port) in self._named:
+            return
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, HTTPS_PORT, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise PushAddressError(f"the name `{host}` of the push service cannot be resolved") from error
+        private = [address for *_, (address, *_) in found if not ip_address(str(address).partition("%")[0]).is_global]
+        if private or not found:
+            raise PushAddressError(f"`{host}` has a private address here, which is not called")
+
+    def _is_known(self, host: str, port: int | None) -> bool:
+        if _place(host, port) in self._named:
+            return True
+        return port in (None, HTTPS_PORT) and any(host == one or host.endswith(f".{one}") for one in MAKERS)
+
+
+def _place(host: str, port: int | None) -> str:
+    written = f"[{host}]" if ":" in host else host
+    return written.lower() if port in (None, HTTPS_PORT) else f"{written.lower()}:{port}"
