@@ -34,6 +34,7 @@ from ledger.core.access_events import (
     TokenRevoked,
     Unfrozen,
 )
+from ledger.core.agreed_event import Agreed
 from ledger.core.errors import AgentAction
 from ledger.core.event_shapes import Detail, DurationMs, ReasonDetail, Value
 from ledger.core.limits import GRANT_USES_COUNT, LEAST_GAIN_MS
@@ -319,28 +320,6 @@ class Claimed(Value, tag="claimed", kw_only=True, frozen=True):
     project_version: int | None = None
     uses: tuple[str, ...] = ()
     brief: bool = False
-
-
-class MessageDetail(Detail, frozen=True):
-    message: str | None = None
-
-
-class Agreed(Value, tag="agreed", kw_only=True, frozen=True):
-    """A person's yes to a request that needs those of more people: it is still pending.
-
-    The yes that completes the number is `Replied`. `digest` is that of the request as it was shown, and `round` its
-    round: in another round the yes does not count. `needed` is the number of people that was demanded then. `role` is
-    the person's, None if unknown; `proof` is that of a passkey's signature.
-    """
-
-    request_id: str
-    digest: str
-    round: int = 1
-    needed: int = 2
-    role: str | None = None
-    client_id: str | None = None
-    proof: Proof | None = None
-    detail: MessageDetail | None = None
 
 
 class RepliedDetail(Detail, frozen=True):

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from ledger.core.agreed_event import Agreed, MessageDetail
 from ledger.core.errors import DemandNotMetError
-from ledger.core.events import TOLD, Actor, Agreed, MessageDetail
+from ledger.core.events import TOLD, Actor
 from ledger.core.policy import Demand, Verdict
 from ledger.policy.demands import asks_passkey
 from ledger.session.commands import GivenReply, Reply
@@ -21,7 +22,7 @@ PEOPLE: Final = frozenset(("person", "local"))
 """The kinds of actors that are people."""
 
 
-class Approvals(NamedTuple):
+class NeededApprovals(NamedTuple):
     """The approvals of a request: how many people are needed, whose yes counts, and how many people are missing.
 
     `among` are the people of whom the demand counts that lacks the most; empty means anyone.
@@ -46,7 +47,7 @@ class Lack(NamedTuple):
     people: int
 
 
-def approvals_of(request: Request) -> Approvals | None:
+def approvals_of(request: Request) -> NeededApprovals | None:
     """Return the approvals of a request by its recorded demands and yeses; None where one person is enough."""
     several = for_several(request.demands)
     given = counting(request, request.demands)
@@ -56,7 +57,7 @@ def approvals_of(request: Request) -> Approvals | None:
     lacks = lacking(request.demands, [one.by.name for one in given])
     short = max([*(one.people for one in lacks), needed - len(given)])
     first = lacks[0].demand if lacks else several[0] if several else None
-    return Approvals(needed, given, max(short, 0), () if first is None else first.among)
+    return NeededApprovals(needed, given, max(short, 0), () if first is None else first.among)
 
 
 def for_several(demands: Iterable[Demand]) -> tuple[Demand, ...]:

@@ -11,10 +11,15 @@ import json
 import logging
 import random
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from ledger import Ledger, LedgerError, Session
+from ledger import Ledger, LedgerError, Session, StoreError
+from tests.support.waiting import pause
+
+T = TypeVar("T")
 
 ANSWERED_AT_ONCE_COUNT: Final = 250
 
@@ -63,9 +68,19 @@ class Approver:
     async def _approve(self, request: int) -> None:
         name = session_of(request, self._sessions_count)
         if name not in self._sessions:
-            self._sessions[name] = await self._ledger.attach(name)
-        result = await self._sessions[name].reply(id_of(request), "once", actor=PEOPLE[self._number])
+            self._sessions[name] = await patiently(partial(self._ledger.attach, name))
+        answer = partial(self._sessions[name].reply, id_of(request), "once", actor=PEOPLE[self._number])
+        result = await patiently(answer)
         self._file.write(f"{json.dumps([request, result.outcome])}\n")
+
+
+async def patiently(work: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of work, which is tried again while the server does not answer in time."""
+    while True:
+        try:
+            return await work()
+        except StoreError:
+            await pause()
 
 
 def say(word: str) -> None:

@@ -12,6 +12,7 @@ import os
 import subprocess
 from collections import Counter
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,7 +23,7 @@ from ledger.core.events import Actor, Agreed, Replied
 from ledger.log.tail import read_events
 from ledger.session.approvals import person_key
 from ledger.stores.port import StreamKey
-from tests.races.approver import PEOPLE, id_of, is_alone, needed_in, session_of
+from tests.races.approver import PEOPLE, id_of, is_alone, needed_in, patiently, session_of
 from tests.support.auditor import Auditor
 from tests.support.processes import next_line, python
 
@@ -48,7 +49,8 @@ async def race(url: str, folder: Path, races_count: int) -> Counter[str]:
         names = [f"ses_{number}" for number in range(sessions_count)]
         rules = {"permission": {"bash": "ask"}}
         sessions = {
-            name: await ledger.session(name, rules=rules, demands=[{"approvers": needed_in(name)}]) for name in names
+            name: await patiently(partial(ledger.session, name, rules=rules, demands=[{"approvers": needed_in(name)}]))
+            for name in names
         }
         with ExitStack() as running:
             approvers = [
@@ -61,8 +63,14 @@ async def race(url: str, folder: Path, races_count: int) -> Counter[str]:
                 some = range(first, min(first + RACED_AT_ONCE_COUNT, races_count))
                 await asyncio.gather(
                     *(
-                        sessions[session_of(one, sessions_count)].submit(
-                            "bash", [f"make {one}"], request_id=id_of(one), actor=ROBOT
+                        patiently(
+                            partial(
+                                sessions[session_of(one, sessions_count)].submit,
+                                "bash",
+                                [f"make {one}"],
+                                request_id=id_of(one),
+                                actor=ROBOT,
+                            )
                         )
                         for one in some
                     )

@@ -1,5 +1,6 @@
 // A list of cards that can be answered, on the inbox and on a session's page.
 
+import { approvalsMark } from "./approvals.js";
 import { announce } from "./dom.js";
 import { byDeadline, keyOf } from "./store.js";
 import { Arrangement } from "./arranging.js";
