@@ -25,7 +25,7 @@ PEOPLE: Final = frozenset(("person", "local"))
 class NeededApprovals(NamedTuple):
     """The approvals of a request: how many people are needed, whose yes counts, and how many people are missing.
 
-    `among` are the people of whom the demand counts that lacks the most; empty means anyone.
+    `among` are those people of the demand that lacks the most who have not approved yet; empty means anyone.
     """
 
     needed: int
@@ -36,7 +36,7 @@ class NeededApprovals(NamedTuple):
     @property
     def waits_for(self) -> str:
         """Return what is missing in words, for example `1 more person`."""
-        of = f" of {', '.join(f'`{name}`' for name in self.among)}" if self.among else ""
+        of = f" of {' or '.join(f'`{name}`' for name in self.among)}" if self.among else ""
         return f"{self.lacking} more {'person' if self.lacking == 1 else 'people'}{of}"
 
 
@@ -57,7 +57,9 @@ def approvals_of(request: Request) -> NeededApprovals | None:
     lacks = lacking(request.demands, [one.by.name for one in given])
     short = max([*(one.people for one in lacks), needed - len(given)])
     first = lacks[0].demand if lacks else several[0] if several else None
-    return NeededApprovals(needed, given, max(short, 0), () if first is None else first.among)
+    done = {person_key(one.by.name) for one in given}
+    left = () if first is None else tuple(name for name in first.among if person_key(name) not in done)
+    return NeededApprovals(needed, given, max(short, 0), left)
 
 
 def for_several(demands: Iterable[Demand]) -> tuple[Demand, ...]:

@@ -82,12 +82,12 @@ async def test_a_rejection_that_is_being_written_is_not_disturbed_by_a_yes(inbox
 async def test_a_person_whom_the_rule_does_not_count_is_told(inbox: Inbox) -> None:
     await waiting(inbox, among=["ada", "bob"])
     eve = await inbox.visit("eve")
-    await expect(eve.card(PUSH)).to_contain_text("2 people are needed of ada, bob.")
+    await expect(eve.card(PUSH)).to_contain_text("2 people are needed, of ada, bob.")
     await eve.press(PUSH, "Approve (1 of 2)")
     await expect(eve.card(PUSH)).to_contain_text("the rule counts only `ada` and `bob`, and you answer as `eve`")
 
 
-async def test_the_card_fits_a_narrow_phone_in_the_dark_and_the_answer_has_a_key(inbox: Inbox) -> None:
+async def test_the_card_fits_a_narrow_phone_in_the_dark(inbox: Inbox) -> None:
     session = await waiting(inbox, among=["ada", "bob", "a-person-with-a-very-long-name@an-organisation.example"])
     await session.reply("r1", "once", actor="bob")
     phone = {"viewport": {"width": 320, "height": 700}, "color_scheme": "dark", "reduced_motion": "reduce"}
@@ -97,8 +97,5 @@ async def test_the_card_fits_a_narrow_phone_in_the_dark_and_the_answer_has_a_key
     assert width <= 320
     await picture(ada, "phone")
     await ada.card(PUSH).evaluate("card => card.querySelector('.foot').scrollIntoView({ block: 'nearest' })")
-    await ada.card(PUSH).focus()
-    await expect(async_card := ada.card(PUSH)).to_be_focused()
-    await ada.page.wait_for_timeout(1)
-    await async_card.get_by_role("button", name="Approve (2 of 2)").click()
+    await ada.card(PUSH).get_by_role("button", name="Approve (2 of 2)").click()
     await expect(ada.card(PUSH)).to_contain_text("Allowed by bob and you")

@@ -36,7 +36,7 @@ export function approvalsLine(row, me, element) {
   };
   element.tellApprovals();
   const said = given.flatMap(({ by }, index) => [index ? ", " : null, h("b", {}, ...(isSame(by, me.name) ? ["You"] : reveal(by))), " approved ", times[index][0]]);
-  const of = among.length ? [" of ", ...among.flatMap((name, index) => [index ? ", " : null, h("code", {}, ...reveal(name))])] : [];
+  const of = among.length ? [", of ", ...among.flatMap((name, index) => [index ? ", " : null, h("code", {}, ...reveal(name))])] : [];
   const people = `${missing} ${given.length ? "more " : ""}${missing === 1 ? "person is" : "people are"} needed`;
   return h("p", { class: "approvals", role: "status" }, ...said, given.length ? "; " : null, people, ...of, ".");
 }
