@@ -23,6 +23,7 @@ INLINE: Final = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
 
 NOT_TYPED: Final = (
     "permission-ledger is not installed here",
+    "permission-ledger is up",
     "permission-ledger COMMAND",
     "permission-ledger policy …",
 )

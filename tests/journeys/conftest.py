@@ -9,8 +9,11 @@ import pytest
 
 from ledger.stores.embedded import stop
 from tests.journeys.processes import Stage
+from tests.support.browsers import browser_left_out
 from tests.support.gateways import RunningGateway
 from tests.support.servers import RealServer
+
+collect_ignore = [] if browser_left_out() is None else ["test_first_hour.py"]
 
 
 @pytest.fixture

@@ -65,7 +65,9 @@ def save(path: Path, record: InstallRecord) -> None:
     file = _file(path)
     said = {"path": str(path.resolve()), "created": record.created, "digest": record.digest, "edits": record.edits}
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Each by itself: `parents` would make the data folder open to others, and a server refuses such a folder.
+        file.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.parent.mkdir(exist_ok=True, mode=0o700)
         file.write_text(json.dumps(said), encoding="utf-8")
     except OSError as error:
         why = (error.strerror or str(error)).lower()

@@ -148,20 +148,23 @@ def _show_next(plan: InitPlan, output: CommandOutput, phone: str | None) -> None
     output.line()
     output.line("Next:")
     if not plan.writes_settings and trust_of(project_file(plan.settings), load())[0] != "trusted":
-        output.line("  permission-ledger config trust        use permission-ledger.toml, after reading it")
-    output.line("  permission-ledger up                  start the ledger, in another terminal")
-    output.line("  permission-ledger inbox --open        answer in this machine's browser")
+        _show_step(output, "permission-ledger config trust", "use permission-ledger.toml, after reading it")
+    _show_step(output, "permission-ledger up", "start the ledger, in another terminal")
+    _show_step(output, "permission-ledger inbox --open", "answer in a browser on this machine")
     if phone is None:
-        output.line("  permission-ledger init --help         --phone URL: answer on a phone, over https")
+        _show_step(output, "permission-ledger init --help", "--phone URL: answer on a phone, over https")
     else:
-        output.line(f"  permission-ledger inbox --role approver --as phone --gateway {phone}")
-        output.line("                                        print the link to open on the phone, once")
+        link = f"permission-ledger inbox --role approver --as phone --gateway {phone}"
+        _show_step(output, link, "print the link to open on the phone")
     for agent in plan.agents:
         if agent.start is not None:
-            output.line(f"  {agent.start}")
-            output.line(f"                                        start {agent.title} through the ledger")
+            _show_step(output, agent.start, f"start {agent.title} through the ledger")
         if agent.note is not None:
-            output.line(f"  {agent.note}")
+            output.line(f"  # {agent.note}")
+
+
+def _show_step(output: CommandOutput, line: str, why: str) -> None:
+    output.line(f"  {line:<36}  # {why}")
 
 
 init.params.append(json_option())
