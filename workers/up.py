@@ -173,6 +173,7 @@ def _words(name: str, wanted: UpOptions, sockets: Sequence[int]) -> list[str]:
     said = [("--inherit", str(number)) for number in sockets]
     said += [("--host", text) for text in (*wanted.hosts, *_notified_address(wanted.notify))]
     said += [("--rules", text) for text in wanted.rules]
+    said += _push_options(wanted.notify)
     limits = {f"--{one.replace('_', '-')}": getattr(wanted, one) for one in _LIMITS}
     said += [(option, text) for option, text in limits.items() if text is not None]
     return ["serve", *(word for pair in said for word in pair)]
@@ -186,6 +187,18 @@ def _notified_address(notify: Path | None) -> list[str]:
 
     public_url = read_settings(notify).public_url
     return [] if public_url is None else [public_url]
+
+
+def _push_options(notify: Path | None) -> list[tuple[str, str]]:
+    """Return the options with which the gateway lets people enable push messages, as the notifier sends them."""
+    if notify is None:
+        return []
+    from workers.notifier.settings import read_settings  # noqa: PLC0415 - an extra
+
+    push = read_settings(notify).push
+    if push is None:
+        return []
+    return [("--push-contact", push.contact), *(("--push-service", one) for one in push.services)]
 
 
 def _how_to_use(command: str) -> list[str]:

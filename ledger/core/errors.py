@@ -328,7 +328,7 @@ class UnknownDeviceError(LedgerError):
 
 
 class PushUnavailableError(LedgerError):
-    """Push messages cannot be sent: a package, a setting or a person's sign-in is missing."""
+    """Push messages cannot be sent: a package or a setting is missing."""
 
     code = "PUSH_UNAVAILABLE"
 

@@ -34,7 +34,7 @@ ON_PAGES: Final = {
 }
 """Files of the inbox are revalidated each time; the form of an answer page must send its origin."""
 
-PAGES: Final = {"inbox_page", "inbox_file", "show_answer", "answer_by_link"}
+PAGES: Final = {"inbox_page", "inbox_file", "service_worker", "show_answer", "answer_by_link"}
 
 
 @asynccontextmanager

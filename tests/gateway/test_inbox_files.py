@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import struct
 
 import pytest
 
@@ -26,6 +28,7 @@ async def stranger(gateway: Served) -> Caller:
         "/next",
         "/grants",
         "/account",
+        "/notifications",
     ],
 )
 async def test_every_page_is_the_same_file_and_runs_only_our_own(stranger: Caller, path: str) -> None:
@@ -36,7 +39,7 @@ async def test_every_page_is_the_same_file_and_runs_only_our_own(stranger: Calle
     assert policy == (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
         "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
-        "require-trusted-types-for 'script'; trusted-types 'none'"
+        "require-trusted-types-for 'script'; trusted-types service-worker"
     )
     for name, value in (
         ("x-content-type-options", "nosniff"),
@@ -65,7 +68,7 @@ async def test_nothing_else_is_served(stranger: Caller, path: str) -> None:
 
 def test_every_file_that_a_page_names_is_there_and_none_is_of_another_host() -> None:
     files = static_files()
-    texts = {path: file.content.decode() for path, file in files.items()}
+    texts = {path: file.content.decode() for path, file in files.items() if not path.endswith(".png")}
     named = set(re.findall(r'(?:href|src)="/inbox/([^"]+)"', texts["inbox.html"]))
     imported = {
         "/".join(_resolved(path, name))
@@ -73,8 +76,9 @@ def test_every_file_that_a_page_names_is_there_and_none_is_of_another_host() -> 
         if path.endswith(".js")
         for name in re.findall(r'from "(\.[^"]+)"', text)
     }
-    assert (named | imported) - set(files) == set()
-    assert set(files) - named - imported == {"inbox.html"}
+    drawn = {name for text in texts.values() for name in re.findall(r'"/inbox/([^"]+[.]png)"', text)}
+    assert (named | imported | drawn) - set(files) == set()
+    assert set(files) - named - imported - drawn == {"inbox.html", "js/worker.js"}
     elsewhere = [path for path, text in texts.items() if re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)]
     assert elsewhere == []
 
@@ -94,3 +98,27 @@ def test_no_script_makes_markup_of_text() -> None:
     scripts = {path: file.content.decode() for path, file in static_files().items() if path.endswith(".js")}
     code = {path: re.sub(r"//.*", "", text) for path, text in scripts.items()}
     assert [path for path, text in code.items() if unsafe.search(text)] == []
+
+
+async def test_the_service_worker_serves_all_pages_and_calls_this_gateway_alone(stranger: Caller) -> None:
+    worker = await stranger.get("/sw.js")
+    assert (worker.status_code, worker.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
+    assert worker.content == static_files()["js/worker.js"].content
+    assert worker.headers["content-security-policy"] == "default-src 'none'; connect-src 'self'"
+    assert worker.headers["cache-control"] == "no-cache"
+
+
+async def test_the_page_can_be_installed_with_icons_of_the_sizes_that_it_names(stranger: Caller) -> None:
+    manifest = json.loads(static_files()["inbox.webmanifest"].content)
+    assert (manifest["display"], manifest["start_url"], manifest["scope"]) == ("standalone", "/", "/")
+    pngs = [icon for icon in manifest["icons"] if icon["type"] == "image/png"]
+    assert {(icon["sizes"], icon.get("purpose")) for icon in pngs} == {
+        ("192x192", None),
+        ("512x512", None),
+        ("512x512", "maskable"),
+    }
+    for icon in pngs:
+        answer = await stranger.get(icon["src"])
+        assert answer.headers["content-type"] == "image/png"
+        width, height = struct.unpack("!LL", answer.content[16:24])
+        assert f"{width}x{height}" == icon["sizes"]

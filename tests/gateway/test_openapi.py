@@ -44,6 +44,7 @@ UNDOCUMENTED = (
     "opencode_list",
     "opencode_reply",
     "opencode_respond",
+    "service_worker",
     "show_answer",
 )
 """Pages, and the routes of OpenCode, whose document is its own."""

@@ -74,6 +74,8 @@ BODIES: Final[dict[str, Any]] = {
     "challenge_passkey": {"action": "register"},
     "register_passkey": {"name": "key ring", "response": {}, "nonce": "n", "until_ms": 0},
     "remove_passkey": {},
+    "choose_notifications": {},
+    "subscribe_device": {"name": "phone", "endpoint": "https://x", "keys": {"p256dh": "k", "auth": "a"}},
     "create_token": {"name": "new", "role": "auditor", "projects": [PROJECT]},
 }
 """A valid body by operation; the other operations take none."""

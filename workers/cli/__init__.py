@@ -66,6 +66,7 @@ COMMANDS = {
     "server-user": ListedCommand("workers.cli.server_user:server_user", "Make the ledger's user on a server.", RUNNING),
     "token": ListedCommand("workers.cli.tokens:token", "Tokens for the gateway: create, list, revoke.", RUNNING),
     "passkey": ListedCommand("workers.cli.passkeys:passkey", "Passkeys that sign answers: list, remove.", RUNNING),
+    "device": ListedCommand("workers.cli.devices:device", "Devices with push messages: list, remove.", RUNNING),
     "demo": ListedCommand(
         "workers.cli.long_running:demo", "Play a recorded agent's session with people answering.", RUNNING
     ),

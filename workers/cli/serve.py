@@ -88,6 +88,20 @@ FILE: Final = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--oidc", metavar="FILE", type=FILE, help="People sign in at an OpenID Connect provider; off without it.")
 @click.option("--proxy-sign-in", "proxy", metavar="FILE", type=FILE, help="People sign in at a proxy in front.")
+@click.option(
+    "--push-contact",
+    metavar="EMAIL",
+    envvar="PERMISSION_LEDGER_PUSH_CONTACT",
+    help="Let people enable push messages; the address is for operators of push services. Needs the extra `push`.",
+)
+@click.option(
+    "--push-service",
+    "push_services",
+    metavar="HOST",
+    multiple=True,
+    envvar="PERMISSION_LEDGER_PUSH_SERVICES",
+    help="Another push service that may be called, HOST or HOST:PORT; repeatable (default: the browsers' own).",
+)
 @log_options
 @click.option("--inherit", type=int, multiple=True, hidden=True, help="Listen on this open socket.")
 @click.option("--with-parent", type=int, hidden=True, help="End when this process is not the parent any more.")
@@ -111,6 +125,8 @@ def serve(
     no_names_in_metrics: bool,
     oidc: Path | None,
     proxy: Path | None,
+    push_contact: str | None,
+    push_services: Sequence[str],
     log_level: str,
     log_format: str,
     with_parent: int | None,
@@ -139,6 +155,8 @@ def serve(
         names_in_metrics=not no_names_in_metrics,
         oidc=oidc,
         proxy=proxy,
+        push_contact=push_contact,
+        push_services=tuple(push_services),
         parent=with_parent,
         inherited=tuple(inherit),
     )

@@ -99,9 +99,16 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     "register_passkey": PEOPLE,
     "remove_passkey": PEOPLE,
     "challenge_answer": PEOPLE,
+    # notifications of the signed-in person
+    "read_notifications": PEOPLE,
+    "choose_notifications": PEOPLE,
+    "subscribe_device": PEOPLE,
+    "test_device": PEOPLE,
+    "remove_device": PEOPLE,
     # the page, which contains no data of its own
     "inbox_page": ANYBODY,
     "inbox_file": ANYBODY,
+    "service_worker": ANYBODY,
     # answer links: possession of the link is the right to answer
     "show_answer": ANYBODY,
     "answer_by_link": ANYBODY,

@@ -429,3 +429,38 @@ class SignInBody(Body, kw_only=True, frozen=True):
 
     token: str | None = None
     code: str | None = None
+
+
+class DeviceKeysBody(Body, kw_only=True, frozen=True):
+    """The keys of a browser's subscription, as its `toJSON` has them."""
+
+    p256dh: str
+    auth: str
+
+
+class DeviceBody(Body, kw_only=True, frozen=True):
+    """The subscription of the caller's browser, under the person's name for the device."""
+
+    name: str
+    endpoint: str
+    keys: DeviceKeysBody
+
+
+TimeOfDay = Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$", description="Like `22:00`")]
+
+
+class QuietBody(Body, kw_only=True, frozen=True):
+    """Quiet hours. `days` are those on which they begin, 0 is Monday; with `grave`, grave requests still come."""
+
+    begin: TimeOfDay
+    until: TimeOfDay
+    zone: Annotated[str, Meta(description="A name of the IANA database, like `Europe/Berlin`")]
+    days: list[int] = msgspec.field(default_factory=lambda: list(range(7)))
+    grave: bool = False
+
+
+class ChoiceBody(Body, kw_only=True, frozen=True):
+    """The choices of a person; what is left out is turned off."""
+
+    quiet: QuietBody | None = None
+    muted: list[str] = []

@@ -35,6 +35,7 @@ from workers.gateway.signing_in import sign_in_link
 from workers.indexer.schema import default_file
 from workers.runtime.place import LedgerPlace
 from workers.runtime.process import serve
+from workers.webpush.contact import check_contact
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +66,8 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     names_in_metrics: bool = True
     oidc: Path | None = None
     proxy: Path | None = None
+    push_contact: str | None = None
+    push_services: tuple[str, ...] = ()
     parent: int | None = None
     inherited: tuple[int, ...] = ()
     """File descriptors of listening sockets that were handed down."""
@@ -82,6 +85,7 @@ async def serve_until_stopped(wanted: ServeOptions, say: Say) -> None:
         check_proxy(proxy)
     Quotas.read(wanted.quotas)
     _reads_kept_ms(wanted)
+    _check_push(wanted)
     policies = await read_rule_files(wanted.rules)  # an error is reported at the start, not at the first ask
     identity = _identity(wanted)
 
@@ -154,7 +158,22 @@ def _settings(
         quotas=Quotas.read(wanted.quotas),
         reads_kept_ms=_reads_kept_ms(wanted),
         index_file=default_file(),
+        push_contact=None if wanted.push_contact is None else check_contact(wanted.push_contact),
+        push_services=wanted.push_services,
     )
+
+
+def _check_push(wanted: ServeOptions) -> None:
+    """Refuse at the start what would be refused at the first message. Raises InputError, MissingExtraError."""
+    if wanted.push_contact is None:
+        if wanted.push_services:
+            raise InputError("--push-service needs --push-contact, the e-mail address for operators of push services")
+        return
+    require_extra("push", "`serve --push-contact`")
+    from workers.webpush.services import PushServices  # noqa: PLC0415 - an extra
+
+    check_contact(wanted.push_contact)
+    PushServices(wanted.push_services)
 
 
 def check_proxy(text: str) -> None:

@@ -20,6 +20,7 @@ from workers.gateway.events.service import EventStreams
 from workers.gateway.fresh import FreshViews
 from workers.gateway.identity.settings import OidcSettings
 from workers.gateway.metrics import Metrics
+from workers.gateway.notifications import Notifications
 from workers.gateway.outline import Outlines
 from workers.gateway.principals import Principal
 from workers.gateway.quotas import Holdings
@@ -52,6 +53,7 @@ class Gateway:
         self.reads = Reads(ledger.store, settings.reads_kept_ms)
         self.rehearsals = Rehearsals(self.beside)
         self.views = FreshViews(ledger)
+        self.notifications = Notifications(ledger, settings)
         self.search = RequestSearch(ledger.store, settings.index_file)
         self.judging_the_past = asyncio.Semaphore(1)
         """The turn of who has past requests judged again: it takes time of the loop, so one does at a time."""

@@ -46,6 +46,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     without tokens: only ever on this machine's own addresses.
     `link_answers` is the longest-lasting answer that an answer link may give. `index_file` is the index of requests.
     `names_in_metrics`: metrics name the people who answer.
+    `push_contact` is the e-mail address in push messages, which are off without it; `push_services` are further ones.
     """
 
     public_url: str = f"http://127.0.0.1:{PORT_DEFAULT}"
@@ -64,6 +65,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     reads_kept_ms: int = KEPT_MS
     index_file: Path | None = None
     names_in_metrics: bool = True
+    push_contact: str | None = None
+    push_services: tuple[str, ...] = ()
 
     @property
     def secure(self) -> bool:

@@ -79,6 +79,7 @@ class PushSender:
 
     def check(self, device: Device) -> None:
         """Raise PushAddressError for a device that no message could be encrypted for, or sent to."""
+        self._services.check(device.endpoint)
         self._encrypted(device, PushMessage({}, "", 0))
 
     async def send(self, device: Device, message: PushMessage) -> Sent:

@@ -15,10 +15,14 @@ MEDIA_TYPES: Final = {
     "css": "text/css",
     "html": "text/html",
     "js": "text/javascript",
+    "png": "image/png",
     "svg": "image/svg+xml",
     "webmanifest": "application/manifest+json",
 }
 """Servable file types; a file of another type prevents the gateway from starting."""
+
+WORKER: Final = "js/worker.js"
+"""The service worker, which browsers load from another address."""
 
 SHELL: Final = "inbox.html"
 """The one page; its address selects the part that is shown."""

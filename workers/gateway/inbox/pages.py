@@ -5,6 +5,7 @@ The page requests its data from `/v1` with the browser's cookie.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
-from workers.gateway.inbox.files import SHELL, StaticFile, static_files
+from workers.gateway.inbox.files import SHELL, WORKER, StaticFile, static_files
 
 HEADERS: Final = {
     # Only our own files run or load, and no other page may frame this one for clickjacking.
@@ -20,7 +21,8 @@ HEADERS: Final = {
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
         "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
         # Text never becomes markup or code: our scripts do not do it, and the browser forbids it.
-        "require-trusted-types-for 'script'; trusted-types 'none'"
+        # The one policy makes the address of the service worker, and nothing else (`push.js`).
+        "require-trusted-types-for 'script'; trusted-types service-worker"
     ),
     "Cache-Control": "no-cache",  # revalidate each time: a new gateway serves a new page at once
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -30,6 +32,8 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+
+WORKER_POLICY: Final = "default-src 'none'; connect-src 'self'"
 
 
 @get(
@@ -42,6 +46,7 @@ HEADERS: Final = {
         "/next",
         "/grants",
         "/account",
+        "/notifications",
     ],
     include_in_schema=False,
     operation_id="inbox_page",
@@ -64,8 +69,14 @@ def inbox_file(request: Request[Any, Any, Any], path: FromPath[str]) -> Response
     return _sent(request, file)
 
 
-def _sent(request: Request[Any, Any, Any], file: StaticFile) -> Response[bytes]:
-    headers = {**HEADERS, "ETag": file.etag}
+@get("/sw.js", include_in_schema=False, operation_id="service_worker", sync_to_thread=False)
+def service_worker(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Return the service worker, at the root because it serves all pages. It loads nothing and calls `/v1` alone."""
+    return _sent(request, static_files()[WORKER], {**HEADERS, "Content-Security-Policy": WORKER_POLICY})
+
+
+def _sent(request: Request[Any, Any, Any], file: StaticFile, headers: Mapping[str, str] = HEADERS) -> Response[bytes]:
+    headers = {**headers, "ETag": file.etag}
     if request.headers.get("if-none-match") == file.etag:
         return Response(b"", status_code=HTTPStatus.NOT_MODIFIED, headers=headers, media_type=file.media_type)
     if "gzip" in request.headers.get("accept-encoding", ""):
@@ -74,4 +85,4 @@ def _sent(request: Request[Any, Any, Any], file: StaticFile) -> Response[bytes]:
     return Response(file.content, headers=headers, media_type=file.media_type)
 
 
-HANDLERS: list[Any] = [inbox_page, inbox_file]
+HANDLERS: list[Any] = [inbox_page, inbox_file, service_worker]

@@ -10,13 +10,16 @@ import { listenToKeys, showHelp } from "./keys.js";
 import { offerLock } from "./lock.js";
 import { Presence } from "./presence.js";
 import { forgetProof } from "./proof.js";
+import { renewPush } from "./push.js";
 import { Requests } from "./store.js";
 import { Telling } from "./telling.js";
+import { forgetForWorker } from "./worker-storage.js";
 import * as account from "./pages/account.js";
 import * as grants from "./pages/grants.js";
 import * as inbox from "./pages/inbox.js";
 import * as next from "./pages/next.js";
 import * as request from "./pages/request.js";
+import * as notifications from "./pages/notifications.js";
 import * as session from "./pages/session.js";
 import * as sessions from "./pages/sessions.js";
 import * as signIn from "./pages/sign-in.js";
@@ -29,6 +32,7 @@ const PLACES = [
   { pattern: /^\/next$/, page: next, nav: "/" },
   { pattern: /^\/grants$/, page: grants, nav: "/grants" },
   { pattern: /^\/account$/, page: account, nav: "/account" },
+  { pattern: /^\/notifications$/, page: notifications, nav: "/account" },
 ];
 const RETRY_MS = 3000;
 
@@ -64,6 +68,7 @@ async function start() {
   listenToKeys({ deck: () => app.shown?.deck ?? null, step: () => app.shown?.step ?? null, go });
   document.addEventListener("click", followLink);
   addEventListener("popstate", () => show());
+  if (app.me.role !== "auditor") renewPush(app.me.name).catch(() => {});
   show();
 }
 
@@ -144,7 +149,15 @@ export async function signOut(next = "/") {
   app.presence?.leave();
   await call("POST", "/v1/sign-out").catch(() => {});
   forgetProof();
+  await forgetForWorker();
   location.assign(next);
 }
 
+// The service worker opens what a notification is about; a page that is not signed in asks for that first.
+navigator.serviceWorker?.addEventListener("message", ({ data }) => {
+  if (data?.kind !== "open") return;
+  if (app.shown) return go(data.place);
+  history.replaceState(null, "", data.place);
+  location.reload();
+});
 start();

@@ -2,7 +2,7 @@
 
 import { call, get, path } from "../api.js";
 import { at } from "../clock.js";
-import { announce, button, h } from "../dom.js";
+import { announce, button, h, link } from "../dom.js";
 import { HOLDS_S, holdSeconds, keepHold } from "../holding.js";
 import { signOut } from "../main.js";
 import { passkeys } from "../passkeys.js";
@@ -46,7 +46,8 @@ function onThisDevice(main) {
       : isTelling()
         ? button("Disable notifications", () => { endTelling(); draw(); })
         : button("Enable notifications", async () => { await beginTelling(); draw(); }));
-  main.append(h("h2", { class: "spaced" }, "On this device"), holdChoice());
+  main.append(h("h2", { class: "spaced" }, "On this device"), holdChoice(),
+    h("p", { class: "lead" }, link("/notifications", {}, "Notifications: push messages, quiet hours, services")));
   if (!canTell()) return;
   draw();
   main.append(h("p", { class: "hint lead" }, "While this page is open in a background tab, the browser can notify you of new requests within half a minute."), place);

@@ -10,6 +10,7 @@ import { inOneLine } from "../what.js";
 import { forgetUndelivered, undelivered } from "../answering.js";
 import { outcomeKind, outcomeText } from "../outcomes.js";
 import { reveal } from "../reveal.js";
+import { keyOf } from "../store.js";
 import { drawUnsent } from "../unsent.js";
 
 const LINES_SHOWN = 14;
@@ -80,11 +81,15 @@ export function show(main, app) {
   });
   drawLines();
   tellUndelivered(app);
+  const seeAsked = () => seeRequest(app, deck);
+  addEventListener("hashchange", seeAsked);
+  seeAsked();
   return {
     deck,
     title: "Permissions",
     leave: () => {
       stop();
+      removeEventListener("hashchange", seeAsked);
       app.requests.removeEventListener("change", drawLines);
       app.requests.removeEventListener("change", drawLeft);
       app.requests.drafts.removeEventListener("change", drawLeft);
@@ -115,6 +120,24 @@ function settledLine({ row, result }, app) {
     h("code", {}, ...reveal(inOneLine(row))),
     h("span", { class: "how" }, decided),
     h("span", { class: "place" }, sessionLink(row.session, result.version), " ", h("time", { datetime: result.at ?? new Date().toISOString() }, ago(result.at ?? new Date().toISOString()))));
+}
+
+/** Bring the request that the address names (`#SESSION/REQUEST`) into view, once the requests are there; or its outcome. */
+function seeRequest(app, deck) {
+  const [session, request] = location.hash.slice(1).split("/").map(decodeURIComponent);
+  if (!session || !request) return;
+  const key = keyOf({ session, request_id: request });
+  const see = () => {
+    if (app.requests.rows.has(key)) deck.focus(key);
+    else if (app.live.state === "connecting" || app.live.state === "offline") return;
+    else arrived(app, key);
+    app.requests.removeEventListener("change", see);
+    app.live.removeEventListener("state", see);
+  };
+  app.requests.addEventListener("change", see);
+  app.live.addEventListener("state", see);
+  // After a change of pages, which moves the focus to the new one.
+  setTimeout(see);
 }
 
 /** Report whether answers that a reload interrupted have arrived; nothing is sent again. */
