@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from tests.gateway.callers import Caller, Served
-from workers.gateway.inbox.files import static_files
+from workers.gateway.inbox.files import served_files, static_files
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ async def stranger(gateway: Served) -> Caller:
 async def test_every_page_is_the_same_file_and_runs_only_our_own(stranger: Caller, path: str) -> None:
     page = await stranger.get(path)
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert page.content == static_files()["inbox.html"].content
+    assert page.content == served_files()["inbox.html"].content
     policy = page.headers["content-security-policy"]
     assert policy == (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "

@@ -13,7 +13,7 @@ from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
-from workers.gateway.inbox.files import SHELL, WORKER, StaticFile, static_files
+from workers.gateway.inbox.files import SHELL, WORKER, StaticFile, served_files, static_files
 
 HEADERS: Final = {
     # Only our own files run or load, and no other page may frame this one for clickjacking.
@@ -34,6 +34,9 @@ HEADERS: Final = {
 }
 
 WORKER_POLICY: Final = "default-src 'none'; connect-src 'self'"
+
+KEPT: Final = "public, max-age=31536000, immutable"
+"""Cache-Control of files whose path has the digest of their content: the page names others after an upgrade."""
 
 
 @get(
@@ -57,13 +60,13 @@ def inbox_page(request: Request[Any, Any, Any]) -> Response[bytes]:
 
     A sign-in link leads here too. Only the button uses it up, not programs that fetch links.
     """
-    return _sent(request, static_files()[SHELL])
+    return _sent(request, served_files()[SHELL])
 
 
 @get("/inbox/{path:path}", include_in_schema=False, operation_id="inbox_file", sync_to_thread=False)
 def inbox_file(request: Request[Any, Any, Any], path: FromPath[str]) -> Response[bytes]:
     """Return a file of the inbox."""
-    file = static_files().get(path.lstrip("/"))
+    file = served_files().get(path.lstrip("/"))
     if file is None:
         raise NotFoundException("the inbox has no such file")
     return _sent(request, file)
@@ -77,6 +80,8 @@ def service_worker(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 def _sent(request: Request[Any, Any, Any], file: StaticFile, headers: Mapping[str, str] = HEADERS) -> Response[bytes]:
     headers = {**headers, "ETag": file.etag}
+    if file.is_immutable:
+        headers["Cache-Control"] = KEPT
     if request.headers.get("if-none-match") == file.etag:
         return Response(b"", status_code=HTTPStatus.NOT_MODIFIED, headers=headers, media_type=file.media_type)
     if "gzip" in request.headers.get("accept-encoding", ""):

@@ -55,10 +55,15 @@ export class Live extends EventTarget {
     }
   }
 
-  start() {
+  /** Begin, or begin again; `first` is a page of `GET /v1/pending` to show until the event stream has told the others. */
+  start(first = null) {
     if (this.ended) return;
     this.#close();
     this.noStream = false;
+    if (first?.cursor && !document.hidden) {
+      for (const row of first.pending) this.requests.add(row);
+      return this.#stream();
+    }
     this.poll().then((ok) => { if (ok) this.#stream(); });
   }
 

@@ -1,0 +1,66 @@
+"""The inbox's modules as one script: what it runs, what it refuses, and how browsers may keep it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+
+import pytest
+
+from tests.gateway.callers import Served
+from workers.gateway.inbox.bundle import BundleError, bundled
+from workers.gateway.inbox.files import served_files, static_files
+
+
+def said(modules: Mapping[str, str]) -> list[str]:
+    """Return the lines that the script of `js/main.js` prints."""
+    script = bundled(modules, "js/main.js")
+    done = subprocess.run(
+        ["node", "--input-type=module", "-"], input=script, capture_output=True, text=True, check=True, timeout=30
+    )
+    return done.stdout.splitlines()
+
+
+def test_imports_are_evaluated_once_and_in_order_also_in_a_cycle() -> None:
+    modules = {
+        "js/main.js": 'import { one } from "./pages/a.js";\nimport * as b from "./b.js";\n'
+        "export function here() { return `main ${b.NAME}`; }\nconsole.log(one());\nconsole.log(new b.Box().text);\n",
+        "js/pages/a.js": 'import { here } from "../main.js";\nimport { NAME } from "../b.js";\n'
+        'console.log("a");\nexport function one() { return `${NAME}, ${here()}`; }\n',
+        "js/b.js": '// Left out.\n/** Left out\n    too. */\nconsole.log("b");\nexport const NAME = "b // kept";\n'
+        "export class Box {\n  text = `/* kept */`;\n}\nexport async function unused() {}\n",
+    }
+    assert said(modules) == ["b", "a", "b // kept, main b // kept", "/* kept */"]
+    assert "Left out" not in bundled(modules, "js/main.js")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('import one from "./b.js";', "an import or export of another form"),
+        ('import { one as two } from "./b.js";', "an import or export of another form"),
+        ("export default 1;", "an import or export of another form"),
+        ("export let one = 1;", "an import or export of another form"),
+        ('import { one } from "./none.js";', "has no module `js/none.js`"),
+    ],
+)
+def test_what_it_cannot_join_is_refused(line: str, says: str) -> None:
+    with pytest.raises(BundleError, match=says):
+        bundled({"js/main.js": f"{line}\n", "js/b.js": ""}, "js/main.js")
+
+
+def test_all_modules_of_the_inbox_are_in_the_script() -> None:
+    (script,) = [file.content.decode() for path, file in served_files().items() if path.startswith("app.")]
+    modules = {path for path in static_files() if path.endswith(".js")}
+    assert {path for path in modules if f'$modules["{path}"]' not in script} == set()
+
+
+async def test_a_file_with_its_digest_in_its_name_is_kept_and_the_page_is_asked_for_anew(gateway: Served) -> None:
+    stranger = gateway.caller_with(None)
+    page = await stranger.get("/")
+    (name,) = [path for path in served_files() if path.startswith("app.")]
+    assert f'src="/inbox/{name}"' in page.text
+    script = await stranger.get(f"/inbox/{name}")
+    assert script.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert (page.headers["cache-control"], script.headers["content-encoding"]) == ("no-cache", "gzip")
+    assert (await stranger.get("/inbox/app.0000000000000000.js")).status_code == 404
