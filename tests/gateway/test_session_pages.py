@@ -130,3 +130,22 @@ async def test_grants_come_in_pages_of_what_the_caller_reaches(gateway: Served, 
     assert (len(whole["grants"]), whole["problems"], whole["cursor"]) == (5, [], None)
     refused = await root.get("/v1/grants?cursor=abc")
     assert (refused.status_code, refused.json()["code"]) == (422, "INPUT")
+
+
+async def test_the_busiest_sessions_come_first_when_asked_for(root: Caller, ledger: Ledger) -> None:
+    for name, asked, rejected in (("quiet", 1, 0), ("busy", 4, 1), ("strict", 2, 2)):
+        await root.put(f"/v1/sessions/{name}", {"cascade_reject": "none"})
+        for number in range(asked):
+            await root.ask(name, request_id=f"r{number}")
+        for number in range(rejected):
+            await root.post(f"/v1/sessions/{name}/asks/r{number}/reply", {"reply": "reject", "message": "no" * number})
+    await project_as_a_worker(ledger)
+    assert await pages(root, "sort=most_asked") == [["busy", "strict", "quiet"]]
+    assert await pages(root, "sort=most_rejected&limit=2") == [["strict", "busy"]]
+    found = (await root.get("/v1/sessions?sort=most_asked&limit=1")).json()
+    assert (found["among"], found["is_cut"], found["cursor"]) == (3, False, None)
+
+
+@pytest.mark.parametrize("query", ["sort=loudest", "sort=most_asked&cursor=1-ses_1"])
+async def test_an_order_that_cannot_be_had_is_refused(root: Caller, query: str) -> None:
+    assert (await root.get(f"/v1/sessions?{query}")).status_code in (400, 422)

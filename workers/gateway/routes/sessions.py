@@ -18,7 +18,7 @@ from workers.gateway.parameters import After, Id, Limit, OptionalText, TheGatewa
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, session_row_now
 from workers.gateway.session_opening import open_session as open_by_rules
-from workers.gateway.session_search import SessionFilter, find_sessions
+from workers.gateway.session_search import SessionFilter, SessionSort, find_busiest, find_sessions
 from workers.gateway.settings import PAGE_COUNT_MAX
 from workers.presentation.moments import approved_at, clients_of, moment_json, project_grants
 from workers.upkeep.stream_checks import Checked, check_stream
@@ -47,10 +47,14 @@ async def list_sessions(
     since: OptionalText = None,
     until: OptionalText = None,
     open_only: Annotated[bool, QueryParameter(name="open", required=False)] = False,
+    sort: Annotated[SessionSort, QueryParameter(required=False, description="`latest`: newest event first")] = "latest",
     cursor: OptionalText = None,
     limit: Limit = 100,
 ) -> Row:
-    """Return sessions, the one with the newest event first; from the views, a moment behind the log."""
+    """Return sessions, the one with the newest event first; from the views, a moment behind the log.
+
+    Another `sort` orders the newest 1,000 examined ones, with `among` and `is_cut` and without a `cursor`.
+    """
     wanted = SessionFilter(
         project=project,
         parent=parent,
@@ -61,7 +65,11 @@ async def list_sessions(
         until_ms=None if until is None else parse_time(until),
         open_only=open_only,
     )
+    if sort != "latest" and cursor is not None:
+        raise InputError(f"`sort={sort}` has no further pages; leave `cursor` out, or narrow the search")
     await gateway.views.of_everything()
+    if sort != "latest":
+        return await find_busiest(gateway.ledger.store, principal, wanted, sort, limit)
     return await find_sessions(gateway.ledger.store, principal, wanted, cursor, limit)
 
 

@@ -1,7 +1,7 @@
 // Grants with author, reason, start and expiry, and their revocation.
 
 import { call, get, NoConnection, path, Problem } from "../api.js";
-import { ago, at } from "../clock.js";
+import { ago, at, fullTime, zone } from "../clock.js";
 import { announce, button, h, sessionLink } from "../dom.js";
 import { reveal } from "../reveal.js";
 
@@ -23,7 +23,7 @@ export function show(main, app) {
   const list = h("ul", { class: "grants" });
   const damaged = h("p", { class: "hint", hidden: true });
   const status = h("p", { class: "hint", role: "status" }, "Loading …");
-  main.append(h("div", { class: "section-head" }, h("h1", {}, "Grants"), h("p", { class: "summary long" }, "Calls that are allowed without asking. A configured deny takes precedence."), filter), damaged, status, list);
+  main.append(h("div", { class: "section-head" }, h("h1", {}, "Grants"), h("p", { class: "summary long" }, `Calls that are allowed without asking. A configured deny takes precedence. Times are in ${zone()}.`), filter), damaged, status, list);
   const mayRevoke = ["approver", "admin"].includes(app.me.role);
   const controller = new AbortController();
   let grants = [];
@@ -76,10 +76,10 @@ function grantRow(one, { mayRevoke, isOpen, ask, keep, revoke }) {
   const reason = h("input", { "aria-label": "Reason for revoking (optional)", placeholder: "Reason (optional)", maxlength: "500" });
   return h("li", { class: "grant" },
     h("div", { class: "grant-what" }, h("span", { class: "permission" }, one.permission), h("code", {}, ...reveal(one.pattern))),
-    h("div", { class: "hint grant-who" }, "in ", reach, ` · by ${one.by}, `, h("time", { datetime: one.at, title: one.at }, ago(one.at)),
+    h("div", { class: "hint grant-who" }, "in ", reach, ` · by ${one.by}, `, h("time", { datetime: one.at, title: fullTime(one.at) }, ago(one.at)),
       one.expires_at ? ` · expires ${at(one.expires_at)}` : " · never expires",
       one.uses ? ` · ${one.uses_left} of ${one.uses} uses left` : "",
-      one.last_used_at ? ` · last used ${ago(one.last_used_at)}` : "",
+      one.last_used_at ? [" · last used ", h("time", { datetime: one.last_used_at, title: fullTime(one.last_used_at) }, ago(one.last_used_at))] : " · no use recorded",
       one.wider ? " · wider than offered" : "",
       one.request_id && one.session ? [" · from request ", h("code", {}, one.request_id)] : null,
       one.imported ? " · imported from a file" : null,

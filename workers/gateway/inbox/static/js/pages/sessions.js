@@ -1,11 +1,12 @@
 // Search for requests by words, and for sessions by project, agent, person, outcome and date.
 
 import { NoConnection, Problem, get } from "../api.js";
-import { ago, at } from "../clock.js";
+import { ago, fullTime, zone } from "../clock.js";
 import { button, h, sessionLink } from "../dom.js";
 import { requestBox } from "../finding.js";
 
 const OUTCOMES = ["allowed", "denied", "rejected", "corrected", "expired", "cancelled"];
+const SORTS = { "": "newest event", most_asked: "most asked", most_rejected: "most rejected" };
 const TYPING_MS = 250;
 const PAGE_COUNT = 50;
 const NARROW_PX = 620;
@@ -15,6 +16,7 @@ export function show(main, app) {
   const form = h("form", { class: "find", role: "search", "aria-label": "Find sessions" },
     field("project", "Project"), field("agent", "Agent"), field("person", "Answered by"),
     h("label", {}, h("span", {}, "Ended as"), h("select", { name: "outcome" }, h("option", { value: "" }, "anything"), ...OUTCOMES.map((one) => h("option", { value: one }, one)))),
+    h("label", {}, h("span", {}, "Order"), h("select", { name: "sort" }, ...Object.entries(SORTS).map(([value, text]) => h("option", { value }, text)))),
     field("since", "Since", { type: "date" }), field("until", "Until", { type: "date" }),
     h("label", { class: "tick" }, h("input", { type: "checkbox", name: "open" }), h("span", {}, "open only")));
   const rows = h("ul", { class: "sessions" });
@@ -23,7 +25,7 @@ export function show(main, app) {
   // On a phone the search form is folded, so that the sessions come first.
   const find = h("details", { class: "find-fold", open: innerWidth > NARROW_PX || location.search !== "" }, h("summary", {}, "Find by project, agent, person, outcome or date"), form);
   const requests = requestBox(app.me.name);
-  main.append(h("h1", {}, "Sessions"), requests.element, find, status, rows, h("p", { class: "more-row" }, more));
+  main.append(h("h1", {}, "Sessions"), h("p", { class: "hint" }, `Times and dates are in ${zone()}.`), requests.element, find, status, rows, h("p", { class: "more-row" }, more));
 
   for (const [name, value] of new URLSearchParams(location.search)) {
     const control = form.elements[name];
@@ -44,7 +46,8 @@ export function show(main, app) {
       cursor = found.cursor;
       if (!isMore) rows.replaceChildren();
       rows.append(...found.sessions.map(sessionRow));
-      status.textContent = rows.children.length ? "" : cursor === null ? "No matching sessions" : "None of the newest sessions match; older ones may";
+      const isSorted = Boolean(wanted.query.sort);
+      status.textContent = rows.children.length ? (isSorted && found.is_cut ? `Of the newest ${found.among} sessions.` : "") : cursor === null ? "No matching sessions" : "None of the newest sessions match; older ones may";
       more.hidden = cursor === null;
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -73,5 +76,5 @@ function sessionRow(one) {
     h("div", { class: "session-name" }, sessionLink(one.session), one.pending ? h("span", { class: "count" }, `${one.pending} waiting`) : null, one.closed_at ? h("small", {}, "closed") : null),
     h("div", { class: "hint" }, [one.project && `project ${one.project}`, one.agent && `agent ${one.agent}`, one.parent && `sub-agent of ${one.parent}`].filter(Boolean).join(" · ")),
     h("div", { class: "chips" }, ...Object.entries(one.outcomes ?? {}).map(([outcome, count]) => h("span", { class: `chip ${outcome}` }, `${count} ${outcome}`))),
-    h("div", { class: "hint when", title: `opened ${at(one.opened_at)}` }, ago(one.at), h("br"), `${one.version} event${one.version === 1 ? "" : "s"}`));
+    h("div", { class: "hint when", title: `opened ${fullTime(one.opened_at)}` }, ago(one.at), h("br"), `${one.version} event${one.version === 1 ? "" : "s"}`));
 }
