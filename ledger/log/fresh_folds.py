@@ -18,7 +18,7 @@ from ledger.log.doubts import CONCERNED, Doubts, is_begun_by_older
 from ledger.log.entries import check_info, read_entry
 from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, load_snapshot
 from ledger.log.tail import Folded, evolve_any, foreign_is_damage, nothing_folded
-from ledger.stores.port import START, Entry, Store, StreamKey
+from ledger.stores.port import START, Entry, Position, Store, StreamKey
 
 S = TypeVar("S")
 
@@ -80,6 +80,25 @@ async def fresh_state(store: Store, key: StreamKey) -> Folded[Any]:
     with foreign_is_damage(key):
         found = await fresh_fold(store, key, nothing_folded(key).state, evolve_any)
     return Folded(found.state, found.last)
+
+
+async def fold_before(store: Store, key: StreamKey, is_before: Callable[[Position], bool]) -> Folded[Any]:
+    """Return the fold to begin a past state with: the snapshot if it is valid and `is_before` that state, else nothing.
+
+    A redaction after the snapshot makes it invalid, so the entries after it are read to the last one. Raises StoreError,
+    DamageError.
+    """
+    with foreign_is_damage(key):
+        opening = await store.open(key)
+        check_info(key, opening.info)
+        last = START if opening.info is None else opening.info.last
+        if last.version >= SNAPSHOT_EVERY_EVENTS and await _may_begin_later(store, opening.entries[0]):
+            snapshot = await load_snapshot(store, key, last.version)
+            if snapshot is not None and is_before(snapshot.position):
+                found = FreshFold(key, evolve_any, snapshot, Doubts(store.upgraded_ms))
+                if await _has_gone_on(store, key, found, last.version):
+                    return snapshot
+    return nothing_folded(key)
 
 
 async def _has_gone_on(store: Store, key: StreamKey, found: FreshFold[Any], until_version: int) -> bool:

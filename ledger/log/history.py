@@ -13,10 +13,10 @@ from ledger.core.errors import InputError, UnknownSessionError
 from ledger.core.events import Actor, Event, event_type
 from ledger.core.grants import Recorded
 from ledger.core.times import format_time, parse_moment
-from ledger.log.fresh_folds import fresh_state
+from ledger.log.fresh_folds import fold_before, fresh_state
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
-from ledger.log.tail import Folded, nothing_folded, read_events, read_folds
+from ledger.log.tail import Folded, read_events, read_folds
 from ledger.stores.port import Position, Store, StreamKey
 
 S = TypeVar("S")
@@ -110,7 +110,7 @@ class Moment(msgspec.Struct, Generic[S], frozen=True):
 async def state_at(store: Store, key: StreamKey, at: str | int | None) -> Moment[Any]:
     """Return the state as of a version, or after the last event at or before a time (server ms); None is now.
 
-    Raises UnknownSessionError for a moment before the first event.
+    A state after the stream's snapshot begins there. Raises UnknownSessionError for a moment before the first event.
     """
     if at is None:
         now = await fresh_state(store, key)
@@ -118,7 +118,7 @@ async def state_at(store: Store, key: StreamKey, at: str | int | None) -> Moment
             raise _unknown(key)
         return Moment(now.state, now.version, now.position.ms)
     version, ms = (at, None) if isinstance(at, int) else (None, parse_moment(at))
-    begin = nothing_folded(key)
+    begin = await fold_before(store, key, lambda position: is_until(position, version, ms))
     return await last_until(key, begin, read_folds(store, key, begin), at, version=version, ms=ms)
 
 

@@ -10,6 +10,7 @@ import pytest
 from ledger import Ledger
 from ledger.core.times import parse_time
 from tests.gateway.callers import Caller, Served, served
+from tests.support.backends import Operator
 from tests.support.servers import RealServer
 from workers.projector.worker import CatchingUp
 
@@ -171,6 +172,17 @@ async def test_the_timeline_tells_what_happened_and_the_chain_is_verified(
     assert ([one["text"] for one in rest["lines"]], rest["cursor"]) == (["ann allowed bash `git push` (once)"], None)
     verified = (await ann.get("/v1/sessions/ses_1/verify")).json()
     assert (verified["ok"], verified["versions"], verified["problems"]) == (True, 3, [])
+
+
+async def test_verify_names_rules_that_cannot_be_read(root: Caller, ann: Caller, admin: Operator) -> None:
+    await root.put("/v1/sessions/ses_1")
+    [key] = await admin.run("KEYS", "*:r:*")
+    await admin.run("DEL", key)
+    verified = (await ann.get("/v1/sessions/ses_1/verify")).json()
+    [problem] = verified["problems"]
+    assert (verified["ok"], problem["version"], problem["kind"]) == (False, 1, "missing")
+    assert problem["text"].startswith("RULES_UNREADABLE: ")
+    assert "`policy:" in problem["text"]
 
 
 async def test_a_grant_is_made_listed_and_revoked(root: Caller, ann: Caller) -> None:

@@ -11,6 +11,7 @@ from ledger.access.passkeys.state import PASSKEYS_ID
 from ledger.core.errors import DamageError
 from ledger.core.limits import PAGE_COUNT
 from ledger.core.packed_map import PackedMap
+from ledger.core.times import format_time
 from ledger.log import fresh_folds
 from ledger.log.entries import check_info
 from ledger.log.fresh_folds import fresh_state
@@ -83,13 +84,33 @@ async def test_a_new_process_reads_only_what_is_newer_than_the_snapshot(
     assert await differences(long_session.store) == []
 
 
-async def test_reading_the_present_state_begins_there_and_reading_the_past_does_not(
-    long_session: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_reading_a_state_after_it_begins_there(long_session: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = await whole(long_session.store)
     reads = watched_reads(long_session, monkeypatch)
-    assert (await long_session.state_at("ses_1")).state == await whole(long_session.store)
-    assert min(reads[:-1]) == EVENTS - 8
-    assert (await long_session.state_at("ses_1", EVENTS)).state == await whole(long_session.store)
+    for at in (None, EVENTS):
+        reads.clear()
+        assert (await long_session.state_at("ses_1", at)).state == expected
+        assert min(reads) == EVENTS - 8
+
+
+async def test_every_past_state_is_that_of_reading_from_the_first_entry(long_session: Ledger, clock: TestClock) -> None:
+    entries = await long_session.store.read(SES_1, Position(0, 0), 1000)
+    folded = nothing_folded(SES_1)
+    for entry in entries:
+        folded = fold_entries(SES_1, folded, [entry])
+        moment = await long_session.state_at("ses_1", entry.version)
+        assert (moment.state, moment.version, moment.ms) == (folded.state, entry.version, entry.ms)
+    clock.advance("1s")
+    await (await long_session.attach("ses_1")).submit("read", ["a file"], request_id="per_last")
+    moment = await long_session.state_at("ses_1", format_time(entries[-1].ms))
+    assert (moment.state, moment.version) == (folded.state, EVENTS)
+
+
+async def test_a_past_state_has_no_text_that_was_redacted_after_the_snapshot(long_session: Ledger) -> None:
+    for plan in await long_session.redactions.plan("ses_1", [3, 4]):
+        await long_session.redactions.redact(plan, reason="a password", actor="ann")
+    assert await load_snapshot(long_session.store, SES_1, EVENTS) is not None, "no projector has been here yet"
+    assert SECRET not in repr((await long_session.state_at("ses_1", EVENTS)).state)
 
 
 async def test_the_metadata_is_checked_before_every_snapshot(

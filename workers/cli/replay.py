@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
 from ledger import DamageError, InputError, Ledger
 from ledger.core.grants import Recorded, StandingGrant
+from ledger.log.completed import CURSOR_DIGITS
+from ledger.log.fresh_folds import fold_before
 from ledger.log.history import logged
 from ledger.log.surveys import survey
-from ledger.log.tail import read_events
+from ledger.log.tail import read_events, read_folds
 from ledger.session.state import in_order
 from ledger.stores.port import StreamKey
-from workers.cli.base import command, with_ledger
+from workers.cli.base import checked, command, with_ledger
 from workers.cli.log import event_line
 from workers.cli.output import CommandOutput
+from workers.cli.paging import LIMIT_MAX, tell_next
 from workers.cli.problems import tell_problems
 from workers.presentation.moments import approved_at, project_grants
 from workers.presentation.timeline import TimelineFold
@@ -30,10 +33,40 @@ SESSIONS_MAX: Final = 1000
 """The limit of sessions at once: the next events of each are held in memory, to be merged by time."""
 
 
+EVENTS_COUNT: Final = 1000
+"""Events of a page for a person."""
+
+
+class _Place(NamedTuple):
+    """The place of an event in a replay: its time, the order of its session among those named, and its version."""
+
+    ms: int
+    order: int
+    version: int
+
+    @classmethod
+    def of_cursor(cls, cursor: str, names: Sequence[str]) -> _Place:
+        """Return the event of a cursor. Raises InputError."""
+        ms, version, session = (*cursor.split("-", 2), "", "")[:3]
+        if not all(one.isascii() and one.isdecimal() and len(one) <= CURSOR_DIGITS for one in (ms, version)):
+            raise InputError(f"`{cursor[:40]}` is not a cursor that was handed out")
+        if session not in names:
+            raise InputError(f"the cursor is of session `{session[:40]}`, which is not among those to replay")
+        return cls(int(ms), names.index(session), int(version))
+
+
+def _check(*, sessions: Sequence[str], every_session: bool, limit: int | None, whole: bool, **_: object) -> None:
+    if every_session == bool(sessions):
+        raise click.UsageError("name sessions, or give --all")
+    if whole and limit is not None:
+        raise click.UsageError("give --limit COUNT or --whole, not both")
+
+
 @command(
     examples=(
         "permission-ledger replay ses_1",
         "permission-ledger replay ses_1 ses_2 --speed 10",
+        "permission-ledger replay ses_1 --limit 100 --after 1795600000000-4711-ses_1",
         "permission-ledger replay --all --speed 0 --json",
     )
 )
@@ -47,29 +80,57 @@ SESSIONS_MAX: Final = 1000
     metavar="X",
     help="X times the original speed; 0 does not pause.",
 )
+@click.option(
+    "--limit",
+    type=click.IntRange(1, LIMIT_MAX),
+    metavar="COUNT",
+    help=f"The number of events (default: {EVENTS_COUNT}; with --json: all).",
+)
+@click.option("--after", metavar="CURSOR", help="Go on after a page: with the cursor that it ended with.")
+@click.option("--whole", is_flag=True, help="All events, however many they are.")
+@checked(_check)
 @with_ledger
 async def replay(
-    ledger: Ledger, output: CommandOutput, *, sessions: Sequence[str], every_session: bool, speed: float
+    ledger: Ledger,
+    output: CommandOutput,
+    *,
+    sessions: Sequence[str],
+    every_session: bool,
+    speed: float,
+    limit: int | None,
+    after: str | None,
+    whole: bool,
 ) -> int:
     """Play the past of one session or of several as it happened, with the session's state beside each event.
 
     The events of several sessions come in the order of the server's time. Pauses are those of the record, but none is
     longer than 3 s at speed 1. With --all, sessions that are damaged are named on stderr (exit code 11) and left out.
+
+    A long past comes in pages: stderr has the cursor to go on from, with the same sessions in the same order. A page begins at the
+    stored state of a long session, not at its first event.
     """
-    if every_session == bool(sessions):
-        raise click.UsageError("name sessions, or give --all")
     names = await _some_of_all(ledger) if every_session else list(dict.fromkeys(sessions))
     if len(names) > SESSIONS_MAX:
         raise InputError(
             f"more than {SESSIONS_MAX} sessions are too many to replay at once; name at most {SESSIONS_MAX}"
         )
+    place = None if after is None else _Place.of_cursor(after, names)
+    order = {name: number for number, name in enumerate(names)}
     found = await survey([StreamKey("session", name) for name in names], lambda key: _past_of(ledger, key.id))
     if found.problems and not every_session:
         raise DamageError(found.problems[0].text, stream=found.problems[0].key.name)
     pasts = found.rows
     width = max(map(len, names)) if len(names) > 1 else 0
-    last_ms = None
-    async for past, recorded in in_time_order(ledger, pasts):
+    last_ms, shown, cursor = None, 0, ""
+    count = limit if limit is not None else None if whole or output.as_json else EVENTS_COUNT
+    async for past, recorded in in_time_order(ledger, pasts, None if place is None else place.ms):
+        if place is not None and (recorded.ms, order[past.key.id], recorded.version) <= place:
+            past.fold.line(logged(past.key, recorded))
+            continue
+        if shown == count:
+            tell_next(output, cursor)
+            break
+        shown, cursor = shown + 1, f"{recorded.ms}-{recorded.version}-{past.key.id}"
         await asyncio.sleep(pause_seconds(last_ms, recorded.ms, speed))
         last_ms = recorded.ms
         event = logged(past.key, recorded)
@@ -86,13 +147,13 @@ async def replay(
 
 
 async def _some_of_all(ledger: Ledger) -> list[str]:
-    """Return the names of all sessions, of too many only one more than can be replayed."""
+    """Return the names of all sessions in order, of too many only one more than can be replayed."""
     names: dict[str, None] = {}
     async for name in ledger.sessions():
         names[name] = None
         if len(names) > SESSIONS_MAX:
             break
-    return list(names)
+    return sorted(names)
 
 
 class Past:
@@ -119,9 +180,14 @@ async def _past_of(ledger: Ledger, name: str) -> Past:
     return Past(stream.key, await project_grants(ledger, stream.state))
 
 
-async def in_time_order(ledger: Ledger, pasts: Sequence[Past]) -> AsyncIterator[tuple[Past, Recorded]]:
-    """Yield all events by the server's time; within a millisecond in the order in which sessions were named."""
-    readers = [read_events(ledger.store, past.key) for past in pasts]
+async def in_time_order(
+    ledger: Ledger, pasts: Sequence[Past], from_ms: int | None = None
+) -> AsyncIterator[tuple[Past, Recorded]]:
+    """Yield all events by the server's time; within a millisecond in the order in which sessions were named.
+
+    With `from_ms` those before it may be left out, and are then in the states of their pasts.
+    """
+    readers = [await _reader(ledger, past, from_ms) for past in pasts]
     heads = [(first.ms, index, first) for index, reader in enumerate(readers) if (first := await anext(reader, None))]
     heapify(heads)
     while heads:
@@ -131,6 +197,15 @@ async def in_time_order(ledger: Ledger, pasts: Sequence[Past]) -> AsyncIterator[
         if following is not None:
             # The heap holds one event per session, so that no comparison goes beyond these two members.
             heappush(heads, (following.ms, index, following))
+
+
+async def _reader(ledger: Ledger, past: Past, from_ms: int | None) -> AsyncIterator[Recorded]:
+    """Return the events of a past, after its stored state where that is before a time."""
+    if from_ms is None:
+        return read_events(ledger.store, past.key)
+    begin = await fold_before(ledger.store, past.key, lambda position: position.ms < from_ms)
+    past.fold.state = begin.state
+    return (recorded async for recorded, _ in read_folds(ledger.store, past.key, begin))
 
 
 def pause_seconds(last_ms: int | None, ms: int, speed: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from ledger.access.state import Token
 from ledger.core.durations import SECOND_MS
 from ledger.core.freezes import Freeze
+from ledger.log.verify import Problem
 from ledger.stores.admin import PROJECTORS
 from ledger.stores.durability import Durability, advice
 from ledger.stores.port import Store, StreamKey
@@ -18,7 +19,8 @@ from ledger.stores.redis.strangers import OpenDoors
 from projections.overview import Overview, overview
 from projections.walk import KEYS_AT_ONCE_COUNT, place_of_walk
 from workers.runtime.disk import DiskSpace
-from workers.upkeep.stream_checks import check_stream
+from workers.upkeep.named_rules import UNREADABLE
+from workers.upkeep.stream_checks import StreamChecker
 
 SAMPLE_COUNT: Final = 100
 """The number of streams verified without `deep`."""
@@ -194,26 +196,45 @@ async def check_deployment(store: Store, *, deep: bool) -> list[HealthFinding]:
     partitions = HealthFinding("partitions", True, f"{store.partition_count} partitions, {known.streams}{more} streams")
     return [
         partitions,
-        await _check_streams(store, known, deep=deep),
+        *await _check_streams(store, known, deep=deep),
         await _check_projector(store, known),
         await _check_expiry(store),
     ]
 
 
-async def _check_streams(store: Store, known: Overview, *, deep: bool) -> HealthFinding:
+async def _check_streams(store: Store, known: Overview, *, deep: bool) -> list[HealthFinding]:
+    """Check streams, and the rules that sessions among them name."""
+    checker = StreamChecker(store, reads_rules=True)
     bad: list[str] = []
+    sessions: list[str] = []
+    rules: set[str] = set()
     count, is_all = 0, True
     async for keys in _every_stream(store) if deep else _sample(store):
-        bad += [key.name for key in keys if not (await check_stream(store, key)).ok]
+        for key in keys:
+            checked = await checker.check(key)
+            bad += [] if all(map(_is_of_rules, checked.problems)) else [key.name]
+            sessions += [key.name] if checked.unreadable_rules else []
+            rules.update(checked.unreadable_rules)
         count += len(keys)
         is_all = deep or len(keys) < SAMPLE_COUNT
-    if bad:
-        named = ", ".join(sorted(bad)[:NAMED_COUNT]) + (" …" if len(bad) > NAMED_COUNT else "")
-        return HealthFinding(
-            "streams", False, f"{len(bad)} of {count} are damaged: {named}", "`permission-ledger verify --all`"
-        )
     which = "all" if is_all else f"a sample of {count}"
-    return HealthFinding("streams", True, f"{which} of {count if is_all else known.streams} are whole")
+    whole = HealthFinding("streams", True, f"{which} of {count if is_all else known.streams} are whole")
+    if bad:
+        text = f"{len(bad)} of {count} are damaged: {_some(bad)}"
+        whole = HealthFinding("streams", False, text, "`permission-ledger verify --all`")
+    if not sessions:
+        return [whole, HealthFinding("rules", True, "the rules that sessions name can be read")]
+    text = f"{UNREADABLE}: the rules of {len(sessions)} of {count} streams cannot be read: {_some(rules)}"
+    hint = "nothing is allowed there: bring them back with `permission-ledger import`, or open the sessions with their rules"
+    return [whole, HealthFinding("rules", False, f"{text}, named by {_some(sessions)}", hint)]
+
+
+def _is_of_rules(problem: Problem) -> bool:
+    return problem.text.startswith(UNREADABLE)
+
+
+def _some(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)[:NAMED_COUNT]) + (" …" if len(names) > NAMED_COUNT else "")
 
 
 async def _every_stream(store: Store) -> AsyncIterator[list[StreamKey]]:

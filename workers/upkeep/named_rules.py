@@ -8,11 +8,14 @@ from typing import Final
 import msgspec
 
 from ledger.client.passkeys.audit import Demands
-from ledger.core.errors import DamageError
+from ledger.core.errors import DamageError, RulesUnreadableError
 from ledger.core.policy import demand_rules
 from ledger.log.rulesets import read_ruleset
 from ledger.log.verify import Problem
 from ledger.stores.port import Entry, Store, StreamKey
+
+UNREADABLE: Final = RulesUnreadableError.code
+"""The code of an ask in a session whose rules cannot be read, which begins the text of the problem."""
 
 _OPENED: Final = b'"type":"session_opened"'
 _CHANGED: Final = b'"type":"policy_changed"'
@@ -80,7 +83,9 @@ class NamedRules:
 def missing_rules(named: Mapping[str, int], demands: Mapping[str, Demands | None]) -> list[Problem]:
     """Return the problems of a session whose rules are not there."""
     return [
-        Problem(version, "missing", f"the rules of version {version} cannot be read: stream `policy:{one}`")
+        Problem(
+            version, "missing", f"{UNREADABLE}: the rules of version {version} cannot be read: stream `policy:{one}`"
+        )
         for one, version in named.items()
         if demands.get(one, ()) is None
     ]

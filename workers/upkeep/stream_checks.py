@@ -40,6 +40,8 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None = None
     rules: tuple[str, ...] = ()
     """The digests of the rules that a session names and does not hold itself."""
+    unreadable_rules: tuple[str, ...] = ()
+    """Those of them that are missing or damaged, as streams."""
     is_there: bool = True
     redacted_count: int = 0
 
@@ -52,7 +54,7 @@ class StreamChecker:
     """Checks of the streams of a store.
 
     `known` are heads kept from before. `anchors` are the passkeys that signed answers are checked against; None skips
-    those, and the rules that sessions name.
+    those. With them, or with `reads_rules`, the rules that sessions name must be readable.
     """
 
     def __init__(
@@ -61,7 +63,10 @@ class StreamChecker:
         known: Mapping[StreamKey, Head] | None = None,
         anchors: Anchors | None = None,
         depth: Depth = "events",
+        *,
+        reads_rules: bool = False,
     ) -> None:
+        self._reads_rules = reads_rules or anchors is not None
         self._store = store
         self._known = {} if known is None else known
         self._anchors = anchors
@@ -100,8 +105,8 @@ class StreamChecker:
                 yield await self.check(key), None
 
     async def _demands_of(self, named: Mapping[str, int]) -> Mapping[str, Demands | None]:
-        """Return the demands of the rules that a session names; none where signed answers are not checked."""
-        return {} if self._anchors is None or not named else await self._rules.read(named)
+        """Return the demands of the rules that a session names; none where rules are not read."""
+        return await self._rules.read(named) if self._reads_rules and named else {}
 
     def _checked(
         self,
@@ -128,6 +133,7 @@ class StreamChecker:
             problems=problems,
             project=_project_of(key, entries),
             rules=tuple(named),
+            unreadable_rules=tuple(f"policy:{one}" for one in named if demands.get(one, ()) is None),
             is_there=info is not None,
             redacted_count=redacted_count,
         )

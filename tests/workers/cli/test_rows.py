@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
+from ledger import Ledger
 from tests.support.command_line import CommandLine
+from tests.support.projecting import project_as_a_worker
 from tests.support.waiting import wait_until
+from workers.cli.replay import EVENTS_COUNT
 
 RESULT = ["session", "request_id", "version", "outcome", "reply", "by", "at", "message", "code", "agent", "evaluation"]
 PENDING = [
@@ -252,3 +256,47 @@ def test_a_follower_hears_of_what_comes_after_it_began(ledger: CommandLine) -> N
         ledger("reply", "r1", "always", code=0)
         out, _ = process.communicate(timeout=20)
     assert (process.returncode, json.loads(out)["reply"]) == (0, "always"), "an `always` releases what it now allows"
+
+
+def test_the_pages_of_a_replay_are_all_of_it(ledger: CommandLine) -> None:
+    for session in ("ses_1", "ses_2"):
+        for number in range(3):
+            ledger("ask", session, "bash", "git push", "--id", f"{session}_{number}", "--no-wait", code=7)
+    words = ("replay", "ses_2", "ses_1", "--speed", "0", "--json")
+    whole = ledger(*words, code=0).rows
+    pages: list[Any] = []
+    more: tuple[str, ...] = ()
+    while True:
+        ran = ledger(*words, "--limit", "3", *more, code=0)
+        pages += ran.rows
+        if not ran.err:
+            break
+        more = ("--after", json.loads(ran.err)["cursor"])
+    assert len(pages) == 8
+    assert pages == whole
+    assert "give --limit COUNT or --whole" in ledger(*words, "--limit", "3", "--whole", code=2).err
+    assert "is not a cursor" in ledger(*words, "--after", "x", code=12).err
+    assert "is not among those to replay" in ledger(*words, "--after", "1-1-ses_9", code=12).err
+
+
+def test_a_replay_for_a_person_is_a_page_of_a_long_past(ledger: CommandLine) -> None:
+    asyncio.run(_fill_long(ledger.url))
+    ran = ledger("replay", "ses_1", "--speed", "0", code=0)
+    assert len(ran.out.splitlines()) == 2 * EVENTS_COUNT
+    cursor = ran.err.split("--after ")[1].strip("`\n")
+    asyncio.run(_project(ledger.url))
+    rest = ledger("replay", "ses_1", "--speed", "0", "--after", cursor, code=0)
+    whole = ledger("replay", "ses_1", "--speed", "0", "--whole", code=0)
+    assert ran.out + rest.out == whole.out
+    assert (rest.err, whole.err) == ("", "")
+
+
+async def _fill_long(url: str) -> None:
+    async with Ledger.connect(url, entry_points=False) as ledger:
+        session = await ledger.session("ses_1")
+        await asyncio.gather(*(session.submit("bash", ["ls"], request_id=f"r{number}") for number in range(1100)))
+
+
+async def _project(url: str) -> None:
+    async with Ledger.connect(url, entry_points=False) as ledger:
+        await project_as_a_worker(ledger)

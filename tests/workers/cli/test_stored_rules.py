@@ -110,10 +110,42 @@ def test_verify_names_a_session_whose_rules_are_gone_and_nothing_is_allowed_ther
     (row,) = ledger("verify", "--all", "--json", code=11).rows
     assert [(one["version"], one["kind"]) for one in row["problems"]] == [(1, "missing")]
     assert STREAM in row["problems"][0]["text"]
+    assert row["problems"][0]["text"].startswith("RULES_UNREADABLE: ")
+    for words in ((), ("--deep",)):
+        found = {row["check"]: row for row in ledger("doctor", *words, "--json", code=11).rows}
+        assert (found["streams"]["ok"], found["rules"]["ok"]) == (True, False)
+        assert f"RULES_UNREADABLE: the rules of 1 of 1 streams cannot be read: {STREAM}" in found["rules"]["text"]
+        assert "named by session:ses_1" in found["rules"]["text"]
     refused = ledger("ask", "ses_1", "bash", "ls -a", "--json", code=11)
     assert json.loads(refused.err.splitlines()[-1])["code"] == "RULES_UNREADABLE"
     ledger("show", "ses_1", code=0)
     ledger("close", "ses_1", code=0)
+
+
+def test_stored_rules_are_listed_with_their_size_and_printed_by_their_digest(ledger: CommandLine) -> None:
+    fill(ledger)
+    fill(ledger, "ses_2")
+    (row,) = ledger("policy", "stored", "--json", code=0).rows
+    assert (row["digest"], row["stream"], row["dialect"], row["rules"]) == (digest(SOURCE), STREAM, "opencode", 2)
+    assert row["bytes"] > 200
+    assert row["problem"] is None
+    assert digest(SOURCE) in ledger("policy", "stored", code=0).out
+    (whole,) = ledger("policy", "stored", STREAM, "--json", code=0).rows
+    assert whole["policy"]["layers"][0]["rules"][0] == {"permission": "bash", "pattern": "ls *", "action": "allow"}
+    assert "ls *" in ledger("policy", "stored", digest(SOURCE), code=0).out
+    assert "no rules are stored under `nosuch`" in ledger("policy", "stored", "nosuch", code=12).err
+
+
+def test_stored_rules_that_are_damaged_are_listed_with_the_reason(ledger: CommandLine, client: redis.Redis) -> None:
+    fill(ledger)
+    (key,) = names(client, "*:r:*")
+    ((entry_id, fields),) = entries(client, key)
+    client.delete(key)
+    client.xadd(key, {**fields, b"x": fields[b"x"].replace(b"ls *", b"rm *")}, id=entry_id)
+    (row,) = ledger("policy", "stored", "--json", code=11).rows
+    assert (row["digest"], row["rules"]) == (digest(SOURCE), None)
+    assert "was changed" in row["problem"]
+    ledger("policy", "stored", digest(SOURCE), code=11)
 
 
 def test_damaged_rules_are_found_beside_the_session_that_names_them(ledger: CommandLine, client: redis.Redis) -> None:

@@ -21,7 +21,7 @@ from workers.gateway.session_opening import open_session as open_by_rules
 from workers.gateway.session_search import SessionFilter, SessionSort, find_busiest, find_sessions
 from workers.gateway.settings import PAGE_COUNT_MAX
 from workers.presentation.moments import approved_at, clients_of, moment_json, project_grants
-from workers.upkeep.stream_checks import Checked, check_stream
+from workers.upkeep.stream_checks import Checked, StreamChecker
 
 VERSION_DIGITS_MAX = 18
 
@@ -163,10 +163,10 @@ async def read_outline(
 
 @get("/v1/sessions/{session:str}/verify", operation_id="verify_session")
 async def verify_session(session: Id, gateway: TheGateway, principal: ThePrincipal) -> Row:
-    """Check whether any event of the session was changed, lost, inserted or moved."""
+    """Check whether any event of the session was changed, lost, inserted or moved, and whether its rules can be read."""
     try:
         await gateway.session(session, principal)
-        checked = await check_stream(gateway.ledger.store, StreamKey("session", session))
+        checked = await _check(gateway, session)
     except DamageError:
         checked = await _check_damaged(gateway, principal, session)
     return {
@@ -178,9 +178,13 @@ async def verify_session(session: Id, gateway: TheGateway, principal: ThePrincip
     }
 
 
+async def _check(gateway: Gateway, session: str) -> Checked:
+    return await StreamChecker(gateway.ledger.store, reads_rules=True).check(StreamKey("session", session))
+
+
 async def _check_damaged(gateway: Gateway, principal: Principal, session: str) -> Checked:
     """Check a stream that cannot be folded; its first entry has its project."""
-    checked = await check_stream(gateway.ledger.store, StreamKey("session", session))
+    checked = await _check(gateway, session)
     if not checked.is_there or not principal.reaches(session, checked.project, None):
         raise UnknownSessionError(f"there is no session `{session}`", session=session)
     return checked
