@@ -202,3 +202,18 @@ async def test_a_pending_row_has_the_shape_by_which_requests_are_grouped(ledger:
     rows = {row["request_id"]: row for row in (await ann.get("/v1/pending")).json()["pending"]}
     shapes = {name: row["description"]["shape"] for name, row in rows.items()}
     assert shapes["a"] == shapes["b"] != shapes["c"]
+
+
+async def test_each_request_may_grant_patterns_of_its_own_and_none_that_would_not_cover_it(
+    ledger: Ledger, ann: Caller
+) -> None:
+    await _ask(ledger, "ses_1", "git push a", "git push b")
+    first, second = await _pending(ann)
+    requests = [
+        {**first, "patterns": [f"git push {first['request_id']}"]},
+        {**second, "patterns": ["git push other"]},
+    ]
+    told = await _replies(ann, {"reply": "session", "requests": requests})
+    assert [one.get("code") or one["outcome"] for one in told] == ["allowed", "NOT_COVERED"]
+    granted = (await ann.get("/v1/grants?session=ses_1")).json()["grants"]
+    assert [one["pattern"] for one in granted] == [f"git push {first['request_id']}"]

@@ -256,11 +256,15 @@ class ReplyBody(Body, kw_only=True, frozen=True):
 
 
 class RequestBody(Body, kw_only=True, frozen=True):
-    """A request as it was shown; the answer counts only for the request of this digest."""
+    """A request as it was shown; the answer counts only for the request of this digest.
+
+    `patterns` replace those of the answer for this request: each may grant what its own card offered.
+    """
 
     session: str
     request_id: str
     digest: str
+    patterns: list[str] | None = None
 
 
 class RepliesBody(Body, kw_only=True, frozen=True):

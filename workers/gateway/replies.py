@@ -66,7 +66,7 @@ async def _one_of_many(
         digest=one.digest,
         expires=data.expires,
         uses=data.uses,
-        patterns=data.patterns,
+        patterns=data.patterns if one.patterns is None else one.patterns,
     )
     return await _reply(gateway, principal, (one.session, one.request_id), reply, None)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Locator, expect
 
+from tests.gateway.inbox.barriers import barriers
 from tests.gateway.inbox.visitors import Inbox, Visitor
 
 
@@ -105,3 +106,48 @@ async def test_a_card_is_selected_by_a_key(inbox: Inbox) -> None:
     await ann.page.keyboard.press("j")
     await ann.page.keyboard.press("x")
     await expect(_bar(ann)).to_contain_text("1 selected")
+
+
+async def _select_all(inbox: Inbox, *programs: str, wide: str | None = None) -> Visitor:
+    """Ask for programs, each in a session of its own with a grant of its own offered, and select all."""
+    for index, program in enumerate(programs):
+        session = await inbox.session(f"ses_{index}")
+        offered = ["*"] if program == wide else [f"{program} x"]
+        await session.submit("bash", [f"{program} x"], always=offered, request_id=program)
+    ann = await inbox.visit("ann", viewport={"width": 1200, "height": 1800})
+    await expect(ann.page.locator("article.card[data-armed]")).to_have_count(len(programs))
+    for program in programs:
+        await _box(ann, program).check()
+    await expect(_bar(ann)).to_contain_text(f"{len(programs)} selected")
+    await _bar(ann).get_by_role("button", name="Remember").click()
+    return ann
+
+
+@pytest.mark.parametrize(
+    ("button", "scope"), [("Allow 2 in their sessions", "session"), ("Always allow 2 in this project", "project")]
+)
+async def test_selected_requests_are_remembered_each_with_its_own_grant(inbox: Inbox, button: str, scope: str) -> None:
+    ann = await _select_all(inbox, "tool-a", "tool-b")
+    await expect(_bar(ann).get_by_role("list")).to_contain_text("tool-a x for bash in shop")
+    await ann.page.wait_for_function("() => document.querySelector('.deck').hasAttribute('data-quiet')")
+    await _bar(ann).get_by_role("button", name=button).click(delay=600)
+    await expect(_bar(ann)).to_contain_text("Allowed 2")
+    if scope == "project":
+        found = [one.grant.pattern for one in await inbox.ledger.approved_in_project("shop")]
+    else:
+        sessions = [await inbox.session(f"ses_{index}") for index in range(2)]
+        found = [one.grant.pattern for session in sessions for one in await session.approved()]
+    assert sorted(found) == ["tool-a x", "tool-b x"]
+
+
+async def test_a_selection_with_a_broad_grant_alone_is_not_remembered(inbox: Inbox) -> None:
+    ann = await _select_all(inbox, "tool-a", "sudo", wide="sudo")
+    await expect(_bar(ann)).to_contain_text("1 of 2 can only be allowed once here")
+    assert await _bar(ann).get_by_role("button").count() == 1
+
+
+async def test_the_grants_of_a_selection_fit_a_narrow_phone(inbox: Inbox) -> None:
+    ann = await _select_all(inbox, "tool-a", "tool-b")
+    await ann.page.set_viewport_size({"width": 320, "height": 640})
+    assert await ann.page.evaluate("document.documentElement.scrollWidth") <= 320
+    assert await barriers(ann.page) == []

@@ -72,7 +72,10 @@ export async function sendMany(rows, answer, tell) {
 
 /** Return each row with its result: an answered request, or an error of its own. */
 async function replies(rows, answer) {
-  const requests = rows.map(({ session, request_id, digest }) => ({ session, request_id, digest }));
+  const requests = rows.map((row) => {
+    const { session, request_id, digest } = row;
+    return { session, request_id, digest, ...(answer.patternsOf ? { patterns: membersOf(answer, row).patterns ?? null } : {}) };
+  });
   const { replies: results } = await call("POST", "/v1/pending/replies", { body: { ...membersOf(answer), requests }, keepalive: true });
   return rows.map((row, index) => {
     const one = results[index];
@@ -96,7 +99,7 @@ function portions(rows) {
 }
 
 function reply(row, answer, signed) {
-  const body = { ...membersOf(answer), digest: row.digest };
+  const body = { ...membersOf(answer, row), digest: row.digest };
   if (signed) body.signed = signed;
   if (row.answering === "lock-holder") body.client_id = clientId();
   // keepalive: the answer is sent even if the page is closed meanwhile.

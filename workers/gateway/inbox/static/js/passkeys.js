@@ -7,7 +7,7 @@ import { announce, button, h } from "./dom.js";
 
 /** Return the challenge of an answer, signed by a passkey of this person. Raises Problem, NoConnection. */
 export async function signAnswer(row, answer) {
-  return sign(await call("POST", path("/v1/sessions/{}/asks/{}/challenge", row.session, row.request_id), { body: membersOf({ ...answer, cascade_always: null }) }));
+  return sign(await call("POST", path("/v1/sessions/{}/asks/{}/challenge", row.session, row.request_id), { body: membersOf({ ...answer, cascade_always: null }, row) }));
 }
 
 async function sign(issued) {

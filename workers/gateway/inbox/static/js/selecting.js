@@ -2,6 +2,7 @@
 // is in the page's head, which covers no card.
 
 import { announce, byId, button, h } from "./dom.js";
+import { grantList, patternsOf, picksOf, releasedByAll } from "./selection-grants.js";
 import { mayGoTogether } from "./shape.js";
 import { keyOf } from "./store.js";
 
@@ -15,7 +16,7 @@ export class Selection {
     this.read = new Map();
     /** The digests of the selected requests, by key. */
     this.chosen = new Map();
-    this.isRejecting = false;
+    this.isRejecting = this.isGranting = false;
     this.bar = byId("chosen");
     deck.requests.addEventListener("told", ({ detail }) => this.#tell(detail), { signal: deck.controller.signal });
     deck.controller.signal.addEventListener("abort", () => this.#hide());
@@ -81,16 +82,49 @@ export class Selection {
   }
 
   #drawBar() {
+    if (this.isGranting) return this.#drawGrants();
     const count = this.chosen.size;
     const text = this.isRejecting ? h("input", { class: "instructions", maxlength: "4000", placeholder: "What should the agents do instead? (optional)", "aria-label": "What the agents should do instead (optional)" }) : null;
     const act = (answer) => (event) => this.#answer(event, answer());
     const buttons = this.isRejecting
       ? [button(`Reject ${count}`, act(() => ({ reply: "reject", message: text.value.trim() || null })), { kind: "reject small" }), button("Back", () => this.#reject(false), { kind: "quiet small" })]
-      : [button(`Allow ${count} once`, act(() => ({ reply: "once" })), { kind: "once small" }), button(`Reject ${count}…`, () => this.#reject(true), { kind: "reject small" }), button("Clear", () => { this.chosen.clear(); this.draw(); }, { kind: "quiet small" })];
+      : [button(`Allow ${count} once`, act(() => ({ reply: "once" })), { kind: "once small" }), button(`Remember ${count}…`, () => this.#grant(true), { kind: "more small" }), button(`Reject ${count}…`, () => this.#reject(true), { kind: "reject small" }), button("Clear", () => { this.chosen.clear(); this.draw(); }, { kind: "quiet small" })];
     this.bar.hidden = false;
     this.bar.replaceChildren(h("span", {}, h("strong", {}, `${count} selected`)), text ?? "", ...buttons);
     text?.focus();
     this.deck.screen?.look();
+  }
+
+  /** Draw what the selected requests would have remembered, and the buttons that do so. */
+  #drawGrants() {
+    const rows = this.#rows();
+    const picks = picksOf(rows);
+    const back = button("Back", () => this.#grant(false), { kind: "quiet small" });
+    const without = picks.filter(({ chosen }) => chosen === null).length;
+    this.bar.hidden = false;
+    if (without) {
+      this.bar.replaceChildren(h("span", { role: "status" }, `${without} of ${rows.length} can only be allowed once here. Deselect ${without === 1 ? "it" : "them"} to remember the others.`), back);
+    } else {
+      const { list, isRead } = grantList(picks);
+      const act = (reply) => (event) => {
+        if (!isRead()) return announce("Scroll through all of the grants first.");
+        this.#answer(event, { reply, patternsOf: patternsOf(picks), ...(reply === "always" ? { cascade_always: "project" } : {}) });
+      };
+      const many = rows.length > 1 ? "their sessions" : "its session";
+      const isProject = rows.every((row) => row.always_scope === "project");
+      const released = isProject ? releasedByAll(picks, this.deck.waiting()) : 0;
+      this.bar.replaceChildren(h("span", {}, h("strong", {}, `${rows.length} selected`), " Grants:"), list,
+        button(`Allow ${rows.length} in ${many}`, act("session"), { kind: "more small" }),
+        isProject ? button(`Always allow ${rows.length} in ${new Set(rows.map((row) => row.project)).size > 1 ? "their projects" : "this project"}${released ? `: releases ${released} more` : ""}`, act("always"), { kind: "more small" }) : "",
+        back);
+    }
+    this.deck.screen?.look();
+  }
+
+  #grant(isGranting) {
+    this.isGranting = isGranting;
+    this.changedAt = performance.now();
+    this.#drawBar();
   }
 
   #reject(isRejecting) {
@@ -102,11 +136,15 @@ export class Selection {
   /** Answer the selected requests, unless the selection has changed right before the press. */
   #answer(event, answer) {
     if (event.timeStamp < this.changedAt + STEADY_MS) return announce("The selection has just changed. Check it, then answer again.");
-    const rows = [...this.chosen].map(([key, digest]) => ({ ...this.deck.requests.rows.get(key), digest }));
+    const rows = this.#rows();
     this.chosen.clear();
-    this.isRejecting = false;
+    this.isRejecting = this.isGranting = false;
     this.deck.sendTo(rows, answer);
     this.draw();
+  }
+
+  #rows() {
+    return [...this.chosen].map(([key, digest]) => ({ ...this.deck.requests.rows.get(key), digest }));
   }
 
   #tell(text) {
@@ -118,7 +156,7 @@ export class Selection {
   }
 
   #hide() {
-    this.isRejecting = false;
+    this.isRejecting = this.isGranting = false;
     this.bar.hidden = true;
     this.bar.replaceChildren();
     this.deck.screen?.look();
