@@ -1,36 +1,28 @@
 """The reason for a request, and the smallest grant that would have answered it, with what else that would let through.
 
-Past requests are given by the caller, who knows where to find them; their calls are read from the log here.
+Past requests are given by the caller, who knows where to find them; `past_calls` reads their calls from the log.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from ledger.client.past_calls import PastGrounds, TriedOffer, asked_event, counted
 from ledger.client.results import Pending
-from ledger.core import codec
-from ledger.core.errors import DamageError, InputError, LedgerError, StoreError, UnknownRequestError
-from ledger.core.events import Actor, Asked
+from ledger.core.errors import InputError, UnknownRequestError
+from ledger.core.events import Actor
 from ledger.core.policy import Call, Evaluation, Offer, Policy, PolicySource, Verdict
-from ledger.log.surveys import survey
-from ledger.log.tail import entry_at
 from ledger.policy.advice import Compile, advise
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.demands import asks_passkey
 from ledger.policy.offers import offers
-from ledger.project.state import ProjectState
 from ledger.session.demands import askers, binding
 from ledger.session.past_reach import (
     Ground,
-    OfferedGrants,
-    PastCall,
-    PastRequest,
     PastRequests,
-    ReachCount,
     Reached,
     can_be_judged,
     offered_grants,
@@ -38,17 +30,11 @@ from ledger.session.past_reach import (
 )
 from ledger.session.state import Request, SessionState, call_of
 from ledger.session.wanted import always_scope
-from ledger.session.would_run import LINE_CHARS, describe_asked
 from ledger.stores.port import Position, StreamKey
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
     from ledger.client.session import Session
-
-JUDGING_SECONDS: Final = 2.0
-"""Time for judging past calls; those left then are not counted, and the answer says that it was cut."""
-
-READ_AT_ONCE_COUNT: Final = 64
 
 
 class GrantChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,12 +100,12 @@ async def explain_request(
     """
     state = await session.state()
     asked = await _asked(ledger, state, request_id)
-    grounds = _Grounds(ledger)
+    grounds = PastGrounds(ledger)
     ground = await grounds.of(state)
     signed = asks_passkey(binding(ground.policy, asked.request), "always", by.role)
     tried = _tried(ground, asked, by.actor, signed=signed)
     others = [one for one in past.found if (one.session, one.request_id) != (session.id, request_id)]
-    counts, unknown, is_cut = await _counts(ledger, grounds, session.id, tried, others)
+    counts, unknown, is_cut = await counted(ledger, grounds, session.id, tried, others)
     own = _own_entries(ground.policy, asked)
     choices = _choices(tried, counts, own)
     evaluation = asked.request.evaluation
@@ -151,7 +137,7 @@ async def _asked(ledger: Ledger, state: SessionState, request_id: str) -> _Asked
     if request_id in state.pending:
         return _Asked(request, call_of(request), request.offers, request.always)
     key = StreamKey("session", state.session_id)
-    event = await _event(ledger, key, Position(request.asked_ms, request.version))
+    event = await asked_event(ledger, key, Position(request.asked_ms, request.version))
     if event is None or event.detail is None:
         return _Asked(request, call_of(request), (), ())
     detail = event.detail
@@ -159,67 +145,7 @@ async def _asked(ledger: Ledger, state: SessionState, request_id: str) -> _Asked
     return _Asked(request, call, detail.offers, detail.always)
 
 
-async def _event(ledger: Ledger, key: StreamKey, at: Position) -> Asked | None:
-    """Return the ask at a position; None where the log does not have it, or not its content."""
-    try:
-        entry = await entry_at(ledger.store, key, at)
-        if entry is None:
-            return None
-        event = codec.decode(entry.payload, entry.content).event
-    except DamageError:
-        return None
-    return event if isinstance(event, Asked) and event.detail is not None else None
-
-
-class _Grounds:
-    """The inputs of judgements as of now, read once for each session and project."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._now_ms = ledger.store.clock.now_ms()
-        self._projects: dict[str, ProjectState] = {}
-        self.states: dict[str, Ground | None] = {}
-
-    async def of(self, state: SessionState) -> Ground:
-        """Return the ground of a session. Raises RulesUnreadableError, StoreError."""
-        policies = self._ledger.policies
-        policy = policies.known(state) or policies.of(state, await self._ledger.streams.rulesets.of(state))
-        return Ground(state, await self._project(state.project), policy, self._now_ms)
-
-    async def _project(self, project: str | None) -> ProjectState | None:
-        if project is None:
-            return None
-        if project not in self._projects:
-            self._projects[project] = await self._ledger.streams.project(project).refresh()
-        return self._projects[project]
-
-    async def read(self, sessions: Iterable[str]) -> None:
-        """Read sessions into `states`; None for one that cannot be judged."""
-        streams = self._ledger.streams
-        keys = [StreamKey("session", one) for one in dict.fromkeys(sessions)]
-        found = await survey(keys, lambda key: streams.session(key.id).refresh())
-        for state in found.rows:
-            self.states[state.session_id] = await self._ground(state)
-
-    async def _ground(self, state: SessionState) -> Ground | None:
-        if state.newer or state.rules_redacted:
-            return None
-        try:
-            return await self.of(state)
-        except StoreError:
-            raise
-        except LedgerError:
-            return None
-
-
-class _Tried(msgspec.Struct, frozen=True):
-    """A choice that would have answered the request, and its grants."""
-
-    offer: Offer
-    grants: OfferedGrants
-
-
-def _tried(ground: Ground, asked: _Asked, by: Actor, *, signed: bool) -> list[_Tried]:
+def _tried(ground: Ground, asked: _Asked, by: Actor, *, signed: bool) -> list[TriedOffer]:
     """Return the offered choices that would have answered the request, each tried now, the narrowest first."""
     if not can_be_judged(asked.call) or asked.request.redacted:
         return []
@@ -227,7 +153,7 @@ def _tried(ground: Ground, asked: _Asked, by: Actor, *, signed: bool) -> list[_T
     for offer in asked.offers or _offer_of(asked):
         grants = offered_grants(asked.call.permission, offer.entries, by, signed=signed, now_ms=ground.now_ms)
         if would_answer(ground, asked.call, asked.request.request_id, asked.asking, grants):
-            found.append(_Tried(offer, grants))
+            found.append(TriedOffer(offer, grants))
     return found
 
 
@@ -244,7 +170,9 @@ def _own_entries(policy: Policy, asked: _Asked) -> set[frozenset[str]]:
     return {frozenset(one.entries) for one in offers(policy, asked.call, evaluation)}
 
 
-def _choices(tried: Sequence[_Tried], counts: Sequence[Reached], own: set[frozenset[str]]) -> tuple[GrantChoice, ...]:
+def _choices(
+    tried: Sequence[TriedOffer], counts: Sequence[Reached], own: set[frozenset[str]]
+) -> tuple[GrantChoice, ...]:
     smallest = next(
         (at for at, one in enumerate(tried) if not one.offer.wide and frozenset(one.offer.entries) in own), None
     )
@@ -272,61 +200,6 @@ def _refusal(ground: Ground, asked: _Asked, by: Actor) -> str:
         still = [text for one in asked.offers for text in one.still_asked]
         return "; ".join(dict.fromkeys(still)) or "the offered grants would lift nothing of it by the rules of now"
     return "no grant is offered for such a call"
-
-
-async def _counts(
-    ledger: Ledger, grounds: _Grounds, session: str, tried: Sequence[_Tried], past: Sequence[PastRequest]
-) -> tuple[list[Reached], int, bool]:
-    """Return what each choice would have answered, the number of requests that cannot be judged, and whether it was cut."""
-    counts = [ReachCount(session) for _ in tried]
-    if not tried:
-        return [], 0, False
-    await grounds.read(one.session for one in past)
-    loop = asyncio.get_running_loop()
-    until, unknown = loop.time() + JUDGING_SECONDS, 0
-    for start in range(0, len(past), READ_AT_ONCE_COUNT):
-        some = past[start : start + READ_AT_ONCE_COUNT]
-        calls = await asyncio.gather(*(_past_call(ledger, grounds, one) for one in some))
-        for one in calls:
-            if one is None:
-                unknown += 1
-                continue
-            if loop.time() > until:
-                return [count.result() for count in counts], unknown, True
-            _count(grounds, one, tried, counts)
-            await asyncio.sleep(0)
-    return [count.result() for count in counts], unknown, False
-
-
-async def _past_call(ledger: Ledger, grounds: _Grounds, past: PastRequest) -> PastCall | None:
-    """Return a past request with its call; None where it cannot be judged."""
-    ground = grounds.states.get(past.session)
-    if ground is None:
-        return None
-    event = await _event(ledger, StreamKey("session", past.session), Position(past.asked_ms, past.version))
-    if event is None or event.detail is None or event.request_id != past.request_id:
-        return None
-    found, detail = ground.state.find(past.request_id), event.detail
-    call = Call(event.permission, detail.patterns, event.tool_name, detail.input, detail.cwd or ground.state.cwd)
-    if found is None or found.redacted or not can_be_judged(call):
-        return None
-    asking = askers(found.asker.name, event.owner)
-    return PastCall(past, call, asking, describe_asked(event).in_words(LINE_CHARS))
-
-
-def _count(grounds: _Grounds, past: PastCall, tried: Sequence[_Tried], counts: Sequence[ReachCount]) -> None:
-    """Count a past call for each choice that would have answered it, unless rules or grants of now do so anyway."""
-    ground = grounds.states[past.request.session]
-    assert ground is not None, "the call was read with it"
-    request_id = past.request.request_id
-    wanted = [
-        count
-        for one, count in zip(tried, counts, strict=True)
-        if would_answer(ground, past.call, request_id, past.asking, one.grants)
-    ]
-    if wanted and not would_answer(ground, past.call, request_id, past.asking):
-        for count in wanted:
-            count.add(past)
 
 
 def advice_asked(why: WhyAsked) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger, Session
-from ledger.client import why as judging
+from ledger.client import past_calls as judging
 from ledger.client.why import Answerer, explain_request, smallest_rule
 from ledger.core.events import Actor
 from ledger.session.past_reach import PastRequests

@@ -168,3 +168,23 @@ async def test_nobody_sees_examples_out_of_reach_and_no_agent_sees_any(
     elsewhere = await gateway.caller("approver", "elsewhere", projects=["bank"])
     assert (await elsewhere.get("/v1/sessions/ses_1/asks/r1/why")).status_code == 404
     assert (await ann.get("/v1/sessions/ses_1/asks/r9/why")).status_code == 404
+
+
+async def test_only_requests_of_exactly_this_project_count_and_as_they_ended_by_now(
+    gateway: Served, ledger: Ledger, ann: Caller, file: Path
+) -> None:
+    root = await opened(gateway)
+    for session, project in (("shop", "bank"), ("ses_2", "Shop"), ("alone", None)):
+        await opened(gateway, session, project=project)
+        await asked(root, "make build", "old", session)
+    await asked(root, "make build", "old")
+    await asked(root, "make build", "r1")
+    await asked(root, "make build", "r1", "alone")
+    await index(ledger, file)
+    await answered(ann, "old", "reject", message="no")
+    row = await why(ann)
+    assert (row["past"]["source"], row["past"]["looked_at"]) == ("index", 1)
+    exact = row["choices"][0]
+    assert (exact["answered"], exact["rejected"], exact["examples"][0]["by"]) == (1, 1, "ann")
+    alone = await why(ann, session="alone")
+    assert (alone["past"]["looked_at"], alone["project"], alone["scope"]) == (1, None, "session")

@@ -18,6 +18,7 @@ from ledger.core.policy import Policy, PolicySource
 from ledger.policy.check_questions import with_facts
 from ledger.policy.dialects import compile_policy
 from ledger.session.past_reach import PastRequests
+from ledger.session.state import SessionState
 from projections.asked_before import asked_before
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.choices import named
@@ -76,8 +77,7 @@ async def why_here(
 async def _past(ledger: Ledger, session: Session, file: Path | None) -> PastRequests:
     state = await session.state()
     since_ms = await ledger.store.now_ms() - LOOK_BACK_DAYS * DAY_MS
-    project = state.project or state.session_id
-    found = await _indexed(ledger, project, since_ms, file)
+    found = await _indexed(ledger, state, since_ms, file)
     if found is not None:
         return found
     return await asked_before(
@@ -85,13 +85,13 @@ async def _past(ledger: Ledger, session: Session, file: Path | None) -> PastRequ
     )
 
 
-async def _indexed(ledger: Ledger, project: str, since_ms: int, file: Path | None) -> PastRequests | None:
+async def _indexed(ledger: Ledger, state: SessionState, since_ms: int, file: Path | None) -> PastRequests | None:
     """Return what the index has; None without a whole index of this ledger. A named file that is none is an error."""
     try:
         with closing(IndexReader(file or default_file())) as index:
             if not index.is_whole or index.deployment != await deployment_of(ledger.store):
                 return None
-            return asked_in_index(index, project, since_ms=since_ms, count=LOOKED_AT_COUNT, may_see=_everything)
+            return asked_in_index(index, state, since_ms=since_ms, count=LOOKED_AT_COUNT, may_see=_everything)
     except SetupError:
         if file is not None:
             raise

@@ -10,6 +10,7 @@ from typing import Final
 
 from ledger.core.errors import InputError, SetupError
 from ledger.session.past_reach import PastRequests
+from ledger.session.state import SessionState
 from ledger.stores.port import Store
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row
@@ -51,9 +52,9 @@ class RequestSearch:
         }
 
     async def asked_before(
-        self, principal: Principal, project: str, *, since_ms: int, count: int
+        self, principal: Principal, state: SessionState, *, since_ms: int, count: int
     ) -> PastRequests | None:
-        """Return past requests of a project within the caller's reach; None without a whole index. Raises StoreError."""
+        """Return past requests of a session's project within the caller's reach; None without a whole index. Raises StoreError."""
         ours = await deployment_of(self._store)
         async with self._turns:
             try:
@@ -61,7 +62,7 @@ class RequestSearch:
                     if not index.is_whole:
                         return None
                     return await asyncio.to_thread(
-                        asked_in_index, index, project, since_ms=since_ms, count=count, may_see=principal.reaches
+                        asked_in_index, index, state, since_ms=since_ms, count=count, may_see=principal.reaches
                     )
             except SetupError as error:
                 log.debug("past requests are read from the log: %s", error)

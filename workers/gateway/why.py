@@ -42,8 +42,7 @@ async def why_row(gateway: Gateway, principal: Principal, session: str, request_
 async def _past(gateway: Gateway, principal: Principal, state: SessionState) -> PastRequests:
     """Return past requests of the session's project, or of the session where it has none."""
     since_ms = gateway.now_ms - LOOK_BACK_DAYS * DAY_MS
-    project = state.project or state.session_id
-    found = await gateway.search.asked_before(principal, project, since_ms=since_ms, count=LOOKED_AT_COUNT)
+    found = await gateway.search.asked_before(principal, state, since_ms=since_ms, count=LOOKED_AT_COUNT)
     if found is not None:
         return found
     ledger = gateway.ledger

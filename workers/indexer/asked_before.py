@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from ledger.session.past_reach import PastRequest, PastRequests
+from ledger.session.state import SessionState
 from projections.asked_before import MaySee
 from workers.indexer.facts import FactKind
 from workers.indexer.query import SearchQuery
@@ -16,17 +17,18 @@ ROUNDS_COUNT: Final = 10
 """Reads of the index for one answer; each examines a bounded number of rows."""
 
 
-def asked_in_index(index: IndexReader, project: str, *, since_ms: int, count: int, may_see: MaySee) -> PastRequests:
-    """Return at most `count` requests since a server time (ms) that waited for a person. Raises SetupError.
+def asked_in_index(
+    index: IndexReader, state: SessionState, *, since_ms: int, count: int, may_see: MaySee
+) -> PastRequests:
+    """Return at most `count` requests of a session's project since a server time (ms) that waited for a person.
 
-    A session without a project is its own project.
+    Of a session without a project, its own. Raises SetupError.
     """
-    kinds: tuple[FactKind, ...] = ("project", "session")
-    scope = tuple((kind, project) for kind in kinds)
-    query, found = SearchQuery(since_ms=since_ms), list[FoundRequest]()
+    fact: tuple[FactKind, str] = ("session", state.session_id) if state.project is None else ("project", state.project)
+    query, found = SearchQuery(since_ms=since_ms, facts=(fact,)), list[FoundRequest]()
     is_cut = False
     for _ in range(ROUNDS_COUNT):
-        page = index.search(query, count - len(found), may_see=lambda one: _is_wanted(one, may_see), scope=scope)
+        page = index.search(query, count - len(found), may_see=lambda one: _is_wanted(one, state, may_see))
         found += page.found
         is_cut = page.cursor is not None
         if page.cursor is None or len(found) == count:
@@ -40,10 +42,14 @@ def asked_in_index(index: IndexReader, project: str, *, since_ms: int, count: in
     )
 
 
-def _is_wanted(one: FoundRequest, may_see: MaySee) -> bool:
-    """Return whether a request waited for a person: it is pending, or ended after its ask."""
+def _is_wanted(one: FoundRequest, state: SessionState, may_see: MaySee) -> bool:
+    """Return whether a request of exactly this project waited for a person: it is pending, or ended after its ask.
+
+    The words of the index do not tell upper case from lower case.
+    """
+    is_here = one.request.session == state.session_id if state.project is None else one.project == state.project
     waited = one.request.ended_version != one.request.version
-    return waited and may_see(one.request.session, one.project, one.token_id)
+    return is_here and waited and may_see(one.request.session, one.project, one.token_id)
 
 
 def _past(one: FoundRequest) -> PastRequest:

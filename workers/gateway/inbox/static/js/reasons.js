@@ -25,7 +25,7 @@ export function reasons(row, page, element) {
     try {
       const why = await get(path("/v1/sessions/{}/asks/{}/why", row.session, row.request_id));
       inner.replaceChildren(...drawn(why, row, page, element()));
-      announce(why.refused === null ? why.choices.map((one) => `${LABELS[one.reach]}: ${counted(one, why)}`).join(" ") : "No grant would have answered this.");
+      announce(why.refused === null ? why.choices.map((one) => `${LABELS[one.reach]}: ${counted(one, why).join("")}`).join(" ") : "No grant would have answered this.");
     } catch (error) {
       if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
       isLoaded = false;
@@ -56,18 +56,18 @@ function choice(one, { why, row, page, element }) {
       one.wide ? h("span", { class: "chip broad" }, "broad") : null,
       one.suggested ? h("span", { class: "chip broad" }, "suggested by the agent") : null,
       ...(one.name ? [h("span", {}, ...reveal(one.name))] : one.entries.map((entry) => h("code", {}, ...reveal(entry))))),
-    h("p", { class: one.rejected ? "counted rejected" : "counted" }, counted(one, why)),
+    h("p", { class: one.rejected ? "counted rejected" : "counted" }, ...counted(one, why).map((piece) => (piece === why.project ? h("bdi", {}, ...reveal(piece)) : piece))),
     examples(one, page),
     page.mayAnswer && !planOf(row) && !questionsOf(row).length ? answers(one, label, { why, row, page, element }) : null);
 }
 
-/** Return the count of a choice as a sentence. */
+/** Return the count of a choice as the pieces of a sentence; the project, which others name, is one of them. */
 function counted(one, why) {
-  const place = why.project ? ` in ${why.project}` : " of this session";
+  const place = why.project ? [" in ", why.project] : [" of this session"];
   const { looked_at: all, days } = why.past;
-  if (!all) return `No other request of the last ${days} days${place} waited for a person.`;
-  const text = `Would have answered ${one.answered} of ${all} other request${all === 1 ? "" : "s"} of the last ${days} days${place}`;
-  return one.rejected ? `${text}; ${one.rejected} of them ${one.rejected === 1 ? "was" : "were"} rejected by people.` : `${text}.`;
+  if (!all) return [`No other request of the last ${days} days`, ...place, " waited for a person."];
+  const text = `Would have answered ${one.answered} of ${all} other request${all === 1 ? "" : "s"} of the last ${days} days`;
+  return [text, ...place, one.rejected ? `; ${one.rejected} of them ${one.rejected === 1 ? "was" : "were"} rejected by people.` : "."];
 }
 
 function examples(one, page) {
