@@ -59,7 +59,7 @@ async def test_every_member_of_a_pending_row_stands_there() -> None:
         await session.submit_tool("bash", {"command": "sudo ls > out"}, always=["sudo *"])
         [row] = (await find_pending(Gateway(ledger, GatewaySettings()), root, PendingFilter(), None, 10))["pending"]
     # These are left out when empty, as here.
-    left_out = {"still_asked", "offers", "operands", "demands", "demanded", "round", "reopened"}
+    left_out = {"still_asked", "offers", "operands", "demands", "demanded", "approvals", "round", "reopened"}
     assert {*row, *left_out} == written
 
 

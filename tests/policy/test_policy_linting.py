@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ledger.core.policy import DemandRule
 from ledger.policy import Layer, PolicySource, compile_policy
 from ledger.policy.dialects import dialect_named
 from ledger.policy.jsonc import parse
@@ -15,6 +16,15 @@ from ledger.policy.lint import LintFinding, lint_rules, lint_text
 def linted(dialect: str, config: Any) -> list[LintFinding]:
     source = PolicySource(dialect, (Layer("project", config=config),), {"cwd": "/repo", "home": "/h"})
     return lint_rules(compile_policy(source), compile_policy)
+
+
+@pytest.mark.parametrize(
+    ("among", "is_too_few"), [(["ann", "bob"], False), (["ann", "Ann"], True), (["ann"], True), ([], False)]
+)
+def test_a_demand_that_names_fewer_people_than_it_needs_is_an_error(among: list[str], is_too_few: bool) -> None:
+    layer = Layer("project", config=bash(), demands=(DemandRule(approvers=2, among=tuple(among)),))
+    found = lint_rules(compile_policy(PolicySource("opencode", (layer,))), compile_policy)
+    assert [one.severity for one in found if one.code == "too-few-approvers"] == ["error"] * is_too_few
 
 
 def codes(dialect: str, config: Any) -> list[tuple[str, str]]:

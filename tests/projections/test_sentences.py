@@ -7,6 +7,7 @@ from typing import Final, get_args
 
 import pytest
 
+from ledger.core.agreed_event import MessageDetail
 from ledger.core.codec import NewerEvent
 from ledger.core.events import (
     Actor,
@@ -35,7 +36,6 @@ from ledger.core.events import (
     LockRequested,
     LockTaken,
     LogRegressed,
-    MessageDetail,
     Notification,
     NotificationsChosen,
     Opinion,

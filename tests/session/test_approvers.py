@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
+from ledger.core.agreed_event import MessageDetail
 from ledger.core.errors import DemandNotMetError, DigestMismatchError, PasskeyRequiredError, StaleReplyError
 from ledger.core.events import (
     Actor,
@@ -15,7 +16,6 @@ from ledger.core.events import (
     Expired,
     GrantBounds,
     Imported,
-    MessageDetail,
     Opinion,
     Reopened,
     Replied,

@@ -61,6 +61,18 @@ async def test_a_reader_is_told_what_is_pending_and_then_what_happens(opened: Ca
     )
 
 
+async def test_a_yes_that_needs_those_of_more_people_is_told(gateway: Served, ann: Caller) -> None:
+    session = await gateway.ledger.session("ses_2", rules={"permission": {"*": "ask"}}, demands=[{"approvers": 2}])
+    await session.submit("bash", ["git push"], request_id="r1")
+    async with listening(ann, "/v1/sessions/ses_2/events") as reader:
+        await reader.named("snapshot.end")
+        await session.reply("r1", "once", actor="bob")
+        (*_, agreed) = await reader.named("permission.agreed")
+        assert (agreed.data["request_id"], agreed.data["by"], agreed.data["outcome"]) == ("r1", "bob", None)
+        assert [one["by"] for one in agreed.data["approvals"]["given"]] == ["bob"]
+        assert (agreed.data["approvals"]["needed"], agreed.data["approvals"]["missing"]) == (2, 1)
+
+
 async def test_a_deadline_that_passes_is_told(opened: Caller, ann: Caller, clock: TestClock) -> None:
     async with listening(ann, "/v1/events") as reader:
         await reader.named("snapshot.end")

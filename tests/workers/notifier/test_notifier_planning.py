@@ -259,3 +259,12 @@ async def test_two_services_of_one_person_fail_each_for_itself(ledger: Ledger, c
     await slack.told(await slack.look(), "failed")
     clock.advance("30s")
     assert (said(await ntfy.look()), said(await slack.look())) == ([], [("r1", 0)])
+
+
+async def test_who_has_approved_is_not_reminded_and_the_others_are(ledger: Ledger, clock: TestClock) -> None:
+    ann, bob = Ann(ledger, clock), Ann(ledger, clock, RecipientChannel(Recipient("bob"), "ntfy"))
+    session = await ledger.session("ses_1", demands=[{"approvers": 2}])
+    await session.submit("bash", ["git push"], request_id="r1")
+    await session.reply("r1", "once", actor="ann")
+    assert said(await ann.look()) == []
+    assert said(await bob.look()) == [("r1", 0)]

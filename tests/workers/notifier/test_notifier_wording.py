@@ -81,3 +81,13 @@ async def test_how_several_ended_is_one_message(ledger: Ledger, clock: TestClock
         "Answered: bob rejected it\n> bash\n> command: r1",
         "No answer needed: the request was cancelled\n> bash\n> command: r2",
     ]
+
+
+async def test_a_message_says_how_many_people_must_approve_and_who_has(ledger: Ledger, clock: TestClock) -> None:
+    session = await ledger.session("ses_1", demands=[{"approvers": 3}])
+    await session.submit("bash", ["git push"], request_id="r1")
+    await session.reply("r1", "once", actor="bob")
+    message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
+    lines = message.body.splitlines()
+    at = lines.index("3 people must approve it; 2 more needed")
+    assert lines[at + 1] == "> approved by bob"
