@@ -19,6 +19,15 @@ RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \
     && /opt/permission-ledger/bin/pip install --no-deps --no-index wheels/*.whl
 
 FROM python
+# The build gives version and commit: docker build --build-arg VERSION=0.2.0 --build-arg REVISION=$(git rev-parse HEAD) .
+ARG VERSION=0.0.0+unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="permission-ledger" \
+    org.opencontainers.image.description="An event-sourced ledger of what coding agents may do" \
+    org.opencontainers.image.licenses="MIT" \
+    org.opencontainers.image.version="$VERSION" \
+    org.opencontainers.image.revision="$REVISION" \
+    org.opencontainers.image.base.name="docker.io/library/python:3.13.15-slim"
 # A new volume takes over owner and mode of the folder it is mounted on (compose.yaml): no process needs rights of root.
 RUN useradd --create-home --uid 10001 ledger \
     && install --directory --owner ledger --mode 0700 /var/lib/permission-ledger/url \
@@ -27,4 +36,6 @@ COPY --from=build /opt/permission-ledger /opt/permission-ledger
 ENV PATH=/opt/permission-ledger/bin:$PATH PYTHONUNBUFFERED=1
 USER ledger
 WORKDIR /home/ledger
+# Whatever the container runs, its ledger must be reachable; compose.yaml asks each service more exactly.
+HEALTHCHECK --interval=30s --timeout=10s --start-period=20s --retries=3 CMD ["permission-ledger", "doctor"]
 CMD ["permission-ledger", "--help"]

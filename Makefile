@@ -1,7 +1,7 @@
 # Everything a checkout can do. Needs Python 3.11 or newer, or uv besides it; nothing is installed outside .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-slow test-agents check bench wheel lock
+.PHONY: help setup setup-release demo up test test-slow test-agents check bench wheel packages site pictures lock
 
 # The tests start thousands of processes. Without cached bytecode each one compiles every module again, which doubles
 # the time of a start.
@@ -49,6 +49,23 @@ wheel: setup ## build dist/*.whl, and beside it the bill of materials (CycloneDX
 	@rm -rf dist
 	@.venv/bin/python -m hatchling build --target wheel --directory dist
 	@.venv/bin/python scripts/sbom.py dist
+
+setup-release: setup ## make .venv-release with the locked tools of a release (requirements/release.txt)
+	@scripts/setup-release
+
+# pyroma's two skipped tests want an e-mail address and a home page, which the project has not published.
+packages: setup-release ## build wheel and sdist reproducibly into dist/, and check both as a package index would
+	@rm -rf dist
+	@.venv/bin/python scripts/packages.py dist
+	@.venv/bin/python scripts/sbom.py dist
+	@.venv-release/bin/twine check --strict dist/*.whl dist/*.tar.gz
+	@.venv-release/bin/pyroma --min 10 --skip-tests AuthorEmail,Url --file dist/*.tar.gz
+
+site: setup-release ## build the pages of docs/ into site/; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 .venv-release/bin/python -m mkdocs build --strict --quiet
+
+pictures: setup ## draw docs/images/*.png anew: real pages of a running gateway, in Chromium
+	@.venv/bin/python -m tests.gateway.inbox.pictures
 
 # Versions and hashes for every platform, and no address: where packages come from is the reader's choice.
 # A release must have been out for a week: by then mirrors have it, and a bad one has been withdrawn.

@@ -22,6 +22,7 @@ from tests.support.browsers import browser_left_out
 from tests.support.clusters import Cluster, shared_cluster
 from tests.support.programs import EMBEDDED, binary_named, left_out, others_to_test
 from tests.support.promtool import promtool_left_out
+from tests.support.release_tools import release_tests_left_out
 from tests.support.servers import RealServer, other_servers, shared_server, start_server
 
 __all__ = ["other_servers", "shared_cluster", "shared_server", "start_server"]
@@ -108,6 +109,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if (reason := promtool_left_out()) is not None:
         terminalreporter.section("LEFT OUT: Prometheus's checker", red=True)
         terminalreporter.write_line(f"two tests of examples/monitoring: {reason}; `scripts/ci-tools` brings it")
+    if reasons := release_tests_left_out():
+        terminalreporter.section("LEFT OUT: tools of a release", red=True)
+        for name, reason in reasons.items():
+            terminalreporter.write_line(f"tests/release/{name}: {reason}")
     missing = left_out()
     if not missing:
         return

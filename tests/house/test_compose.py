@@ -175,3 +175,20 @@ def test_the_image_is_built_from_all_that_the_wheel_is_made_of() -> None:
 
 def test_the_image_runs_as_nobody_in_particular() -> None:
     assert instructions("USER") == ["ledger"]
+
+
+def test_the_image_says_what_it_is_and_whether_it_is_healthy() -> None:
+    labels = " ".join(instructions("LABEL"))
+    named = set(re.findall(r"org\.opencontainers\.image\.([\w.]+)=", labels))
+    assert named == {"title", "description", "licenses", "version", "revision", "base.name"}
+    base = re.search(r"base\.name=\"docker\.io/library/([^\"]+)\"", labels)
+    assert base is not None
+    assert instructions("FROM")[0].startswith(f"{base[1]}@sha256:")
+    (check,) = instructions("HEALTHCHECK")
+    accepts(json.loads(check.partition("CMD ")[2])[1:])
+
+
+def test_the_image_runs_as_a_user_without_rights_and_pins_its_base() -> None:
+    assert instructions("USER") == ["ledger"]
+    assert all(re.search(r"@sha256:[0-9a-f]{64}|^python( |$)", base) for base in instructions("FROM"))
+    assert not any(word in text_of("Dockerfile") for word in ("curl ", "ADD ", "--privileged", ":latest"))

@@ -24,7 +24,7 @@ def test_the_two_commands_of_the_readme_come_first_and_on_a_bare_machine() -> No
 def test_everything_runs_once_and_the_whole_suite_is_the_last_word() -> None:
     names = [name for name, _ in PARTS]
     assert sorted(names) == sorted({*names})
-    assert names[2:] == ["check", "agents", "slow", "test"]
+    assert names[2:] == ["check", "site", "packages", "agents", "slow", "test"]
     assert "--last-failed" not in RUN
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +31,7 @@ LOCKS: Final = (
     "requirements/build.txt",
     "requirements/ci.txt",
     "requirements/dev.txt",
+    "requirements/release.txt",
     "requirements/runtime.txt",
 )
 
@@ -174,3 +176,47 @@ def test_the_bill_of_materials_is_of_this_wheel(bill: dict[str, Any], wheel: Pat
     assert component["hashes"] == [{"alg": "SHA-256", "content": sha256(wheel.read_bytes()).hexdigest()}]
     refs = {part["bom-ref"] for part in bill["components"]} | {component["bom-ref"]}
     assert {ref for one in bill["dependencies"] for ref in (one["ref"], *one.get("dependsOn", ()))} == refs
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """Wheel and source distribution, as `make packages` builds them, and their digests as it prints them."""
+    folder = tmp_path_factory.mktemp("packages")
+    command = [sys.executable, "scripts/packages.py", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    digests = {name: digest for digest, name in (line.split() for line in done.stdout.splitlines())}
+    return folder, digests
+
+
+def test_two_builds_of_the_packages_have_the_same_bytes(packages: tuple[Path, dict[str, str]]) -> None:
+    folder, digests = packages
+    assert {name.partition("-")[2] for name in digests} == {
+        f"{PROJECT['version']}-py3-none-any.whl",
+        f"{PROJECT['version']}.tar.gz",
+    }
+    assert {path.name: sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()} == digests
+
+
+def test_the_source_distribution_holds_every_file_that_the_tests_need_and_no_other(
+    packages: tuple[Path, dict[str, str]],
+) -> None:
+    [built] = packages[0].glob("*.tar.gz")
+    with tarfile.open(built) as archive:
+        inside = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split(
+        "\n"
+    )
+    kept = {name for name in listed if name and (ROOT / name).exists()}
+    untracked = {name for name in inside - kept if not (ROOT / name).exists() or "__pycache__" in name}
+    assert untracked == {"PKG-INFO"}
+    assert kept - inside == set()
+
+
+def test_a_project_on_a_package_index_needs_no_address_of_it(packages: tuple[Path, dict[str, str]]) -> None:
+    [built] = packages[0].glob("*.whl")
+    with ZipFile(built) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("METADATA")]
+        metadata = archive.read(name).decode()
+    assert "Description-Content-Type: text/markdown" in metadata
+    assert "\n# permission-ledger\n" in metadata
