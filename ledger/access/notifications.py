@@ -53,14 +53,14 @@ class Device(Value, kw_only=True, frozen=True):
         return f"Device({self.device_id!r})"
 
 
-class Choice(Value, kw_only=True, frozen=True):
+class NotificationChoice(Value, kw_only=True, frozen=True):
     """The choices of one person; the default is no quiet hours, and every service."""
 
     quiet: QuietHours | None = None
     muted: tuple[str, ...] = ()
 
 
-NOTHING_CHOSEN: Final = Choice()
+NOTHING_CHOSEN: Final = NotificationChoice()
 
 Devices: TypeAlias = "HashTrieMap[str, Device]"
 
@@ -71,10 +71,10 @@ class NotificationsState(Value, kw_only=True, frozen=True):
     version: int = 0
     newer: bool = False
     devices: Devices = HashTrieMap()
-    choices: HashTrieMap[str, Choice] = HashTrieMap()
+    choices: HashTrieMap[str, NotificationChoice] = HashTrieMap()
     services: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
-    def choice(self, person: str) -> Choice:
+    def choice(self, person: str) -> NotificationChoice:
         return self.choices.get(person, NOTHING_CHOSEN)
 
     def standing(self, person: str | None = None) -> list[Device]:
@@ -119,7 +119,7 @@ class EndDevice(Value, kw_only=True, frozen=True):
 class Choose(Value, kw_only=True, frozen=True):
     actor: Actor
     person: str
-    choice: Choice
+    choice: NotificationChoice
 
 
 class NameServices(Value, kw_only=True, frozen=True):
@@ -213,7 +213,7 @@ def evolve_notifications(state: NotificationsState, recorded: Recorded) -> Notif
     elif isinstance(event, PushEnded) and event.device_id in devices:
         devices = devices.insert(event.device_id, replace(devices[event.device_id], ended_ms=recorded.ms))
     elif isinstance(event, NotificationsChosen):
-        choices = choices.insert(event.person, Choice(quiet=event.quiet, muted=event.muted))
+        choices = choices.insert(event.person, NotificationChoice(quiet=event.quiet, muted=event.muted))
     elif isinstance(event, ServicesNamed):
         services = event.services
     return replace(

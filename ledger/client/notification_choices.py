@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ledger.access.notifications import (
-    Choice,
     Choose,
     Device,
     EndDevice,
     NameServices,
     NoteUse,
+    NotificationChoice,
     NotificationsState,
     Subscribe,
     standing_device,
@@ -53,7 +53,7 @@ class NotificationChoices:
         """Return the state, read from the server. Raises StoreError."""
         return await self._stream.refresh()
 
-    def choice(self, person: str) -> Choice:
+    def choice(self, person: str) -> NotificationChoice:
         """Return the choices of a person, as far as this process knows."""
         return self._stream.state.choice(person)
 
@@ -127,7 +127,9 @@ class NotificationChoices:
 
     # --- choices ----------------------------------------------------------------------------------------------------
 
-    async def choose(self, person: str, choice: Choice, *, actor: Actor | str | None = None) -> Choice:
+    async def choose(
+        self, person: str, choice: NotificationChoice, *, actor: Actor | str | None = None
+    ) -> NotificationChoice:
         """Replace the choices of a person. Raises InputError, StoreError."""
         if len(choice.muted) > MUTED_SERVICES_COUNT:
             raise InputError(f"{len(choice.muted)} services are muted; at most {MUTED_SERVICES_COUNT} can be")
@@ -135,7 +137,7 @@ class NotificationChoices:
         command = Choose(
             actor=self._ledger.actor(actor, "person"),
             person=check_name(person, "person"),
-            choice=Choice(quiet=check_quiet(choice.quiet), muted=muted),
+            choice=NotificationChoice(quiet=check_quiet(choice.quiet), muted=muted),
         )
         return (await self._stream.submit(command)).state.choice(person)
 

@@ -35,7 +35,6 @@ LedgerError                      root; `code` is stable, `data` is what a progra
 ├── UnknownTokenError            no such access token                                          UNKNOWN_TOKEN
 ├── UnknownPasskeyError          no such passkey                                               UNKNOWN_PASSKEY
 ├── UnknownDeviceError           no such device that receives push messages                    UNKNOWN_DEVICE
-├── PushUnavailableError         push messages cannot be sent here                             PUSH_UNAVAILABLE
 ├── UnauthorizedError            nobody we know: no token, a wrong one, one that has ended      UNAUTHORIZED
 ├── StoreError                   the ledger cannot be reached, or answers wrongly              UNREACHABLE
 │   ├── InDoubtError             a write was sent and no answer came; never an allow           IN_DOUBT
@@ -325,12 +324,6 @@ class UnknownDeviceError(LedgerError):
     """No person receives push messages on this device, or it was removed."""
 
     code = "UNKNOWN_DEVICE"
-
-
-class PushUnavailableError(LedgerError):
-    """Push messages cannot be sent: a package or a setting is missing."""
-
-    code = "PUSH_UNAVAILABLE"
 
 
 class UnauthorizedError(LedgerError):

@@ -19,7 +19,7 @@ PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
     "notify": ("apprise",),
     "oidc": ("authlib", "httpx2"),
     "passkeys": ("webauthn",),
-    "push": ("httpx2", "webpush"),
+    "push": ("cryptography", "httpx2", "webpush"),
     "telemetry": ("opentelemetry",),
 }
 """The imported packages of each extra."""

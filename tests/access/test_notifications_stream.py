@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from ledger.access.notifications import (
-    Choice,
     Choose,
     EndDevice,
     NameServices,
     NoteUse,
+    NotificationChoice,
     NotificationsCommand,
     NotificationsState,
     Subscribe,
@@ -100,10 +100,10 @@ def test_a_device_that_was_renewed_at_another_endpoint_is_not_gone() -> None:
 
 
 def test_a_person_chooses_for_themselves_and_the_same_choice_writes_nothing() -> None:
-    choose = Choose(actor=ANN, person="ann", choice=Choice(quiet=QUIET, muted=("ntfy",)))
+    choose = Choose(actor=ANN, person="ann", choice=NotificationChoice(quiet=QUIET, muted=("ntfy",)))
     state = after(choose)
-    assert state.choice("ann") == Choice(quiet=QUIET, muted=("ntfy",))
-    assert state.choice("bob") == Choice()
+    assert state.choice("ann") == NotificationChoice(quiet=QUIET, muted=("ntfy",))
+    assert state.choice("bob") == NotificationChoice()
     assert decide_notifications(state, choose) == ()
 
 

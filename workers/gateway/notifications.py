@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ledger import Ledger
-from ledger.access.notifications import Choice, Device
+from ledger.access.notifications import Device, NotificationChoice
 from ledger.core.access_events import QuietHours
-from ledger.core.errors import InputError, PushUnavailableError, UnknownDeviceError
+from ledger.core.errors import InputError, LedgerError, UnknownDeviceError
 from ledger.core.extras import install_line, is_installed
 from ledger.core.times import format_time
 from workers.gateway.principals import ForbiddenError, Principal
@@ -24,6 +24,12 @@ TEST_SECONDS: Final = 10.0
 TEST_TTL_SECONDS: Final = 60
 
 Row = dict[str, Any]
+
+
+class PushUnavailableError(LedgerError):
+    """This gateway sends no push messages: a package or a setting is missing."""
+
+    code = "PUSH_UNAVAILABLE"
 
 
 class Notifications:
@@ -92,7 +98,7 @@ class Notifications:
         await self._own(principal, device_id)
         await self._ledger.notifications.remove(device_id, actor=principal.actor)
 
-    async def choose(self, principal: Principal, choice: Choice) -> Row:
+    async def choose(self, principal: Principal, choice: NotificationChoice) -> Row:
         """Replace the caller's choices. Raises InputError for a service that is not theirs, ForbiddenError."""
         require_browser(principal)
         state = await self._ledger.notifications.refresh()

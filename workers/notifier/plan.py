@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from ledger.access.notifications import NOTHING_CHOSEN, Choice
+from ledger.access.notifications import NOTHING_CHOSEN, NotificationChoice
 from ledger.access.quiet_hours import quiet_until_ms
 from ledger.core.access_events import QuietHours
 from ledger.core.durations import DAY_MS, HOUR_MS
@@ -90,7 +90,7 @@ def plan(
     *,
     under_way: int = 0,
     attended: Collection[str] = frozenset(),
-    choice: Choice = NOTHING_CHOSEN,
+    choice: NotificationChoice = NOTHING_CHOSEN,
 ) -> MessagePlan:
     """Plan the messages of one service to one person, who may have chosen quiet hours or muted the service.
 

@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 import httpx2
 import msgspec
-from pydantic import ValidationError
 from webpush import WebPush, WebPushSubscription
 
 from ledger.access.notifications import Device
@@ -120,7 +119,7 @@ class PushSender:
                 {"endpoint": device.endpoint, "keys": {"p256dh": device.p256dh, "auth": device.auth}}
             )
             sealed = self._push.get(payload, subscription)
-        except (ValidationError, ValueError) as error:
+        except ValueError as error:
             raise PushAddressError("its keys are not those of a subscription") from error
         parts = self._services.check(device.endpoint)
         # The library leaves out the port, which belongs to the origin that is signed (RFC 8292, section 2).

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from ledger import Ledger, Session
-from ledger.access.notifications import Choice, Device
+from ledger.access.notifications import Device, NotificationChoice
 from ledger.core.access_events import QuietHours
 from ledger.core.events import Actor
 from ledger.testing import TestClock
@@ -232,14 +232,14 @@ async def test_quiet_hours_hold_a_message_back_until_they_end(
 ) -> None:
     phone, bob = await subscribed(ledger, service), await subscribed(ledger, service, "bob", person="bob")
     morning = QuietHours(begin=7 * 60, until=10 * 60, zone="UTC")
-    await ledger.notifications.choose("ann", Choice(quiet=morning), actor="ann")
+    await ledger.notifications.choose("ann", NotificationChoice(quiet=morning), actor="ann")
     session = await opened(ledger)
     async with notifier():
         await session.submit("bash", ["git push"], request_id="r1")
         await until_recorded(ledger, told(bob, "r1", "sent"))
         assert service.to("phone") == []
         # She turns them off: it comes at once.
-        await ledger.notifications.choose("ann", Choice(), actor="ann")
+        await ledger.notifications.choose("ann", NotificationChoice(), actor="ann")
         await until_recorded(ledger, told(bob, "r1", "sent"), told(phone, "r1", "sent"))
 
 
@@ -247,7 +247,7 @@ async def test_a_muted_service_is_silent_and_its_name_is_known_to_the_page(
     ledger: Ledger, notifier: Start, service: PushService
 ) -> None:
     phone = await subscribed(ledger, service)
-    await ledger.notifications.choose("ann", Choice(muted=("json",)), actor="ann")
+    await ledger.notifications.choose("ann", NotificationChoice(muted=("json",)), actor="ann")
     async with listening() as json:
         people = settings_for(("ann", json.url)).people
         async with notifier(people=people):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ledger import Ledger, Timeouts
-from ledger.access.notifications import Choice
+from ledger.access.notifications import NotificationChoice
 from ledger.core.access_events import QuietHours
 from ledger.testing import TestClock
 from tests.workers.notifier.listening import TIMING
@@ -22,7 +22,7 @@ DEVICE = RecipientChannel(Recipient("ann"), "webpush-dev_1", is_device=True)
 
 async def planned(ledger: Ledger, clock: TestClock, channel: RecipientChannel = ANN, **choice: Any) -> MessagePlan:
     state = await state_of(ledger)
-    return plan(channel, [state], {}, TIMING, clock.now_ms(), choice=Choice(**{"quiet": MORNING, **choice}))
+    return plan(channel, [state], {}, TIMING, clock.now_ms(), choice=NotificationChoice(**{"quiet": MORNING, **choice}))
 
 
 async def test_a_request_that_comes_in_quiet_hours_is_told_when_they_end(ledger: Ledger, clock: TestClock) -> None:

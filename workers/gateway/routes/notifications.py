@@ -7,7 +7,7 @@ from typing import Any
 from litestar import delete, get, post, put
 from litestar.params import JSONBody
 
-from ledger.access.notifications import Choice
+from ledger.access.notifications import NotificationChoice
 from ledger.core.access_events import QuietHours
 from workers.gateway.bodies import ChoiceBody, DeviceBody, QuietBody
 from workers.gateway.parameters import Id, TheGateway, ThePrincipal
@@ -23,7 +23,7 @@ async def read_notifications(gateway: TheGateway, principal: ThePrincipal) -> Ro
 @put("/v1/notifications", operation_id="choose_notifications")
 async def choose_notifications(data: JSONBody[ChoiceBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Replace the caller's quiet hours and muted services; from a signed-in browser only."""
-    choice = Choice(quiet=None if data.quiet is None else _quiet(data.quiet), muted=tuple(data.muted))
+    choice = NotificationChoice(quiet=None if data.quiet is None else _quiet(data.quiet), muted=tuple(data.muted))
     return await gateway.notifications.choose(principal, choice)
 
 
