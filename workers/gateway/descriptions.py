@@ -17,6 +17,7 @@ import msgspec
 from ledger.client.results import Pending
 from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
+from workers.gateway.plan_tree import plan_tree
 
 KEPT_BYTES: Final = 64 * 1024 * 1024
 OF_EACH_BYTES: Final = 1024
@@ -79,5 +80,7 @@ _OF_THIS_PROCESS: Final = Descriptions()
 
 
 def described(pending: Pending) -> dict[str, Any]:
-    """Return `Pending.described`, with the description as encoded JSON."""
-    return pending.described(_OF_THIS_PROCESS.of(pending.session, pending.request))
+    """Return `Pending.described`, with the description as encoded JSON, and `plan`, the tree of a plan's Markdown."""
+    row = pending.described(_OF_THIS_PROCESS.of(pending.session, pending.request))
+    tree = plan_tree(pending.request)
+    return row if tree is None else {**row, "plan": tree}

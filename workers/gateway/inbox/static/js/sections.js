@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { lineDiff, patchLines } from "./diff.js";
 import { folded, foldedParts } from "./fold.js";
 import { choiceTexts } from "./question.js";
+import { markdown } from "./markdown.js";
 import { revealMarked } from "./reveal.js";
 
 const BRIEF_CHARS = 90;
@@ -25,7 +26,7 @@ export function drawSections(row, paint) {
     ...left.filter((one) => one.kind === "remark").map(remark),
     alone ? block(alone, (text) => code(text, alone)) : null,
     membersList(files),
-    ...paired(wide).map((pair) => (Array.isArray(pair) ? difference(...pair) : wideBlock(pair, paint))),
+    ...paired(wide).map((pair) => (Array.isArray(pair) ? difference(...pair) : wideBlock(pair, paint, row))),
     membersList(members),
   ];
 }
@@ -67,15 +68,25 @@ function paired(sections) {
 
 const stem = ({ label }) => label.slice(0, label.lastIndexOf(".") + 1);
 
-function wideBlock(section, paint) {
+function wideBlock(section, paint, row) {
   switch (section.kind) {
     case "command": return block(section, (text) => commandRows(text, section, paint), section.origin !== "patterns" && section.label !== "command");
     case "before": return block(section, (text) => diff(asLines("gone", text), section), true);
     case "after": return block(section, (text) => diff(asLines("came", text), section), true);
     case "content": return block(section, (text) => diff(asLines("came", text), section), true);
     case "patch": return block(section, (text) => diff(patchLines(text), section), true);
+    case "plan": if (row.plan && section.origin === "input") return plan(row.plan, section);
+    // falls through
     default: return block(section, (text) => h("div", { class: "code prose" }, ...revealMarked(text, section.marks)), section.kind === "option");
   }
+}
+
+/** Return a plan as its Markdown reads, and as it was written. A long one must be read as it was written. */
+function plan(tree, section) {
+  const written = (text) => h("div", { class: "code prose" }, ...revealMarked(text, section.marks));
+  const read = h("div", { class: "plan" }, ...markdown(tree));
+  if (section.may_fold) return h("div", { class: "named" }, folded(section.text, written), h("details", {}, h("summary", {}, "Read it as Markdown"), read));
+  return h("div", { class: "named" }, read, h("details", {}, h("summary", {}, "As it was written"), written(section.text)));
 }
 
 function block(section, draw, isNamed = false) {
