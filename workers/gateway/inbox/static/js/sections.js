@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { lineDiff, patchLines } from "./diff.js";
 import { folded, foldedParts } from "./fold.js";
 import { choiceTexts } from "./question.js";
+import { withJumps } from "./jumps.js";
 import { markdown } from "./markdown.js";
 import { revealMarked } from "./reveal.js";
 
@@ -146,10 +147,10 @@ const SPOKEN = { came: "added: ", gone: "removed: " };
 
 function diff(lines, ...sections) {
   const odd = new Map(sections.flatMap(markedIn));
-  return h("div", { class: "code diff", role: "group", "aria-label": "what changes" }, ...lines.map((line) => h("div", { class: `line ${line.kind} ${line.isRaw ? "raw" : ""}` },
+  return withJumps(h("div", { class: "code diff", role: "group", "aria-label": "what changes" }, ...lines.map((line) => h("div", { class: `line ${line.kind} ${line.isRaw ? "raw" : ""}` },
     line.isRaw ? null : h("span", { class: "mark", "aria-hidden": "true" }, MARKS[line.kind]),
     SPOKEN[line.kind] ? h("span", { class: "spoken" }, SPOKEN[line.kind]) : null,
-    h("span", { class: "text" }, ...revealMarked(line.text, marksOf(line.text, odd), (index) => (line.from !== undefined && index >= line.from && index < line.to ? "within" : ""))))));
+    h("span", { class: "text" }, ...revealMarked(line.text, marksOf(line.text, odd), (index) => (line.from !== undefined && index >= line.from && index < line.to ? "within" : "")))))), lines);
 }
 
 /** Return the marked characters of a text with their kinds, for lines whose position is lost. */
