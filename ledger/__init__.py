@@ -5,50 +5,55 @@ async with Ledger.connect("redis://localhost") as ledger:
     await session.ask("bash", ["git push"], always=["git push *"])
 """
 
-from ledger.client.claims import Claim
-from ledger.client.connection import ClientConnection
-from ledger.client.ledger import Ledger
-from ledger.client.permits import Permit
-from ledger.client.results import Approved, Pending, Result
-from ledger.client.session import Session
-from ledger.client.sync import SyncClientConnection, SyncLedger, SyncSession
-from ledger.core.errors import (
-    AlreadyAnsweredError,
-    AlreadyClaimedError,
-    CancelledError,
-    CorrectedError,
-    DamageError,
-    DemandNotMetError,
-    DeniedError,
-    DifferentRequestError,
-    DigestMismatchError,
-    ExpiredError,
-    FrozenError,
-    InDoubtError,
-    InputError,
-    LedgerError,
-    NewerSchemaError,
-    NoInputLockError,
-    NotCoveredError,
-    NotExtendableError,
-    RedactedError,
-    RefusalError,
-    RejectedError,
-    ReopenedError,
-    ReplyError,
-    SessionClosedError,
-    SetupError,
-    StaleReplyError,
-    StillPendingError,
-    StoreError,
-    UnknownGrantError,
-    UnknownRequestError,
-    UnknownSessionError,
-    WiderError,
-)
-from ledger.core.runners import Runner, claim_id_of
-from ledger.core.timeouts import Timeouts
-from ledger.stores.durability import Durability
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ledger.client.claims import Claim
+    from ledger.client.connection import ClientConnection
+    from ledger.client.ledger import Ledger
+    from ledger.client.permits import Permit
+    from ledger.client.results import Approved, Pending, Result
+    from ledger.client.session import Session
+    from ledger.client.sync import SyncClientConnection, SyncLedger, SyncSession
+    from ledger.core.errors import (
+        AlreadyAnsweredError,
+        AlreadyClaimedError,
+        CancelledError,
+        CorrectedError,
+        DamageError,
+        DemandNotMetError,
+        DeniedError,
+        DifferentRequestError,
+        DigestMismatchError,
+        ExpiredError,
+        FrozenError,
+        InDoubtError,
+        InputError,
+        LedgerError,
+        NewerSchemaError,
+        NoInputLockError,
+        NotCoveredError,
+        NotExtendableError,
+        RedactedError,
+        RefusalError,
+        RejectedError,
+        ReopenedError,
+        ReplyError,
+        SessionClosedError,
+        SetupError,
+        StaleReplyError,
+        StillPendingError,
+        StoreError,
+        UnknownGrantError,
+        UnknownRequestError,
+        UnknownSessionError,
+        WiderError,
+    )
+    from ledger.core.runners import Runner, claim_id_of
+    from ledger.core.timeouts import Timeouts
+    from ledger.stores.durability import Durability
 
 __all__ = [
     "AlreadyAnsweredError",
@@ -99,3 +104,66 @@ __all__ = [
     "WiderError",
     "claim_id_of",
 ]
+
+_MODULES = {
+    "ledger.client.claims": ("Claim",),
+    "ledger.client.connection": ("ClientConnection",),
+    "ledger.client.ledger": ("Ledger",),
+    "ledger.client.permits": ("Permit",),
+    "ledger.client.results": ("Approved", "Pending", "Result"),
+    "ledger.client.session": ("Session",),
+    "ledger.client.sync": ("SyncClientConnection", "SyncLedger", "SyncSession"),
+    "ledger.core.errors": (
+        "AlreadyAnsweredError",
+        "AlreadyClaimedError",
+        "CancelledError",
+        "CorrectedError",
+        "DamageError",
+        "DemandNotMetError",
+        "DeniedError",
+        "DifferentRequestError",
+        "DigestMismatchError",
+        "ExpiredError",
+        "FrozenError",
+        "InDoubtError",
+        "InputError",
+        "LedgerError",
+        "NewerSchemaError",
+        "NoInputLockError",
+        "NotCoveredError",
+        "NotExtendableError",
+        "RedactedError",
+        "RefusalError",
+        "RejectedError",
+        "ReopenedError",
+        "ReplyError",
+        "SessionClosedError",
+        "SetupError",
+        "StaleReplyError",
+        "StillPendingError",
+        "StoreError",
+        "UnknownGrantError",
+        "UnknownRequestError",
+        "UnknownSessionError",
+        "WiderError",
+    ),
+    "ledger.core.runners": ("Runner", "claim_id_of"),
+    "ledger.core.timeouts": ("Timeouts",),
+    "ledger.stores.durability": ("Durability",),
+}
+"""The modules of the public names. Each is imported when one of its names is used first, so that commands start fast."""
+
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+if not TYPE_CHECKING:  # a checker would accept every name
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module  # noqa: PLC0415 - only where a name is used first
+
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module `ledger` has no attribute `{name}`")
+        value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -9,8 +9,9 @@ import pytest
 from ledger.core.errors import InputError
 from ledger.stores.durability import Durability, durability_in
 from ledger.stores.memory import MemoryStore
+from ledger.stores.redis.addresses import _split_addresses
 from ledger.stores.redis.store import RedisStore
-from ledger.stores.urls import _split_addresses, default_home, embedded_folder, open_store, redact
+from ledger.stores.urls import default_home, embedded_folder, open_store, redact
 
 
 @pytest.mark.parametrize(

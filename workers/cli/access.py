@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ledger import Ledger
 from ledger.core.times import format_time, parse_time
 from ledger.log.reads import KINDS, RecordedRead, recorded
 from workers.cli.base import command, with_ledger
 from workers.cli.output import CommandOutput
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 COLUMNS: Final = ("at", "kind", "who", "via", "session", "what", "from", "times")
 COUNT_DEFAULT: Final = 200

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from ledger import Ledger, UnknownSessionError
+from ledger import UnknownSessionError
 from ledger.core.durations import DAY_MS, parse_duration
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id
@@ -19,6 +19,9 @@ from workers.cli.base import checked, command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
 from workers.upkeep.archiving import bringing_up, hold_reason, parse_size, to_seal, used_bytes
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 COLUMNS = ("session", "events", "file", "kept, because")
 SWEPT_COLUMNS = ("file", "done", "sessions", "into", "because")

@@ -6,11 +6,10 @@ import asyncio
 import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
-from ledger import Ledger, Result, Session
 from ledger.client.calls import carry_through
 from ledger.client.operand_files import operands_here
 from ledger.core.ids import new_request_id
@@ -22,6 +21,9 @@ from workers.cli.inputs import json_object
 from workers.cli.opening import OpeningInput, WaitInput, open_session, watching, with_opening, with_waiting
 from workers.cli.output import CommandOutput, talk
 from workers.cli.results import print_result
+
+if TYPE_CHECKING:
+    from ledger import Ledger, Result, Session
 
 
 class AskInput(NamedTuple):

@@ -10,8 +10,6 @@ from typing import Any
 
 import click
 
-from ledger import Ledger
-from ledger.client.machine import default_actor_name
 from ledger.core.errors import LedgerError
 from ledger.core.events import Actor
 from ledger.core.requests import check_name
@@ -89,6 +87,8 @@ def with_ledger(function: Callable[..., Awaitable[int | None]]) -> Run:
     @wraps(function)
     def run(*, url: str | None, as_json: bool = False, **options: Any) -> int | None:
         async def with_open_ledger() -> int | None:
+            from ledger import Ledger  # noqa: PLC0415 - help and errors of usage need none
+
             async with Ledger.connect(url) as ledger:
                 return await function(ledger, CommandOutput(as_json=as_json), **options)
 
@@ -147,6 +147,8 @@ class _Talking(logging.Handler):
 
 def local_actor(name: str | None = None) -> Actor:
     """Return the actor who typed the command: `user@host` unless `--as` is given. Raises InputError."""
+    from ledger.client.machine import default_actor_name  # noqa: PLC0415 - as above
+
     return Actor(LOCAL, default_actor_name() if name is None else check_name(name, "name (--as)"))
 
 

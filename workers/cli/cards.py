@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from ledger import Pending
 from ledger.core.times import format_time
 from ledger.policy import RuleRef
 from ledger.session.approvals import approvals_of
@@ -13,6 +13,9 @@ from ledger.session.would_run.demanded import demanded
 from workers.cli.description import description_lines
 from workers.presentation.text import revealed
 from workers.presentation.words import rule_text
+
+if TYPE_CHECKING:
+    from ledger import Pending
 
 
 def card_lines(one: Pending) -> list[str]:

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from ledger import InputError, Ledger, Pending, Session, UnknownRequestError
+from ledger import InputError, UnknownRequestError
 from ledger.client.results import pending_of
 from ledger.session.rounds import shown_digest
 from ledger.session.would_run import would_run
 from workers.cli.cards import card_lines
 from workers.cli.output import CommandOutput, talk
+
+if TYPE_CHECKING:
+    from ledger import Ledger, Pending, Session
 
 MATCHING_MAX: Final = 200
 """Requests answered at once by words; more are too many to read."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ledger import Ledger
 from ledger.core.events import Actor
 from ledger.core.runners import Runner, claim_id_of
 from ledger.core.times import format_time
@@ -16,6 +15,9 @@ from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import CommandOutput
 from workers.cli.results import print_result
 from workers.presentation.text import json_line
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 _START_TIME_FIELD = 19
 """The place of a process's start time in `/proc/PID/stat`, behind its name."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from ledger import Ledger
 from ledger.core.times import format_time_or_none
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import CommandOutput
 from workers.cli.results import print_result
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 
 @command(examples=("permission-ledger cancel per_1", "permission-ledger cancel per_1 --reason 'not needed any more'"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ledger import InputError, Ledger, UnknownSessionError
+from ledger import InputError, UnknownSessionError
 from ledger.client.machine import default_actor_name
 from ledger.core.errors import StoreError
 from ledger.core.ids import check_id
@@ -28,6 +28,9 @@ from workers.upkeep.shared_work import Begin, processes_for, share
 from workers.upkeep.stream_checks import check_stream
 from workers.upkeep.transfer import export_stream, footer
 from workers.upkeep.transfer_works import EXPORTED_AT_ONCE_COUNT, ExportedStream, ExportStreams, StreamsToExport
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 Write = Callable[[bytes], object]
 """Writes whole lines."""

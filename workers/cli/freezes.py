@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ledger import Ledger
 from ledger.core.freezes import Freeze
 from ledger.core.times import format_time
 from workers.cli.base import Run, checked, command, local_actor, require_reason, with_ledger
 from workers.cli.output import CommandOutput
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 COLUMNS = ("frozen", "by", "at", "reason")
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import click
 
-from ledger import Approved, Ledger
 from ledger.client.grant_list import GrantList, listed
 from ledger.client.grant_uses import GrantUse
 from ledger.core.durations import parse_duration
@@ -20,6 +19,9 @@ from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
 from workers.cli.paging import Pages, check_page, page_count, paged, print_pages
 from workers.cli.problems import tell_problems
+
+if TYPE_CHECKING:
+    from ledger import Approved, Ledger
 
 COLUMNS = ("grant", "scope", "permission", "pattern", "by", "at", "expires", "uses left", "last used", "from request")
 READ_COUNT: Final = 500

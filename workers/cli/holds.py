@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from ledger import Ledger
 from ledger.access.holds import HoldReach, LegalHold
 from ledger.core.times import format_time
 from workers.cli.base import Run, checked, command, local_actor, require_reason, with_ledger
 from workers.cli.output import CommandOutput
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 COLUMNS = ("held", "by", "at", "reason")
 

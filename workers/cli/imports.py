@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from ledger import Approved, InputError, Ledger
+from ledger import InputError
 from ledger.core.regular_files import open_regular
 from ledger.stores.port import StreamKey
 from workers.cli import grants
@@ -34,6 +34,9 @@ from workers.upkeep.transfer_works import (
     PortionToImport,
     WriteImport,
 )
+
+if TYPE_CHECKING:
+    from ledger import Approved, Ledger
 
 HEADS_AT_ONCE_COUNT = 500
 

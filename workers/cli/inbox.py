@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import webbrowser
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ledger import Ledger
 from ledger.client.machine import default_actor_name
 from ledger.client.tokens import ROLES
 from ledger.core.errors import InputError
 from ledger.stores.urls import default_home
 from workers.cli.base import command, with_ledger
 from workers.cli.output import CommandOutput, talk
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 _WEB: Final = ("http://", "https://")
 

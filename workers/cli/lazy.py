@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 
 class ListedCommand(NamedTuple):
@@ -49,6 +50,13 @@ class LazyGroup(click.Group):
         with _collector_paused():
             command: click.Command = getattr(import_module(module), attribute)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the names of commands, which the table has, and options."""
+        found = [
+            CompletionItem(name, help=one.short_help) for name, one in self.table.items() if name.startswith(incomplete)
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def is_present(self, name: str) -> bool:
         """Return whether a listed command is part of this version."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from ledger import DamageError, InputError, Ledger
+from ledger import DamageError, InputError
 from ledger.core.ids import check_id
 from ledger.core.times import format_time
 from ledger.log.completed import CURSOR_DIGITS
@@ -23,6 +23,9 @@ from workers.cli.output import CommandOutput
 from workers.cli.paging import LIMIT_MAX, tell_next
 from workers.cli.problems import tell_problems
 from workers.presentation.timeline import TimelineFold, TimelineLine
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 READ_COUNT: Final = 500
 """Sessions listed at once."""

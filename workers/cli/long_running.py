@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ledger import InputError, Ledger
+from ledger import InputError
 from workers.cli.base import command, run_async
 from workers.cli.deadlines import with_deadlines, with_run_limits
 from workers.cli.index_file import index_file_option
@@ -16,6 +16,9 @@ from workers.cli.inputs import seconds
 from workers.cli.logging_options import Logs, log_options, run_logged
 from workers.cli.output import CommandOutput
 from workers.runtime.process import Work, serve
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 
 @click.group(short_help="Run one worker: expiry, projector, notifier and others.")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import click
 
-from ledger import Ledger, Session, Timeouts
+from ledger import Timeouts
 from ledger.client.policy_files import watch_policy
 from ledger.core.errors import InputError
 from ledger.core.events import Extending, WhenFrozen
@@ -23,6 +23,9 @@ from ledger.session.state import SessionState
 from workers.cli.base import local_actor
 from workers.cli.deadlines import with_deadlines, with_run_limits
 from workers.cli.inputs import seconds
+
+if TYPE_CHECKING:
+    from ledger import Ledger, Session
 
 
 class OpeningInput(NamedTuple):

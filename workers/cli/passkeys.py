@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ledger import Ledger
 from ledger.access.passkeys.rows import passkey_json
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import CommandOutput
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 COLUMNS = ("passkey", "person", "name", "site", "registered", "consented by another", "last used", "state")
 

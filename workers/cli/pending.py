@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from ledger import Ledger, Pending
 from ledger.client.results import pending_of
 from ledger.core.times import format_time_or_none
 from ledger.log.askers import gone_anywhere
@@ -28,6 +27,9 @@ from workers.cli.results import print_result
 from workers.presentation.dangers import danger_kinds
 from workers.presentation.text import revealed
 from workers.presentation.words import about, listed
+
+if TYPE_CHECKING:
+    from ledger import Ledger, Pending
 
 COLUMNS = (
     "request", "session", "permission", "what would run", "dangers", "folder", "asked by", "always grants", "asked",

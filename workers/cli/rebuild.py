@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from ledger import Ledger
 from ledger.stores.port import StreamKey
 from projections.comparison import Compared, compare_partition
 from projections.lag import events_behind
@@ -22,6 +21,9 @@ from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
 from workers.upkeep.shared_work import Begin, processes_for, share
 from workers.upkeep.works import PartitionToRebuild, RebuildViews, RebuiltPartition
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 COLUMNS = ("view", "key", "same", "live", "rebuilt")
 

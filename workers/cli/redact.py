@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 
-from ledger import InputError, Ledger
+from ledger import InputError
 from ledger.core.durations import parse_duration
 from ledger.core.times import parse_time
 from ledger.log.redactable import PATTERN_CHARS_MAX, NotRedactable, Pattern, Redactable
@@ -22,6 +22,9 @@ from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
 from workers.upkeep.redactions import OUT_OF_REACH, Carried, carry_out, holds_over, notes_on, plan_json
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 COLUMNS = ("stream", "version", "event", "request", "why", "what goes")
 

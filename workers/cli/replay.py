@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from ledger import DamageError, InputError, Ledger
+from ledger import DamageError, InputError
 from ledger.core.grants import Recorded, StandingGrant
 from ledger.log.completed import CURSOR_DIGITS
 from ledger.log.fresh_folds import fold_before
@@ -25,6 +25,9 @@ from workers.cli.paging import LIMIT_MAX, tell_next
 from workers.cli.problems import tell_problems
 from workers.presentation.moments import approved_at, project_grants
 from workers.presentation.timeline import TimelineFold
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 PAUSE_MAX_SECONDS: Final = 3.0
 """The longest pause at speed 1: an expiry would take seven days."""

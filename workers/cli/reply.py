@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 
 import click
 
-from ledger import AlreadyAnsweredError, Ledger, LedgerError, Result, StaleReplyError, StoreError
+from ledger import AlreadyAnsweredError, LedgerError, StaleReplyError, StoreError
 from ledger.client.feedback import undelivered_note
 from ledger.core.durations import parse_duration
 from ledger.core.events import Actor
@@ -21,6 +21,9 @@ from workers.cli.ids import IdParam
 from workers.cli.inputs import json_object
 from workers.cli.output import CommandOutput, talk, talk_json
 from workers.cli.results import print_result
+
+if TYPE_CHECKING:
+    from ledger import Ledger, Result
 
 REQUEST_OR_REPLY: Final = IdParam("requests", ("once", "session", "always", "reject"))
 _WORDS: Final = frozenset({"once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"})

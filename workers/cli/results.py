@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from ledger import Result
+from typing import TYPE_CHECKING
+
 from workers.cli.output import CommandOutput
 from workers.presentation.words import result_lines
+
+if TYPE_CHECKING:
+    from ledger import Result
 
 
 def print_result(output: CommandOutput, result: Result) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ledger import Ledger
 from ledger.core.errors import InputError
 from workers.cli.base import checked, command, with_ledger
 from workers.cli.index_file import index_file_option
@@ -20,6 +19,9 @@ from workers.indexer.query import OUTCOMES, SearchQuery, parse_query
 from workers.indexer.reader import IndexReader
 from workers.indexer.schema import default_file
 from workers.presentation.text import revealed
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 COLUMNS: Final = ("asked", "outcome", "by", "reason", "permission", "would run", "agent", "project", "session@version")
 

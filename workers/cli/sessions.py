@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ledger import Ledger
 from ledger.log.surveys import StreamProblem
 from projections.session_list import SessionList
 from projections.sessions import Latest
@@ -15,6 +14,9 @@ from workers.cli.base import checked, command, with_ledger
 from workers.cli.output import CommandOutput, talk
 from workers.cli.paging import Pages, check_page, page_count, paged, print_pages
 from workers.cli.problems import tell_problems
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 COLUMNS = ("session", "project", "agent", "opened", "last event", "events", "pending", "closed")
 

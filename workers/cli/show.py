@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ledger import Ledger, Result
 from ledger.client.results import result_of
 from ledger.core.times import format_time, parse_moment
 from ledger.log.history import Moment
@@ -28,6 +27,9 @@ from workers.presentation.moments import (
     moment_page,
     project_grants,
 )
+
+if TYPE_CHECKING:
+    from ledger import Ledger, Result
 
 JSON_COUNT: Final = 1000
 """Rows of each list in the one object of `--json`."""

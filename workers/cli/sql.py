@@ -6,17 +6,19 @@ import asyncio
 import math
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ledger import Ledger
 from ledger.core.extras import require_extra
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
 from workers.upkeep.event_database import EventDatabase, QueryRows
 from workers.upkeep.event_loading import Loaded, load_events
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 ROWS_COUNT: Final = 1000
 """The rows that are printed, unless --limit says otherwise."""

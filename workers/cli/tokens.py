@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ledger import Ledger
 from ledger.client.tokens import ROLES, token_json
 from ledger.core.durations import parse_duration
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import CommandOutput, talk
 from workers.cli.paging import each, limited, print_pages
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 COLUMNS = ("token", "name", "role", "projects", "sessions", "made", "expires", "state")
 

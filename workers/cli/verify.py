@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
-from ledger import Ledger, UnknownSessionError
+from ledger import UnknownSessionError
 from ledger.core.ids import check_id
 from ledger.log.verify import Head
 from ledger.stores.port import Position, StreamKey
@@ -25,6 +25,9 @@ from workers.cli.progress import progress
 from workers.upkeep.shared_work import Begin, processes_for, share
 from workers.upkeep.stream_checks import Checked, StreamChecker, read_anchors
 from workers.upkeep.works import CheckStreams, portions_to_check
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 _OF_HEADS: Final = {"truncated", "rewritten"}
 

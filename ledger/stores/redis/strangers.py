@@ -12,8 +12,8 @@ from redis.exceptions import RedisError, ResponseError
 
 from ledger.core.errors import LedgerError
 from ledger.stores.keys import Keys
+from ledger.stores.redis.addresses import servers_of
 from ledger.stores.redis.link import LinkError
-from ledger.stores.urls import servers_of
 
 ANSWER_SECONDS: Final = 5.0
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 import msgspec
 
-from ledger import DamageError, InputError, Ledger
+from ledger import DamageError, InputError
 from ledger.core.policy import PolicySource
 from ledger.log.rulesets import read_ruleset
 from ledger.log.tail import read_pages
@@ -18,6 +18,9 @@ from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
+
+if TYPE_CHECKING:
+    from ledger import Ledger
 
 COLUMNS: Final = ("digest", "dialect", "rules", "bytes", "problem")
 RULE_COLUMNS: Final = ("action", "permission", "pattern", "layer", "where")

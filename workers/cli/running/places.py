@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from ledger import Ledger, Result, Session, StoreError
+from ledger import Ledger, StoreError
 from ledger.client.calls import carry_through
 from ledger.client.operand_files import operands_here
 from ledger.core import errors
@@ -26,6 +26,9 @@ from workers.cli.opening import OpeningInput, WaitInput, open_session, watching
 from workers.cli.running.wanted import WantedCommand
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import WAIT_SECONDS, GatewayClient, Row
+
+if TYPE_CHECKING:
+    from ledger import Result, Session
 
 WAITED_FOR: Final = "waiting for an answer to {}"
 

@@ -6,11 +6,11 @@ import asyncio
 import sys
 import time
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from ledger import InputError, Ledger, LedgerError, Pending, StoreError
+from ledger import InputError, LedgerError, StoreError
 from ledger.client.pending_list import PendingList
 from ledger.core.events import Actor
 from ledger.core.replies import parse_reply
@@ -21,6 +21,9 @@ from workers.cli.output import CommandOutput, talk_json
 from workers.cli.watch.screen_state import NO_KEY, RequestKey, TypedAnswer, TypedExtension, WatchedScreen, id_of
 from workers.cli.why import why_here
 from workers.presentation.why import why_lines
+
+if TYPE_CHECKING:
+    from ledger import Ledger, Pending
 
 REFRESH_S: Final = 1.0
 SHOWN_MAX: Final = 500

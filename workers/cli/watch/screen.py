@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Group
 from rich.text import Text
 
-from ledger import Pending
 from ledger.session.would_run.description import describe_request
 from workers.cli.description import what_would_run, who_asks
 from workers.cli.watch.screen_state import WatchedScreen
 from workers.presentation.dangers import danger_kinds
 from workers.presentation.text import revealed, visible
 from workers.presentation.words import about
+
+if TYPE_CHECKING:
+    from ledger import Pending
 
 FRAME_LINES: Final = 4
 """Lines around the list or the card: title, rule, notice, keys."""

@@ -7,12 +7,14 @@ and half a second since the card was opened, so that no key typed before can be 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ledger import Pending
 from ledger.core.times import format_time
 from ledger.session.rounds import shown_digest
 from workers.cli.cards import card_lines
+
+if TYPE_CHECKING:
+    from ledger import Pending
 
 SETTLING_S: Final = 0.5
 """Keys that answer are ignored for so long after a card was opened."""

@@ -1,0 +1,107 @@
+"""The modules that a command imports before it does anything: they are most of the time that a short one takes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Final
+
+import pytest
+
+import ledger
+from ledger import _MODULE_OF
+from tests.support.processes import ROOT, environment_without_settings
+from workers.cli import COMMANDS
+from workers.cli.policy import COMMANDS as OF_POLICY
+
+KNOWS_SERVERS: Final = ("doctor", "server-user")
+"""Commands that look into a server in other ways than the ledger does."""
+
+PROGRAM: Final = """
+import atexit, sys
+atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))
+sys.argv = ["permission-ledger", *sys.argv[1:]]
+from workers.cli import main
+main()
+"""
+
+
+def imported_by(*words: str, **environment: str) -> set[str]:
+    """Return the modules that a command has imported at its end."""
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words],
+        cwd=ROOT,
+        env={**environment_without_settings(), "PYTHONPATH": str(ROOT), **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return set(ran.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["completion", "bash"]], ids=" ".join)
+def test_what_says_nothing_of_a_ledger_imports_neither_the_ledger_nor_redis(words: list[str]) -> None:
+    assert imported_by(*words) & {"redis", "ledger", "msgspec", "asyncio"} == set()
+
+
+def test_the_completion_of_a_command_imports_neither_the_ledger_nor_redis() -> None:
+    variables = {"COMP_WORDS": "permission-ledger re", "COMP_CWORD": "1"}
+    found = imported_by(_PERMISSION_LEDGER_COMPLETE="bash_complete", **variables)
+    assert found & {"redis", "ledger", "msgspec", "asyncio"} == set()
+
+
+@pytest.mark.parametrize(
+    "name", [one for one in COMMANDS if one not in ("policy", "bridge", "hook", "worker", "token")]
+)
+def test_the_help_of_a_command_imports_no_client_of_redis(name: str) -> None:
+    if name in ("doctor", "server-user"):
+        return
+    assert imported_by(name, "--help") & {"redis", "hiredis"} == set()
+
+
+@pytest.mark.parametrize(
+    ("group", "names", "heavy"),
+    [
+        ("workers.cli:cli", [one for one in COMMANDS if one not in KNOWS_SERVERS], {"redis", "hiredis"}),
+        (
+            "workers.cli.policy:policy",
+            [one for one in OF_POLICY if one != "stored"],
+            {"redis", "ledger.client.ledger", "ledger.session"},
+        ),
+    ],
+    ids=["every command", "commands about rules"],
+)
+def test_the_help_of_a_command_imports_no_client(group: str, names: list[str], heavy: set[str]) -> None:
+    module, _, attribute = group.partition(":")
+    program = f"""
+import sys, click
+from {module} import {attribute} as group
+for name in {names!r}:
+    with click.Context(group) as ctx:
+        group.get_command(ctx, name).get_help(ctx)
+print(*sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert set(ran.stdout.split()) & heavy == set()
+
+
+def test_rules_are_judged_without_a_client() -> None:
+    assert imported_by("policy", "shell", "ls") & {"redis", "ledger.client.ledger"} == set()
+
+
+def test_importing_the_package_imports_nothing_of_it() -> None:
+    program = "import sys, ledger, json; print(json.dumps([one for one in sys.modules if one.startswith('ledger.')]))"
+    ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == []
+
+
+def test_every_public_name_is_found_where_it_is_said_to_be() -> None:
+    assert sorted(_MODULE_OF) == sorted(ledger.__all__)
+    for name, module in _MODULE_OF.items():
+        assert getattr(ledger, name) is getattr(sys.modules[module], name)
+    assert set(ledger.__all__) <= set(dir(ledger))
+    with pytest.raises(AttributeError, match="no attribute `Leger`"):
+        ledger.Leger  # type: ignore[attr-defined]  # noqa: B018
