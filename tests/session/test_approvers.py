@@ -17,6 +17,7 @@ from ledger.core.events import (
     GrantBounds,
     Imported,
     Opinion,
+    Redacted,
     Reopened,
     Replied,
 )
@@ -378,3 +379,11 @@ def test_a_folder_that_several_must_allow_waits_for_them() -> None:
     assert scenario.waiting() == ["per_1"]
     scenario.given(yes(EVE))
     assert scenario.result("per_1").outcome == "allowed"
+
+
+def test_a_redaction_takes_the_message_of_a_yes_and_the_yes_still_counts() -> None:
+    scenario = waiting().given(yes(BOB, message="with the token of ops"), yes(EVE), Redacted(versions=(3,)))
+    settled = scenario.state.settled["per_1"]
+    assert settled.approvers == ("bob", "eve")
+    assert [(one.by.name, one.message) for one in settled.request.agreed] == [("bob", None)]
+    assert settled.request.redacted

@@ -90,7 +90,11 @@ async def test_a_person_whom_the_rule_does_not_count_is_told(inbox: Inbox) -> No
 async def test_the_card_fits_a_narrow_phone_in_the_dark(inbox: Inbox) -> None:
     session = await waiting(inbox, among=["ada", "bob", "a-person-with-a-very-long-name@an-organisation.example"])
     await session.reply("r1", "once", actor="bob")
-    phone: dict[str, Any] = {"viewport": {"width": 320, "height": 700}, "color_scheme": "dark", "reduced_motion": "reduce"}
+    phone: dict[str, Any] = {
+        "viewport": {"width": 320, "height": 700},
+        "color_scheme": "dark",
+        "reduced_motion": "reduce",
+    }
     ada = await inbox.visit("ada", **phone)
     await expect(ada.card(PUSH)).to_contain_text("bob approved")
     width = await ada.page.evaluate("document.documentElement.scrollWidth")
