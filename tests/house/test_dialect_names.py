@@ -24,6 +24,7 @@ EXCEPTIONS: Final = {
     "workers/cli/bridge/claude.py": "its agent, Claude Code, reads rules of two dialects",
     "workers/cli/hook/__init__.py": "names of commands, one for each agent",
     "workers/cli/hook/claude.py": "its agent, Claude Code, reads rules of two dialects",
+    "workers/cli/init/agents.py": "names of agents' programs; of each agent the dialect of its rules",
     "workers/gateway/principals.py": "a channel: OpenCode's own routes",
 }
 

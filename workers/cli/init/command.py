@@ -151,6 +151,10 @@ def _show_next(plan: InitPlan, output: CommandOutput, phone: str | None) -> None
         _show_step(output, "permission-ledger config trust", "use permission-ledger.toml, after reading it")
     _show_step(output, "permission-ledger up", "start the ledger, in another terminal")
     _show_step(output, "permission-ledger inbox --open", "answer in a browser on this machine")
+    if phone is not None and not plan.writes_settings:
+        output.line(
+            f'  # {plan.settings.name} stays as it is; the phone\'s address belongs below [up]: host = ["{phone}"]'
+        )
     if phone is None:
         _show_step(output, "permission-ledger init --help", "--phone URL: answer on a phone, over https")
     else:

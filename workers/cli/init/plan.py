@@ -11,7 +11,7 @@ from workers.bridges.settings_file import SettingsChange, read_text
 from workers.cli.config import places
 from workers.cli.config.trust import load
 from workers.cli.init.agents import KNOWN, KnownAgent
-from workers.cli.init.rules import STARTERS, RuleFile, Unusable, rule_files, starter
+from workers.cli.init.rules import RuleFile, Unusable, rule_files, starter, starter_dialects
 
 _HEAD: Final = """\
 # Settings of permission-ledger in this project. It counts after `permission-ledger config trust`,
@@ -54,7 +54,7 @@ def planned_undo(folder: Path, scope: str) -> InitPlan:
     before = read_text(settings)
     ours = record is not None and before is not None and before.startswith(_HEAD) and record.digest == _sha256(before)
     changes = [SettingsChange(settings, before, None if ours else before)]
-    for dialect in STARTERS:
+    for dialect in starter_dialects():
         file = starter(folder, dialect)
         written = read_text(file.path)
         changes.append(SettingsChange(file.path, written, None if written == file.text else written))

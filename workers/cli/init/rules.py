@@ -8,29 +8,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ledger.core.errors import LedgerError
+from ledger.policy.dialects import DEFAULT_DIALECT
 from workers.bridges.options import read_rules
 from workers.cli.init.agents import KNOWN, KnownAgent
 from workers.transport.errors import BridgeError
 
-STARTERS: Final[dict[str, dict[str, Any]]] = {
-    "opencode": {
-        "permission": {
-            "*": "ask",
-            "read": {"*": "allow", "*.env": "deny", "*.env.*": "deny"},
-            "list": "allow",
-            "glob": "allow",
-            "grep": "allow",
-            "bash": {"*": "ask", "git status *": "allow", "git diff *": "allow", "git log *": "allow"},
-        }
-    },
-    "claude": {
-        "permissions": {
-            "allow": ["Read", "Glob", "Grep", "Bash(git status *)", "Bash(git diff *)", "Bash(git log *)"],
-            "deny": ["Read(./.env)", "Read(./.env.*)"],
-        }
-    },
-}
-"""Reading is allowed, secrets are denied, and everything else asks a person."""
+STARTERS: Final = Path(__file__).resolve().parents[2] / "data" / "starter-rules"
+"""A file for each dialect that has one: reading is allowed, secrets are denied, everything else asks a person."""
 
 
 class RuleFile(NamedTuple):
@@ -57,20 +41,24 @@ def rule_files(folder: Path, agents: tuple[KnownAgent, ...]) -> tuple[list[RuleF
     """Return one file for each dialect of the agents, or for OpenCode's where there is no agent."""
     found: dict[str, RuleFile] = {}
     unusable: list[Unusable] = []
-    dialects = dict.fromkeys(agent.dialect for agent in agents) or {"opencode": None}
+    dialects = dict.fromkeys(agent.dialect for agent in agents) or [DEFAULT_DIALECT]
     for dialect in dialects:
         for path in _candidates(folder, dialect):
             file = _existing(path, dialect, unusable)
             if file is not None:
                 found.setdefault(dialect, file)
-        if dialect not in found and dialect in STARTERS:
+        if dialect not in found and dialect in starter_dialects():
             found[dialect] = starter(folder, dialect)
     return list(found.values()), unusable
 
 
+def starter_dialects() -> list[str]:
+    return sorted(path.stem for path in STARTERS.glob("*.json"))
+
+
 def starter(folder: Path, dialect: str) -> RuleFile:
-    rules = STARTERS[dialect]
-    return RuleFile(dialect, folder / f"permission-ledger.{dialect}.json", json.dumps(rules, indent=2) + "\n", rules)
+    text = (STARTERS / f"{dialect}.json").read_text(encoding="utf-8")
+    return RuleFile(dialect, folder / f"permission-ledger.{dialect}.json", text, json.loads(text))
 
 
 def _candidates(folder: Path, dialect: str) -> list[Path]:

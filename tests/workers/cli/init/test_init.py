@@ -102,6 +102,8 @@ def test_a_file_that_somebody_else_wrote_is_neither_changed_nor_trusted(person: 
     assert person.file.read_text() == 'attended = "1s"\n'
     assert person.shown("up")["attended"] == (None, "default")
     assert "permission-ledger config trust" in ran.out
+    again = person("init", "--yes", "--phone", "https://laptop.example.ts.net", code=0)
+    assert 'host = ["https://laptop.example.ts.net"]' in again.out
 
 
 def test_undo_removes_what_it_wrote_and_leaves_what_was_there(person: Person) -> None:
