@@ -104,7 +104,7 @@ async def test_the_service_worker_serves_all_pages_and_calls_this_gateway_alone(
     worker = await stranger.get("/sw.js")
     assert (worker.status_code, worker.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
     assert worker.content == static_files()["js/worker.js"].content
-    assert worker.headers["content-security-policy"] == "default-src 'none'; connect-src 'self'"
+    assert worker.headers["content-security-policy"] == "default-src 'none'; connect-src 'self'; img-src 'self'"
     assert worker.headers["cache-control"] == "no-cache"
 
 

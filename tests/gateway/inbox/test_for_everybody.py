@@ -18,7 +18,7 @@ SCROLL_TO = """async (button) => {
   await frame();
   while (button.getBoundingClientRect().bottom > innerHeight) { scrollBy(0, 120); await frame(); }
 }"""
-PLACES = ("/", "/sessions", "/sessions/ses_1#2", "/requests/r1", "/grants", "/account")
+PLACES = ("/", "/sessions", "/sessions/ses_1#2", "/requests/r1", "/grants", "/account", "/notifications")
 
 
 async def seed(inbox: Inbox) -> None:
@@ -53,7 +53,7 @@ async def test_no_page_has_a_serious_barrier(inbox: Inbox, colours: Any) -> None
 
 
 async def settled(page: Page) -> None:
-    await expect(page.locator("article.card, .session-row, .event-body, .grant").first).to_be_visible()
+    await expect(page.locator("article.card, .session-row, .event-body, .grant, .notifying").first).to_be_visible()
 
 
 async def test_on_a_narrow_phone_nothing_is_cut_off_and_answering_takes_one_tap(inbox: Inbox) -> None:

@@ -33,7 +33,7 @@ HEADERS: Final = {
     "X-Frame-Options": "DENY",
 }
 
-WORKER_POLICY: Final = "default-src 'none'; connect-src 'self'"
+WORKER_POLICY: Final = "default-src 'none'; connect-src 'self'; img-src 'self'"
 
 KEPT: Final = "public, max-age=31536000, immutable"
 """Cache-Control of files whose path has the digest of their content: the page names others after an upgrade."""
@@ -74,7 +74,7 @@ def inbox_file(request: Request[Any, Any, Any], path: FromPath[str]) -> Response
 
 @get("/sw.js", include_in_schema=False, operation_id="service_worker", sync_to_thread=False)
 def service_worker(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Return the service worker, at the root because it serves all pages. It loads nothing and calls `/v1` alone."""
+    """Return the service worker, at the root because it serves all pages. It loads its icons and calls `/v1` alone."""
     return _sent(request, static_files()[WORKER], {**HEADERS, "Content-Security-Policy": WORKER_POLICY})
 
 
