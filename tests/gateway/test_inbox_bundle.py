@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.gateway.callers import Served
-from workers.gateway.inbox.bundle import BundleError, bundled
+from workers.gateway.inbox.bundle import bundled
 from workers.gateway.inbox.files import served_files, static_files
 
 
@@ -45,7 +45,7 @@ def test_imports_are_evaluated_once_and_in_order_also_in_a_cycle() -> None:
     ],
 )
 def test_what_it_cannot_join_is_refused(line: str, says: str) -> None:
-    with pytest.raises(BundleError, match=says):
+    with pytest.raises(ValueError, match=says):
         bundled({"js/main.js": f"{line}\n", "js/b.js": ""}, "js/main.js")
 
 

@@ -40,6 +40,7 @@ IMPORTED_AS: Final = {
     "ada-url": "ada_url",
     "claude-agent-sdk": "claude_agent_sdk",
     "langchain-core": "langchain_core",
+    "markdown-it-py": "markdown_it",
     "opentelemetry-sdk": "opentelemetry",
     "prometheus-client": "prometheus_client",
     "rpds-py": "rpds",

@@ -31,10 +31,6 @@ _PARSER: Final = MarkdownIt("commonmark", {"html": False}).disable(["reference",
 """Reference definitions and entities would hide text; an image is a link with `!` before it."""
 
 
-class _HiddenTextError(Exception):
-    """A plan of which a tree would not show everything, or that has too many nodes."""
-
-
 def plan_tree(request: Request) -> list[Node] | None:
     """Return the tree of a request's plan; None without one, and where the tree would not show all of it."""
     plan = request.input.get("plan") if request.tool_name and isinstance(request.input, dict) else None
@@ -48,18 +44,18 @@ def markdown_tree(text: str) -> list[Node] | None:
     """Return the nodes of a Markdown text; None where they would lack a letter or a digit of it."""
     try:
         tree = _nodes(_PARSER.parse(text))
-    except (_HiddenTextError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     shown = "".join(one for said in _said(tree) for one in said if one.isalnum())
     return tree if shown == "".join(one for one in text if one.isalnum()) else None
 
 
 def _nodes(tokens: Sequence[Token]) -> list[Node]:
-    """Return the tree of a flat list of tokens, in which each opening one has its closing one. Raises _HiddenTextError."""
+    """Return the tree of a flat list of tokens, in which each opening one has its closing one. Raises ValueError where it would hide some."""
     root: list[Node] = []
     open_ones: list[list[Node]] = [root]
     if len(tokens) > NODES_MAX:
-        raise _HiddenTextError
+        raise ValueError("too many nodes")
     for token in tokens:
         if token.nesting < 0:
             open_ones.pop()
@@ -76,14 +72,14 @@ def _opened(token: Token) -> dict[str, Any]:
     children: list[Node] = []
     if token.type == "link_open":
         if token.attrs.get("title"):
-            raise _HiddenTextError  # a title is not drawn
+            raise ValueError("a title is not drawn")
         return {
             "tag": "link",
             "href": "" if token.markup == "autolink" else str(token.attrs["href"]),
             "children": children,
         }
     if token.tag not in _TAGS:
-        raise _HiddenTextError
+        raise ValueError(f"no node is allowed for `{token.tag}`")
     number = {"number": token.info} if token.tag == "li" and token.info else {}
     return {"tag": token.tag, **number, "children": children}
 
@@ -103,7 +99,7 @@ def _leaf(token: Token) -> list[Node]:
         case kind if kind in _MEANT:
             return [_MEANT[kind]]
         case _:
-            raise _HiddenTextError
+            raise ValueError(f"no node is allowed for `{token.type}`")
 
 
 def _said(nodes: Sequence[Node]) -> Iterator[str]:

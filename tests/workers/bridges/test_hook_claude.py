@@ -110,6 +110,17 @@ async def test_a_deny_that_is_added_while_a_hook_waits_stops_a_later_yes(hook: H
     await ann.close()
 
 
+async def test_a_hook_declares_the_wait_that_its_limit_leaves(hook: Hook, gateway: RunningGateway) -> None:
+    ann = gateway.person()
+    asking = hook.start(event("git push origin"), "--limit", "60")
+    await ann.waiting(SESSION)
+    (asked,) = [one["event"] for one in await ann.events(SESSION) if one["type"] == "asked"]
+    assert 0 < asked["waits_ms"] <= 55_000
+    await ann.reply(SESSION, "toolu_1", "once")
+    assert ended(asking)[0] == 0
+    await ann.close()
+
+
 def test_a_file_that_is_no_rules_any_more_allows_nothing(hook: Hook) -> None:
     hook(event("mytool x"))
     hook.rules.write_text("{")

@@ -28,12 +28,8 @@ return $made.get(name);
 """
 
 
-class BundleError(Exception):
-    """A module that cannot be put into the script."""
-
-
 def bundled(modules: Mapping[str, str], entry: str) -> str:
-    """Return one script that does what the module `entry` does. `modules` are the sources by path. Raises BundleError."""
+    """Return one script that does what the module `entry` does. `modules` are the sources by path. Raises ValueError."""
     found: dict[str, str] = {}
     waiting = [entry]
     while waiting:
@@ -41,7 +37,7 @@ def bundled(modules: Mapping[str, str], entry: str) -> str:
         if path in found:
             continue
         if path not in modules:
-            raise BundleError(f"the inbox has no module `{path}`")
+            raise ValueError(f"the inbox has no module `{path}`")
         found[path], imported = _as_function(path, modules[path])
         waiting += imported
     return f"{_HEAD}{''.join(found.values())}$use({_quoted(entry)});\n"
@@ -62,7 +58,7 @@ def _as_function(path: str, source: str) -> tuple[str, list[str]]:
     text = _EXPORT.sub(r"\1 \2", _IMPORT.sub(use, text))
     left = _LEFT.search(text)
     if left is not None:
-        raise BundleError(f"`{path}` has an import or export of another form: `{left[0]}`")
+        raise ValueError(f"`{path}` has an import or export of another form: `{left[0]}`")
     # Getters, because a module may import from one that is not finished yet: functions exist from the beginning.
     getters = "".join(f"{name}: {{ get: () => {name} }}, " for name in exported)
     return (
