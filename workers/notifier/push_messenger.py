@@ -10,6 +10,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
+
 from ledger import Ledger
 from ledger.access.notifications import Device
 from ledger.client.results import result_of
@@ -20,12 +22,15 @@ from workers.notifier.neutral import neutral
 from workers.notifier.plan import Correction, Reminder
 from workers.presentation.answer_page import headline
 from workers.presentation.dangers import DANGERS
-from workers.webpush.sender import PushMessage, PushSender, topic_of
+from workers.webpush.sender import PAYLOAD_BYTES_MAX, PushMessage, PushSender, topic_of
 
 log = logging.getLogger(__name__)
 
 REFERENCES_COUNT: Final = 5
 """The requests that one message names; the others are counted."""
+
+REFERENCES_BYTES: Final = PAYLOAD_BYTES_MAX - 200
+"""The room for them; two ids of the longest take 1,600 bytes."""
 
 PROJECT_CHARS: Final = 60
 SAID_CHARS: Final = 120
@@ -64,15 +69,15 @@ class PushMessenger:
 
 def reminder_push(reminders: Sequence[Reminder], now_ms: int) -> PushMessage:
     """Return the message about requests: their references, projects, dangers and deadlines."""
-    named = reminders[:REFERENCES_COUNT]
+    references = _that_fit([_reference(one) for one in reminders[:REFERENCES_COUNT]])
     known = [one.request.deadline_ms for one in reminders if one.request.deadline_ms is not None]
     lasts_seconds = (max(known) - now_ms) // 1000 if len(known) == len(reminders) else LASTS_SECONDS
-    first = named[0]
+    first = reminders[0]
     return PushMessage(
         {
             "kind": "requests",
             "count": len(reminders),
-            "requests": [_reference(one) for one in named],
+            "requests": references,
             "again": all(one.step > 0 for one in reminders),
         },
         topic=topic_of((first.state.session_id, first.request.request_id)),
@@ -95,6 +100,16 @@ def correction_push(correction: Correction, person: str) -> PushMessage:
         topic=topic_of((state.session_id, request.request_id)),
         ttl_seconds=WITHDRAWN_SECONDS,
     )
+
+
+def _that_fit(references: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the first references that a message has room for: agents choose long ids. One always fits."""
+    size = 0
+    for index, one in enumerate(references):
+        size += len(msgspec.json.encode(one)) + 1
+        if index and size > REFERENCES_BYTES:
+            return references[:index]
+    return references
 
 
 def _reference(reminder: Reminder) -> dict[str, Any]:

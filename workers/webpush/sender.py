@@ -19,7 +19,6 @@ import msgspec
 from webpush import WebPush, WebPushSubscription
 
 from ledger.access.notifications import Device
-from ledger.core.errors import InputError
 from workers.webpush.keys import VapidKey
 from workers.webpush.services import PushAddressError, PushServices
 
@@ -113,7 +112,7 @@ class PushSender:
     def _encrypted(self, device: Device, message: PushMessage) -> tuple[bytes, dict[str, str]]:
         payload = msgspec.json.encode(message.payload)
         if len(payload) > PAYLOAD_BYTES_MAX:
-            raise InputError(f"the push message takes {len(payload)} bytes; at most {PAYLOAD_BYTES_MAX} are sent")
+            raise PushAddressError(f"the message takes {len(payload)} bytes; at most {PAYLOAD_BYTES_MAX} are sent")
         try:
             subscription = WebPushSubscription.model_validate(
                 {"endpoint": device.endpoint, "keys": {"p256dh": device.p256dh, "auth": device.auth}}

@@ -198,7 +198,11 @@ async def test_a_service_that_never_answers_delays_neither_an_ask_nor_another_de
         await until_pushed(service, "phone", 1)
         result = await session.reply("r2", "once", actor="ben")
         assert result.outcome == "allowed"
-        assert told(phone, "r2", "sent") in await recorded(ledger)
+
+        async def is_recorded() -> bool:
+            return told(phone, "r2", "sent") in await recorded(ledger)
+
+        await wait_until_async(is_recorded, "the message to the phone to be recorded")
 
 
 async def test_a_revoked_sign_in_ends_its_devices_and_a_narrow_one_is_told_of_its_reach_alone(
