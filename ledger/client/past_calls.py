@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
 
 JUDGING_SECONDS: Final = 2.0
-"""Time for judging past calls; those left then are not counted, and the answer says that it was cut."""
+"""Processor time for judging past calls; those left then are not counted, and the answer says that it was cut."""
+
+WAITING_SECONDS: Final = 10.0
+"""Time for all of it, with the reads and the turns of others; the page waits for 15 s."""
 
 READ_AT_ONCE_COUNT: Final = 64
 
@@ -109,7 +113,7 @@ async def counted(
         return [], 0, False
     await grounds.read(one.session for one in past)
     loop = asyncio.get_running_loop()
-    until, unknown = loop.time() + JUDGING_SECONDS, 0
+    until, judged_seconds, unknown = loop.time() + WAITING_SECONDS, 0.0, 0
     for start in range(0, len(past), READ_AT_ONCE_COUNT):
         some = past[start : start + READ_AT_ONCE_COUNT]
         calls = await asyncio.gather(*(_past_call(ledger, grounds, one) for one in some))
@@ -117,9 +121,11 @@ async def counted(
             if one is None:
                 unknown += 1
                 continue
-            if loop.time() > until:
+            if judged_seconds > JUDGING_SECONDS or loop.time() > until:
                 return [count.result() for count in counts], unknown, True
+            began = time.thread_time()
             _count(grounds, one, tried, counts)
+            judged_seconds += time.thread_time() - began
             await asyncio.sleep(0)
     return [count.result() for count in counts], unknown, False
 
