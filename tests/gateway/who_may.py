@@ -80,7 +80,15 @@ BODIES: Final[dict[str, Any]] = {
 }
 """A valid body by operation; the other operations take none."""
 
-LISTS: Final = {"list_sessions", "list_pending", "search_requests", "list_grants", "list_tokens", "opencode_list"}
+LISTS: Final = {
+    "list_sessions",
+    "list_pending",
+    "search_requests",
+    "find_request",
+    "list_grants",
+    "list_tokens",
+    "opencode_list",
+}
 """Operations that list: their answer may be empty of the session and of everything in its project."""
 
 OPEN_STREAMS: Final = {"session_events", "all_events", "opencode_events", "opencode_global_events"}
