@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ledger.core.durations import DAY_MS
-from ledger.core.events import Notification
+from ledger.core.notification_event import Notification
 from ledger.log.places import field_of
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import COUNTS, Seen, counted, listed

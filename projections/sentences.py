@@ -30,7 +30,6 @@ from ledger.core.events import (
     LockRequested,
     LockTaken,
     LogRegressed,
-    Notification,
     NotificationsChosen,
     PasskeyRegistered,
     PasskeyRemoved,
@@ -55,6 +54,7 @@ from ledger.core.events import (
     UseTaken,
 )
 from ledger.core.grants import Recorded
+from ledger.core.notification_event import Notification
 from ledger.core.policy import Verdict
 from ledger.session.approvals import counting, person_key
 from ledger.session.state import SessionState

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from ledger.core.events import Asked, DeadlineMoved, Expired, Granted, Notification, Replied, SessionClosed
+from ledger.core.events import Asked, DeadlineMoved, Expired, Granted, Replied, SessionClosed
+from ledger.core.notification_event import Notification
 from ledger.log.snapshots import SNAPSHOTS_VIEW
 from ledger.log.viewed import HEADS_VIEW
 from ledger.session.state import SessionState

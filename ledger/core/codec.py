@@ -35,7 +35,6 @@ from ledger.core.events import (
     LockRequested,
     LockTaken,
     LogRegressed,
-    Notification,
     PolicyChanged,
     Reopened,
     Replied,
@@ -50,6 +49,7 @@ from ledger.core.events import (
     Value,
 )
 from ledger.core.limits import EVENT_BYTES
+from ledger.core.notification_event import Notification
 from ledger.core.policy import demand_rules
 
 SCHEMA_VERSION: Final = 3

@@ -38,6 +38,7 @@ from ledger.core.agreed_event import Agreed
 from ledger.core.errors import AgentAction
 from ledger.core.event_shapes import Detail, DurationMs, ReasonDetail, Value
 from ledger.core.limits import GRANT_USES_COUNT, LEAST_GAIN_MS
+from ledger.core.notification_event import Notification
 from ledger.core.operands import Operand
 from ledger.core.policy import Demand, Evaluation, Offer, PolicySource, ReplyKind, RuleRef, Verdict
 from ledger.core.proofs import Proof
@@ -488,27 +489,6 @@ class LockPassed(Value, tag="lock_passed", kw_only=True, frozen=True):
     holder: str
     to: str | None
     cause: Literal["disconnect", "request", "given"]
-
-
-class NotificationDetail(Detail, frozen=True):
-    text: str | None = None
-    target: str | None = None
-
-
-class Notification(Value, tag="notification", kw_only=True, frozen=True):
-    """A notification of a person about a request was `sent` or `failed`, or its outcome was sent (`withdrawn`).
-
-    `step` counts the reminders from 0; a failure without it concerns the message about the outcome. One message may be
-    about several requests: their events have the same `message_id`.
-    """
-
-    request_id: str
-    service: str
-    result: Literal["sent", "failed", "withdrawn"]
-    person: str | None = None
-    step: int | None = None
-    message_id: str | None = None
-    detail: NotificationDetail | None = None
 
 
 class ToolFinishedDetail(Detail, frozen=True):

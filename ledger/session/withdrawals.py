@@ -10,13 +10,12 @@ from ledger.core.errors import (
 from ledger.core.events import (
     Cancelled,
     LogRegressed,
-    Notification,
-    NotificationDetail,
     ReasonDetail,
     ToolFinished,
     ToolFinishedDetail,
 )
 from ledger.core.masked_text import holds_mask
+from ledger.core.notification_event import Notification, NotificationDetail
 from ledger.masks.masking import is_recorded_digest
 from ledger.session.claims import key_of_end, open_claim_of
 from ledger.session.commands import (

@@ -36,7 +36,6 @@ from ledger.core.events import (
     LockRequested,
     LockTaken,
     LogRegressed,
-    Notification,
     NotificationsChosen,
     Opinion,
     PasskeyRegistered,
@@ -66,6 +65,7 @@ from ledger.core.events import (
     UseTaken,
 )
 from ledger.core.grants import Recorded
+from ledger.core.notification_event import Notification
 from ledger.core.policy import Evaluation, RuleRef, Verdict
 from ledger.log.history import LoggedEvent, logged
 from ledger.session import evolve

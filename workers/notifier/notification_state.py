@@ -9,8 +9,9 @@ from typing import Literal
 
 import msgspec
 
-from ledger.core.events import Asked, DeadlineMoved, Expired, Notification, Reopened
+from ledger.core.events import Asked, DeadlineMoved, Expired, Reopened
 from ledger.core.grants import Recorded
+from ledger.core.notification_event import Notification
 from ledger.session.state import SessionState
 
 
