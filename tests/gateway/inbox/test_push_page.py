@@ -258,7 +258,7 @@ async def test_a_reject_after_signing_out_counts_for_nothing(pushing: Inbox, ser
     (shown,) = await one.until_shown("A request waits for your answer")
     await one.act("reject", shown["tag"])
 
-    await one.page.wait_for_url("**/#ses_1/r1")
+    await one.page.wait_for_url("**/requests/r1?session=ses_1")
     await expect(one.page.get_by_label("Your token")).to_be_visible()
     assert len(await (await pushing.ledger.attach("ses_1")).pending()) == 1
 

@@ -11,8 +11,8 @@ const TIMEOUT_MS = 15_000;
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000]];
 const TITLE = "A request waits for your answer";
 
-/** Return the place of a request in the inbox. */
-const placeOf = ({ session, request }) => `/#${encodeURIComponent(session)}/${encodeURIComponent(request)}`;
+/** Return the page of a request, also of one that is answered. */
+const placeOf = ({ session, request }) => `/requests/${encodeURIComponent(request)}?session=${encodeURIComponent(session)}`;
 const tagOf = ({ session, request }) => `${session}\n${request}`;
 const isText = (value) => typeof value === "string" && value !== "";
 const isReference = (one) => isText(one?.session) && isText(one.request) && isText(one.digest);
