@@ -61,8 +61,13 @@ def history_room_bytes() -> int:
 
 
 def outlines_room_bytes() -> int:
-    """Return the share of the room for outlines of sessions: an eighth."""
-    return room_bytes() // 8
+    """Return the share of the room for outlines of sessions: a sixteenth."""
+    return room_bytes() // 16
+
+
+def sealed_room_bytes() -> int:
+    """Return the share of the room for the entries of sealed sessions that were read: a sixteenth."""
+    return room_bytes() // 16
 
 
 def projected_room_bytes() -> int:

@@ -10,7 +10,7 @@ from ledger.core.errors import ArchiveError, DamageError, InputError, LedgerErro
 from ledger.log.archive.buckets import MissingFileError, check_url, open_bucket
 from ledger.log.archive.files import ArchiveFiles
 from ledger.log.archive.manifests import Manifest
-from ledger.log.fold_room import MB, SizedCache
+from ledger.log.fold_room import SizedCache, sealed_room_bytes
 from ledger.log.verify import Head, head_of
 from ledger.stores.port import Entry, Store, StreamKey
 from ledger.stores.sealed import Seal, sealed_error
@@ -19,9 +19,6 @@ NOTES: Final = "archive"
 """The name of the deployment's notes about its archive."""
 
 URL: Final = "url"
-
-KEPT_BYTES: Final = 64 * MB
-"""The room of sealed sessions that a process has read."""
 
 ENTRY_BYTES: Final = 250
 """The room that an entry takes besides its bytes."""
@@ -39,7 +36,7 @@ class Archive:
         self._store = store
         self._files: ArchiveFiles | None = None
         self._replaced: dict[str, tuple[float, Sequence[Manifest]]] = {}
-        self._kept: SizedCache[tuple[Seal, Sequence[Entry]]] = SizedCache(KEPT_BYTES)
+        self._kept: SizedCache[tuple[Seal, Sequence[Entry]]] = SizedCache(sealed_room_bytes())
 
     async def url(self) -> str | None:
         """Return the URL of the place, None where none was set. Raises StoreError."""

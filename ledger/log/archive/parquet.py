@@ -23,13 +23,14 @@ ROW_GROUP_COUNT: Final = 2048
 INSERTED_AT_ONCE_COUNT: Final = 10_000
 FETCHED_AT_ONCE_COUNT: Final = 10_000
 
-_SETTINGS: Final[dict[str, Any]] = {
+SETTINGS: Final[dict[str, Any]] = {
     "threads": 1,
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "preserve_insertion_order": "true",
+    "enable_external_file_cache": "false",
 }
-"""Nothing is downloaded, and a process that reads a session takes no more than one core for it."""
+"""Nothing is downloaded, no file stays in memory, and a process that reads a session takes no more than one core."""
 
 _COLUMNS: Final = ", ".join(f'"{name}" {kind}' for name, kind in COLUMN_TYPES.items())
 _UNNESTED: Final = ", ".join(f"unnest($c{index}::{kind}[])" for index, kind in enumerate(COLUMN_TYPES.values()))
@@ -92,7 +93,7 @@ def _database() -> DuckDBPyConnection:
     """Return the process's database, which is in memory; each use has a cursor of its own."""
     import duckdb  # noqa: PLC0415 - an extra
 
-    database = duckdb.connect(":memory:", config=_SETTINGS)
+    database = duckdb.connect(":memory:", config=SETTINGS)
     # At the end of the process its modules are gone before the cache is.
     atexit.register(_close_database)
     return database

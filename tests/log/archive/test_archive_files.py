@@ -19,7 +19,7 @@ from ledger.log.archive.buckets import KEPT_COUNT_MIN, FolderBucket, ObjectBucke
 from ledger.log.archive.columns import COLUMN_TYPES
 from ledger.log.archive.files import ArchiveFiles
 from ledger.log.archive.manifests import Manifest
-from ledger.log.archive.parquet import ROW_GROUP_COUNT
+from ledger.log.archive.parquet import ROW_GROUP_COUNT, SETTINGS
 from ledger.log.verify import Head
 from ledger.stores.port import Entry, StreamKey
 from tests.support.archives import NOW_MS, MemoryBucket, bucket_of, head_in, lived
@@ -322,3 +322,9 @@ async def test_files_of_an_object_store_are_kept_on_this_machine_within_bounds(t
     assert [path.name in there for path in paths[: len(names)]] == [False, False, *[True] * KEPT_COUNT_MIN]
     assert await bucket.get(names[0]) == names[0].encode()
     assert [one async for one in bucket.names()] == sorted(names)
+
+
+def test_no_file_of_the_archive_stays_in_the_memory_of_its_readers() -> None:
+    with duckdb.connect(":memory:", config=SETTINGS) as database:
+        setting = database.execute("SELECT current_setting('enable_external_file_cache')").fetchone()
+    assert setting == (False,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from ledger import Ledger, UnknownSessionError
 from ledger.core.durations import DAY_MS
 from ledger.core.errors import ArchiveError, DamageError, InputError, LedgerError, SealedError
 from ledger.log import fresh_folds, snapshots
+from ledger.log.archive import archive as archive_module
 from ledger.log.archive import sealing as sealing_module
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.buckets import FolderBucket
@@ -413,3 +414,30 @@ async def test_a_sealed_session_of_a_ledger_without_a_place_is_refused_as_sealed
     for read in (log_of(ledger.store, ONE), ledger.state_at("ses_1"), (ledger.session("ses_1"))):
         assert isinstance(await raised(read), SealedError)
     assert ONE not in [key async for key in ledger.store.streams()]
+
+
+@pytest.mark.parametrize(("room", "kept"), [(1, 1), (10_000_000, 2)])
+async def test_a_reader_keeps_no_more_sealed_sessions_than_their_share_of_the_room(
+    ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch, room: int, kept: int
+) -> None:
+    await lived(ledger)
+    await lived(ledger, "ses_2")
+    await seal(ledger, ONE, TWO)
+    stubs = await ledger.store.admin.seals([ONE, TWO])
+    monkeypatch.setattr(archive_module, "sealed_room_bytes", lambda: room)
+    archive = archive_module.Archive(ledger.store)
+    reads = 0
+
+    async def counted(key: StreamKey, seal: Seal) -> Sequence[Entry]:
+        nonlocal reads
+        reads += 1
+        return await read(key, seal)
+
+    read = archive._read
+    monkeypatch.setattr(archive, "_read", counted)
+    for _ in range(2):
+        for key, stub in zip((ONE, TWO), stubs, strict=True):
+            assert stub is not None
+            await archive.entries(key, stub)
+    # With room for one, each read drops the other.
+    assert reads == (4 if kept == 1 else 2)
