@@ -39,6 +39,7 @@ INSIDE: Final = {
         "store",
         "streams",
         "deciders",
+        "notifications",
         "passkeys",
         "server_url",
         "tokens",

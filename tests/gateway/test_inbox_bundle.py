@@ -9,7 +9,7 @@ import pytest
 
 from tests.gateway.callers import Served
 from workers.gateway.inbox.bundle import bundled
-from workers.gateway.inbox.files import served_files, static_files
+from workers.gateway.inbox.files import WORKER, served_files, static_files
 
 
 def said(modules: Mapping[str, str]) -> list[str]:
@@ -51,7 +51,7 @@ def test_what_it_cannot_join_is_refused(line: str, says: str) -> None:
 
 def test_all_modules_of_the_inbox_are_in_the_script() -> None:
     (script,) = [file.content.decode() for path, file in served_files().items() if path.startswith("app.")]
-    modules = {path for path in static_files() if path.endswith(".js")}
+    modules = {path for path in static_files() if path.endswith(".js")} - {WORKER}
     assert {path for path in modules if f'$modules["{path}"]' not in script} == set()
 
 

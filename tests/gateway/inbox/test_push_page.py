@@ -135,13 +135,20 @@ class Device:
         A browser without a window shows no notification that could be tapped.
         """
         (worker,) = [one for one in self.visitor.context.service_workers if one.url.endswith("/sw.js")]
-        await worker.evaluate(
-            """async ([action, tag]) => {
-              const [notification] = await registration.getNotifications({ tag });
-              dispatchEvent(new NotificationEvent("notificationclick", { action, notification }));
-            }""",
-            [action, tag],
-        )
+
+        async def is_clicked() -> bool:
+            # The worker may not have shown it yet.
+            clicked: bool = await worker.evaluate(
+                """async ([action, tag]) => {
+                  const [notification] = await registration.getNotifications({ tag });
+                  if (notification) dispatchEvent(new NotificationEvent("notificationclick", { action, notification }));
+                  return Boolean(notification);
+                }""",
+                [action, tag],
+            )
+            return clicked
+
+        await wait_until_async(is_clicked, f"the notification {tag!r} to be shown and clicked")
 
 
 async def device(pushing: Inbox, service: PushService, name: str = "phone", **options: Any) -> Device:
