@@ -155,3 +155,17 @@ async def test_a_freeze_that_replicas_do_not_have_is_in_doubt_until_they_have_it
     await wait_until_async(frozen, "the freeze to be acknowledged", FAILOVER_S)
     session = await ledger.session("ses_1", rules=ALLOW)
     assert (await session.submit("bash", ["make"], request_id="r")).outcome is None
+
+
+async def test_flags_are_read_from_the_heir_of_a_primary_that_is_killed_meanwhile(
+    mortal: Cluster, open_ledger: OpenLedger
+) -> None:
+    ledger = await open_ledger(mortal.url)
+    store = as_redis(ledger.store)
+    primary = mortal.primary_of(store.keys.freeze(0))
+    replica = mortal.replica_of(primary)
+    await wait_until_async(lambda: asyncio.to_thread(in_step, primary, replica), "the replica to be in step")
+    primary.kill9()
+    # The other nodes still name the killed one as the primary of its slots.
+    assert await store.flags() == [None] * store.partition_count
+    assert replica.info()["role"] == "master"

@@ -91,6 +91,22 @@ class RetriedCommands:
         """Return a link to a replica at the address that its primary names; None where it is not for clients."""
         return self._link.replica(address)
 
+    async def at_each_server(self, *command: Argument) -> list[Any]:
+        """Return the replies of all servers that hold keys to an idempotent command. Raises StoreError.
+
+        Where one is gone, the servers are looked up anew: after a failover another one holds its keys.
+        """
+
+        async def attempt() -> list[list[Any]]:
+            servers = await self._link.everywhere()
+            return await asyncio.gather(*(server.run((command,)) for server in servers))
+
+        replies = [reply for (reply,) in await self.patiently(attempt)]
+        for reply in replies:
+            if isinstance(reply, ResponseError):
+                raise refusal_of(reply) from reply
+        return replies
+
     async def command_at(self, server: Commands, *command: Argument) -> Any:
         return (await self.ask_at(server, (command,)))[0]
 
@@ -154,8 +170,7 @@ class RetriedCommands:
         """Run calls of one idempotent script, each on the server of its keys; refusals are among the replies."""
         replies = await self.ask_each(calls)
         if any(refused_with(reply, "NOSCRIPT") for reply in replies):
-            for server in await self.everywhere():
-                await self.command_at(server, "SCRIPT", "LOAD", script.text)
+            await self.at_each_server("SCRIPT", "LOAD", script.text)
             replies = await self.ask_each(calls)
         return replies
 

@@ -30,8 +30,7 @@ class FreezeFlags(Appends):
         calls = [_FREEZE.call([self.keys.freeze(one)], arguments) for one in range(self.partition_count)]
         replies = await self._flagged(calls)
         if any(refused_with(reply, "NOSCRIPT") for reply in replies):
-            for one in await self.everywhere():
-                await self.command_at(one, "SCRIPT", "LOAD", _FREEZE.text)
+            await self.at_each_server("SCRIPT", "LOAD", _FREEZE.text)
             replies = await self._flagged(calls)
         return [Position.parse(reply.decode()) for reply in _accepted(replies)]
 
@@ -50,8 +49,7 @@ class FreezeFlags(Appends):
 
     async def flags(self) -> list[FreezeFlag | None]:
         wanted = [("HGETALL", self.keys.freeze(one)) for one in range(self.partition_count)]
-        infos = await asyncio.gather(*(self.command_at(one, "INFO", "replication") for one in await self.everywhere()))
-        servers = {_server_in(info) for info in infos}
+        servers = {_server_in(info) for info in await self.at_each_server("INFO", "replication")}
         return [_flag_of(reply, servers) for reply in _accepted(await self.ask_each(wanted))]
 
 
