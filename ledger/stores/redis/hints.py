@@ -74,5 +74,6 @@ class Hints(Stubs):
     async def leases(self, place: Place) -> tuple[Presence, ...]:
         key = self.keys.lease(place)
         members = await self.command("ZRANGE", key, f"({self._clock.now_ms()}", "+inf", "BYSCORE")
-        pairs = (member.decode().partition("\n") for member in members)
+        # Bytes of another program must not stop whoever looks who is there.
+        pairs = (member.decode(errors="replace").partition("\n") for member in members)
         return tuple(Presence(client_id, name) for client_id, _, name in pairs)
