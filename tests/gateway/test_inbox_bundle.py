@@ -2,36 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Mapping
-
 import pytest
 
 from tests.gateway.callers import Served
 from workers.gateway.inbox.bundle import bundled
 from workers.gateway.inbox.files import WORKER, served_files, static_files
-
-
-def said(modules: Mapping[str, str]) -> list[str]:
-    """Return the lines that the script of `js/main.js` prints."""
-    script = bundled(modules, "js/main.js")
-    done = subprocess.run(
-        ["node", "--input-type=module", "-"], input=script, capture_output=True, text=True, check=True, timeout=30
-    )
-    return done.stdout.splitlines()
-
-
-def test_imports_are_evaluated_once_and_in_order_also_in_a_cycle() -> None:
-    modules = {
-        "js/main.js": 'import { one } from "./pages/a.js";\nimport * as b from "./b.js";\n'
-        "export function here() { return `main ${b.NAME}`; }\nconsole.log(one());\nconsole.log(new b.Box().text);\n",
-        "js/pages/a.js": 'import { here } from "../main.js";\nimport { NAME } from "../b.js";\n'
-        'console.log("a");\nexport function one() { return `${NAME}, ${here()}`; }\n',
-        "js/b.js": '// Left out.\n/** Left out\n    too. */\nconsole.log("b");\nexport const NAME = "b // kept";\n'
-        "export class Box {\n  text = `/* kept */`;\n}\nexport async function unused() {}\n",
-    }
-    assert said(modules) == ["b", "a", "b // kept, main b // kept", "/* kept */"]
-    assert "Left out" not in bundled(modules, "js/main.js")
 
 
 @pytest.mark.parametrize(
