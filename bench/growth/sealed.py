@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bench.growth.rows import Figures
 
 BEFORE: Final = "half sealed "
-"""What the rows of this part begin with."""
+"""The beginning of the names of this part's rows."""
 
 AT_ONCE_COUNT: Final = 20_000
 """Sessions of one command, whose names must fit on its line."""

@@ -56,7 +56,7 @@ async def test_having_the_ledger_call_an_address_of_its_network(
 
 
 async def test_writing_a_yes_or_a_link_into_a_push_message(agent: Caller, gateway: Served, clock: TestClock) -> None:
-    """What an agent names itself, its project and its call: none of it is a line or a link of ours."""
+    """The names that an agent gives itself, its project and its call are no line and no link of ours."""
     opened = await agent.put("/v1/sessions/ses_1", {"project": "Approve:https://evil.example/yes"})
     assert opened.status_code == 201, opened.text
     await agent.ask("ses_1", "echo https://evil.example/yes", request_id="r1")

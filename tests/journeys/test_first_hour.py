@@ -34,7 +34,7 @@ VARYING: Final = (
     (r"127\.0\.0\.1:\d+", "GATEWAY"),
     (r" {2,}", "  "),
 )
-"""What differs from run to run."""
+"""The parts of the output that differ from run to run."""
 
 
 class Newcomer:

@@ -23,7 +23,7 @@ PLACES_COUNT: Final = 4096
 """Sessions of which the last place read is kept."""
 
 WINDOWS_MS: Final = (60_000, 3_600_000)
-"""How far before the last event of a session an older append is looked for, before all entries are read."""
+"""Entries before the last one in which an older append is looked for first, before all are read."""
 
 
 class MaybeRun(NamedTuple):

@@ -20,7 +20,7 @@ _HEAD: Final = """\
 
 
 class InitPlan(NamedTuple):
-    """What was found, and the changes of files. `settings` is the project's file, which is trusted if we write it."""
+    """The agents that were found, and the changes of files. `settings` is the project's file, which is trusted if we write it."""
 
     agents: tuple[KnownAgent, ...]
     rules: tuple[RuleFile, ...]

@@ -1,4 +1,4 @@
-"""Where a value comes from: option, environment, the project's trusted file, the user's file, default."""
+"""The sources of a value, the first one that has it counts: option, environment, the project's trusted file, the user's file, default."""
 
 from __future__ import annotations
 
