@@ -15,6 +15,7 @@ import redis
 from redis.exceptions import RedisError
 
 from ledger.stores.embedded.binary import find_binary
+from ledger.stores.embedded.launch import MEMORY_SETTINGS
 
 HOST: Final = "127.0.0.1"
 SLOTS_COUNT: Final = 16_384
@@ -29,7 +30,7 @@ SETTINGS: Final = {
     "appendonly": "yes",
     "appendfsync": "everysec",
     "maxmemory-policy": "noeviction",
-    "stream-node-max-bytes": "1024",
+    **MEMORY_SETTINGS,
     "cluster-enabled": "yes",
     "cluster-config-file": "nodes.conf",
 }

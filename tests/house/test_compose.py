@@ -13,6 +13,7 @@ import click
 import pytest
 import yaml
 
+from ledger.stores.embedded.launch import MEMORY_SETTINGS
 from tests.house.sources import ROOT, text_of
 from workers.gateway.routes import service
 
@@ -80,10 +81,11 @@ def test_every_command_exists_with_its_options(words: list[str]) -> None:
 def test_one_server_and_all_that_a_team_needs_are_started() -> None:
     running = {name: (arguments(s["command"]), s.get("deploy", {}).get("replicas", 1)) for name, s in SERVICES.items()}
     durable = ["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"]
+    small = [word for name, value in MEMORY_SETTINGS.items() for word in (f"--{name}", value)]
     made = ["--server", "redis://redis:6379/0", "--url-file", URL_FILE, "--acl-file", f"{ACL_FOLDER}/users.acl"]
     assert running == {
         ONCE: (["permission-ledger", "server-user", *made], 1),
-        "redis": (["redis-server", *durable, "--aclfile", "/etc/redis-acl/users.acl"], 1),
+        "redis": (["redis-server", *durable, *small, "--aclfile", "/etc/redis-acl/users.acl"], 1),
         "projector": (["permission-ledger", "worker", "projector"], 1),
         "expiry": (["permission-ledger", "worker", "expiry"], 2),
         "gateway": (["permission-ledger", "serve", "--listen", "0.0.0.0:8420", "--public-url", PUBLIC_URL], 2),

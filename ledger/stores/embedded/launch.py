@@ -16,6 +16,18 @@ if TYPE_CHECKING:
     from ledger.stores.embedded.folder import DataFolder
     from ledger.stores.embedded.locks import FileLock
 
+MEMORY_SETTINGS: Final = {
+    # Most sessions are short, and a stream allocates a whole node (4 kB by default) for its first event.
+    "stream-node-max-bytes": "1024",
+    # A member of a sorted set takes about 50 bytes in a listpack and 150 outside one. The index of request ids has 1,600
+    # in a partition at 100,000 sessions of four; to add one to so many takes the server 30 µs instead of 3.
+    "zset-max-listpack-entries": "2048",
+    "zset-max-listpack-value": "128",
+    "hash-max-listpack-entries": "512",
+    "hash-max-listpack-value": "128",
+}
+"""Settings by which the same log and views take less memory. Each may be left out."""
+
 SETTINGS: Final = {
     "port": "0",
     "unixsocketperm": "700",
@@ -30,8 +42,7 @@ SETTINGS: Final = {
     "aof-load-truncated": "yes",
     "save": "",
     "maxmemory-policy": "noeviction",
-    # Most sessions are short, and a stream allocates a whole node (4 kB by default) for its first event.
-    "stream-node-max-bytes": "1024",
+    **MEMORY_SETTINGS,
 }
 """Every setting is explicit, defaults included, because distributions change them."""
 
