@@ -1,4 +1,4 @@
-"""`sql`: a query over all events, on the server and in the archive."""
+"""`sql`: a query over all events, on the server and in the archive, and over the stored rules."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ FAILED_COUNT: Final = 20
     examples=(
         "permission-ledger sql 'SELECT permission, outcome, count(*) FROM events GROUP BY ALL ORDER BY ALL'",
         "permission-ledger sql \"SELECT stream, x->'$.patterns' FROM events WHERE type = 'asked'\" --json",
+        "permission-ledger sql \"SELECT * FROM rules WHERE action = 'allow' AND pattern = '*'\"",
         "permission-ledger sql 'DESCRIBE events'",
     )
 )
@@ -45,10 +46,10 @@ FAILED_COUNT: Final = 20
 )
 @with_ledger
 async def sql(ledger: Ledger, output: CommandOutput, *, query: str, limit: int) -> int:
-    """Run one SELECT of DuckDB's SQL over the table `events`: all events, on the server and in the archive.
+    """Run one SELECT of DuckDB's SQL over the tables `events`, on the server and in the archive, and `rules`.
 
-    Its columns are those of the archive's files: stream, version, ms, type, request, person, permission, outcome, d, x.
-    Each event is there once. The query reads only, and reaches no file and no network. Events on the server are copied
+    The columns of `events` are those of the archive's files: stream, version, ms, type, request, person, permission, outcome, d, x.
+    Each event is there once. `rules` has each stored rule: digest, dialect, number, action, permission, pattern, layer, place. The query reads only, and reaches no file and no network. Events on the server are copied
     to a temporary file first. The exit code is 11 if a stream could not be read, which is named.
     """
     require_extra("archive", "`sql`")

@@ -41,6 +41,35 @@ _TYPED: Final = ", ".join(f'"{name}" {kind}' for name, kind in COLUMN_TYPES.item
 _UNNESTED: Final = ", ".join(f"unnest($c{index}::{kind}[])" for index, kind in enumerate(COLUMN_TYPES.values()))
 
 
+RULE_TYPES: Final = {
+    "digest": "VARCHAR",
+    "dialect": "VARCHAR",
+    "number": "BIGINT",
+    "action": "VARCHAR",
+    "permission": "VARCHAR",
+    "pattern": "VARCHAR",
+    "layer": "VARCHAR",
+    "place": "VARCHAR",
+}
+"""The columns of the table `rules`, with their types in DuckDB."""
+
+_RULES_TYPED: Final = ", ".join(f'"{name}" {kind}' for name, kind in RULE_TYPES.items())
+_RULES_UNNESTED: Final = ", ".join(f"unnest($c{index}::{kind}[])" for index, kind in enumerate(RULE_TYPES.values()))
+
+
+class RuleRow(NamedTuple):
+    """One stored rule. `number` counts from 1 in the order of its ruleset; `place` is its file and line, if they are known."""
+
+    digest: str
+    dialect: str
+    number: int
+    action: str
+    permission: str
+    pattern: str
+    layer: str | None
+    place: str | None
+
+
 class QueryRows(NamedTuple):
     """The result of a query: its columns, its first rows, and whether there are more."""
 
@@ -50,7 +79,7 @@ class QueryRows(NamedTuple):
 
 
 class EventDatabase:
-    """The events of a ledger as the view `events`. It is filled, then locked, then asked.
+    """The events of a ledger as the view `events`, and its rules as the table `rules`. It is filled, then locked, then asked.
 
     Nothing is kept: the folder, which is the caller's, has the rows and whatever does not fit into memory.
     """
@@ -63,12 +92,20 @@ class EventDatabase:
         self._database: DuckDBPyConnection = duckdb.connect(str(folder / "events.duckdb"), config=settings)
         self._database.execute(f"CREATE TABLE live_events ({_TYPED})")
         self._database.execute("CREATE TABLE sealed_streams (stream VARCHAR, path VARCHAR)")
+        self._database.execute(f"CREATE TABLE rules ({_RULES_TYPED})")
 
     def add(self, rows: Sequence[ArchiveRow]) -> None:
         """Add events of streams on the server."""
+        self._insert("live_events", _UNNESTED, rows)
+
+    def add_rules(self, rows: Sequence[RuleRow]) -> None:
+        """Add the rules of rulesets."""
+        self._insert("rules", _RULES_UNNESTED, rows)
+
+    def _insert(self, table: str, unnested: str, rows: Sequence[tuple[Any, ...]]) -> None:
         values = {f"c{index}": list(column) for index, column in enumerate(zip(*rows, strict=True))}
         if values:
-            self._database.execute(f"INSERT INTO live_events SELECT {_UNNESTED}", values)
+            self._database.execute(f"INSERT INTO {table} SELECT {unnested}", values)
 
     def add_sealed(self, paths: Mapping[str, Path]) -> None:
         """Add sealed streams by name, each with the path of its file."""
@@ -143,7 +180,7 @@ class EventDatabase:
             if kind == "TABLE_FUNCTION":
                 name = str((node.get("function") or {}).get("function_name", ""))
                 if name.lower() not in TABLE_FUNCTIONS:
-                    raise InputError(f"`{name}` is not available: select from `events`; files are not read")
+                    raise InputError(f"`{name}` is not available: select from `events` or `rules`; files are not read")
 
 
 def _nodes(value: Any) -> Iterator[dict[str, Any]]:

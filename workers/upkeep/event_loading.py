@@ -1,10 +1,10 @@
-"""The events of a ledger, loaded into a database for queries: those on the server copied, those in the archive named."""
+"""The events and rules of a ledger, loaded into a database for queries: what is on the server copied, files of the archive named."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,16 +12,19 @@ import msgspec
 
 from ledger import Ledger
 from ledger.core.errors import DamageError, LedgerError
+from ledger.core.policy import PolicySource
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.columns import ArchiveRow, rows_of
+from ledger.log.rulesets import read_ruleset
 from ledger.log.short_streams import read_short_streams
 from ledger.log.tail import read_pages
+from ledger.policy.dialects import compile_policy, listed_rules
 from ledger.stores.port import Entry, StreamKey
 from ledger.stores.sealed import Seal
-from workers.upkeep.event_database import EventDatabase
+from workers.upkeep.event_database import EventDatabase, RuleRow
 
 KINDS: Final = ("session", "project")
-"""The kinds of streams that are loaded. Those of access hold digests of secrets, and no requests."""
+"""The kinds of streams whose events are loaded. Those of access hold digests of secrets, and no requests."""
 
 STREAMS_COUNT: Final = 500
 ROWS_COUNT: Final = 10_000
@@ -38,10 +41,12 @@ class Loaded(msgspec.Struct, kw_only=True):
 
 
 async def load_events(ledger: Ledger, database: EventDatabase) -> Loaded:
-    """Load all sessions and projects, and lock the database. Raises ArchiveError, StoreError."""
+    """Load all sessions, projects and rules, and lock the database. Raises ArchiveError, StoreError."""
     loading = _Loading(ledger, database)
     async for keys in _pages_of_keys(ledger):
-        await loading.take(keys)
+        rules = [key for key in keys if key.kind == "policy"]
+        await loading.take([key for key in keys if key.kind in KINDS])
+        await loading.take_rules(rules)
     await loading.end()
     await asyncio.to_thread(database.lock)
     return loading.loaded
@@ -53,6 +58,7 @@ class _Loading:
         self._database = database
         self._rows: list[ArchiveRow] = []
         self._paths: dict[str, Path | str] = {}
+        self._rulesets: set[StreamKey] = set()
         self.loaded = Loaded(failed={})
 
     async def take(self, keys: Sequence[StreamKey]) -> None:
@@ -72,6 +78,22 @@ class _Loading:
                 await self._add(key, None if short is None else short.entries)
             except DamageError as error:
                 self.loaded.failed[key.name] = error.text
+
+    async def take_rules(self, keys: Sequence[StreamKey]) -> None:
+        for key in keys:
+            if key in self._rulesets:
+                continue
+            self._rulesets.add(key)
+            try:
+                state = await read_ruleset(self._ledger.store, key.id)
+            except DamageError as error:
+                self.loaded.failed[key.name] = error.text
+                continue
+            if state.source is None:
+                self.loaded.failed[key.name] = str(state.why_unreadable)
+                continue
+            rows = list(_rule_rows(key.id, state.source))
+            await asyncio.to_thread(self._database.add_rules, rows)
 
     async def _seals(self, keys: Sequence[StreamKey]) -> tuple[Sequence[StreamKey], Sequence[Seal | None]]:
         """Return the streams whose stub, if there is one, can be read, each with its seal."""
@@ -117,6 +139,20 @@ class _Loading:
         self.loaded.live_streams += self.loaded.live_events > before
 
 
+def _rule_rows(policy_digest: str, source: PolicySource) -> Iterator[RuleRow]:
+    for number, rule in enumerate(listed_rules(compile_policy(source)), 1):
+        yield RuleRow(
+            digest=policy_digest,
+            dialect=source.dialect,
+            number=number,
+            action=rule.action.value,
+            permission=rule.permission,
+            pattern=rule.pattern,
+            layer=rule.ref.layer,
+            place=rule.place if rule.ref.file else None,
+        )
+
+
 def _kept(path: Path, to: Path) -> Path:
     """Return a second name of a file, or a copy on another disk."""
     try:
@@ -133,7 +169,7 @@ async def _one(page: Sequence[Entry]) -> AsyncIterator[Sequence[Entry]]:
 async def _pages_of_keys(ledger: Ledger) -> AsyncIterator[list[StreamKey]]:
     some: list[StreamKey] = []
     async for key in ledger.store.streams():
-        if key.kind in KINDS:
+        if key.kind in KINDS or key.kind == "policy":
             some.append(key)
         if len(some) == STREAMS_COUNT:
             yield some

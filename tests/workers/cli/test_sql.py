@@ -43,3 +43,27 @@ def test_rows_are_bounded_with_a_hint_and_errors_have_the_words_of_the_query(led
     assert "COPY" in ledger("sql", "COPY events TO '/tmp/x'", code=12).err
     assert ledger("sql", "SELECT 'a' || chr(27) || 'b' AS escaped", code=0).out.count("\x1b") == 0
     assert "no rows" in ledger("sql", "FROM events WHERE version < 0", code=0).err
+
+
+def test_stored_rules_are_a_table_which_sessions_name_by_digest(ledger: CommandLine, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text('{"permission": {"bash": {"*": "ask", "ls *": "allow"}}}')
+    ledger("ask", "ses_1", "bash", "git push", "--rules", str(rules), "--no-wait", code=7)
+    fill(ledger, "ses_2")
+    columns = "number, action, rules.permission, pattern, layer, ends_with(place, 'rules.json:1') AS is_placed"
+    query = f"SELECT DISTINCT {columns} FROM rules JOIN events ON d->>'$.event.policy_digest' = digest WHERE stream = {{}} ORDER BY 1"
+    assert ledger("sql", query.format("'session:ses_1'"), "--json", code=0).rows == [
+        {"number": 1, "action": "ask", "permission": "bash", "pattern": "*", "layer": "project", "is_placed": True},
+        {
+            "number": 2,
+            "action": "allow",
+            "permission": "bash",
+            "pattern": "ls *",
+            "layer": "project",
+            "is_placed": True,
+        },
+    ]
+    digests = {row["digest"] for row in ledger("policy", "stored", "--json", code=0).rows}
+    assert {
+        row["digest"] for row in ledger("sql", "SELECT DISTINCT digest FROM rules", "--json", code=0).rows
+    } <= digests
