@@ -11,7 +11,7 @@ from bench.growth.rows import Figures
 from bench.place import Place
 from ledger.core.limits import PAGE_COUNT
 from ledger.stores.port import StreamKey
-from workers.upkeep.shared_work_child import collect_rarely
+from workers.runtime.garbage import collect_rarely
 from workers.upkeep.works import (
     CHECKED_AT_ONCE_COUNT,
     CheckStreams,

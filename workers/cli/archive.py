@@ -18,6 +18,7 @@ from ledger.stores.port import START, StreamKey
 from workers.cli.base import checked, command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
+from workers.runtime.garbage import collect_rarely
 from workers.upkeep.archiving import bringing_up, hold_reason, parse_size, to_seal, used_bytes
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ async def archive(
     found = _named(ledger, sessions) if sessions else to_seal(ledger, rule, above_bytes)
     sealing = Sealing(ledger.store, ledger.streams, held, rule, bringing_up(ledger))
     results: list[SealResult] = []
+    collect_rarely()
     async for result in sealing.seal(found, dry_run=dry_run):
         results.append(result)
         if output.as_json:

@@ -6,21 +6,18 @@ It ends with the command: when that is killed, stdin is closed.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import sys
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from ledger import Ledger
 from ledger.core.errors import LedgerError
 from workers.runtime.frames import HEAD_BYTES, framed, length_of
+from workers.runtime.garbage import collect_rarely
 from workers.upkeep.shared_work import Begin, PortionAnswer
 from workers.upkeep.works import PORTIONS
-
-_NEW_COUNT: Final = 50_000
-"""New objects until garbage is looked for; Python's own 700 cost an eighth of a verification."""
 
 
 class _Kept(logging.Handler):
@@ -44,12 +41,6 @@ def main() -> None:
     message = _read()
     if message is not None:
         asyncio.run(_work(msgspec.json.decode(message, type=Begin)))
-
-
-def collect_rarely() -> None:
-    """Look for garbage less often: entries and events are freed without, since none refers back to another."""
-    gc.freeze()
-    gc.set_threshold(_NEW_COUNT, *gc.get_threshold()[1:])
 
 
 async def _work(begin: Begin) -> None:
