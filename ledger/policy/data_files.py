@@ -43,7 +43,7 @@ def parse_toml(text: str, place: str) -> dict[str, Any]:
     """Return the contents of a text, in which no key stands twice. Raises TableError."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise TableError(f"{place} is not valid TOML: {error}") from None
 
 

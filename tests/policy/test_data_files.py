@@ -99,3 +99,9 @@ def test_an_invalid_list_of_read_only_commands_is_refused() -> None:
 
 def test_a_word_of_one_letter_is_read_from_a_string_like_any_other() -> None:
     assert read_entry(WordSet, "a", "x.toml") == WordSet("a")
+
+
+def test_a_number_without_end_and_endless_nesting_are_errors_of_the_file() -> None:
+    for text in ("a = " + "9" * 5000, "a = " + "[" * 20_000):
+        with pytest.raises(TableError, match=r"x\.toml is not valid TOML"):
+            parse_toml(text, "x.toml")

@@ -115,7 +115,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> No
         file = msgspec.convert(tomllib.loads(read_regular(path, FILE_BYTES_MAX).decode()), _File)
     except OSError as error:
         raise InputError(f"`{path}` cannot be read: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise InputError(f"`{path}` is not a notifier's configuration: {error}") from error
     return _checked(file, environment)
 

@@ -85,7 +85,7 @@ class PushSender:
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 status = await self._post(device, message)
-        except (TimeoutError, httpx2.HTTPError, OSError, ssl.SSLError) as error:
+        except (TimeoutError, httpx2.HTTPError, httpx2.InvalidURL, OSError, UnicodeError) as error:
             log.warning("push: device %s was not reached: %s", device.device_id, type(error).__name__)
             return "failed"
         except PushAddressError as error:

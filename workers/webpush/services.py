@@ -7,6 +7,7 @@ ledger's machines call any address of their network.
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Iterable
 from ipaddress import ip_address
@@ -23,6 +24,11 @@ MAKERS: Final = (
     "notify.windows.com",
 )
 """The domains of the push services of Chromium, Firefox, Safari and Edge, with the names below them."""
+
+NAME_CHARS: Final = 253
+_LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
+_NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
+"""A name that the DNS can hold, in lower case. Resolvers and HTTP clients fail in ways of their own for any other."""
 
 HTTPS_PORT: Final = 443
 PORT_MAX: Final = 65535
@@ -83,7 +89,7 @@ class PushServices:
             return
         try:
             found = await asyncio.get_running_loop().getaddrinfo(host, HTTPS_PORT, type=socket.SOCK_STREAM)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise PushAddressError(f"the name `{host}` of the push service cannot be resolved") from error
         private = [address for *_, (address, *_) in found if not ip_address(str(address).partition("%")[0]).is_global]
         if private or not found:
@@ -92,7 +98,8 @@ class PushServices:
     def _is_known(self, host: str, port: int | None) -> bool:
         if _place(host, port) in self._named:
             return True
-        return port in (None, HTTPS_PORT) and any(host == one or host.endswith(f".{one}") for one in MAKERS)
+        is_name = len(host) <= NAME_CHARS and _NAME.fullmatch(host) is not None
+        return is_name and port in (None, HTTPS_PORT) and any(host == one or host.endswith(f".{one}") for one in MAKERS)
 
 
 def _place(host: str, port: int | None) -> str:

@@ -237,7 +237,7 @@ def granted_rule(permission: str, pattern: str) -> CodeliaRule | None:
     else:
         try:
             members = json.loads(pattern)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
     try:
         return _read_rule(members, NOWHERE, (), deny=False, strict=True)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ledger.policy import PolicyError, Verdict
 from ledger.policy.codelia import load_config, load_layers, remembered, write_remembered
+from ledger.policy.codelia.rule import granted_rule
 from tests.policy.codelia.codelia_calls import commands, policy, verdict
 
 RULES = commands("git status", "rg")
@@ -201,3 +202,7 @@ def test_the_faithful_profile_may_load_what_the_hardened_one_refuses(tmp_path: P
     assert [layer.file for layer in load_layers(tmp_path, {}, strict=False)] == [str(file)]
     with pytest.raises(PolicyError, match="`command` must be a string that is not empty"):
         load_layers(tmp_path, {})
+
+
+def test_a_grant_that_nests_without_end_lifts_nothing() -> None:
+    assert granted_rule("bash", "[" * 20_000) is None

@@ -165,6 +165,24 @@ async def test_a_device_that_its_service_does_not_know_is_dropped_and_others_are
     assert service.tried.count("/gone") == 1
 
 
+async def test_a_device_whose_address_cannot_be_resolved_keeps_no_other_from_its_message(
+    ledger: Ledger, notifier: Start, service: PushService
+) -> None:
+    phone = await subscribed(ledger, service)
+    made = await ledger.tokens.create("eve", "approver", use="browser")
+    actor = Actor("person", "eve", "inbox", made.token.token_id)
+    keys = service.subscriber("bad").keys
+    bad = await ledger.notifications.subscribe(
+        "eve", "x", endpoint="https://a..push.apple.com/x", token_id=made.token.token_id, actor=actor, **keys
+    )
+    async with notifier():
+        session = await opened(ledger)
+        await session.submit("bash", ["ls"], request_id="r1")
+        await until_recorded(ledger, told(bad, "r1", "failed"), told(phone, "r1", "sent"))
+        await session.submit("bash", ["pwd"], request_id="r2")
+        await until_pushed(service, "phone", 2)
+
+
 @pytest.mark.parametrize("status", [429, 503])
 async def test_a_busy_service_is_tried_again_later_a_bounded_number_of_times(
     ledger: Ledger, notifier: Start, service: PushService, clock: TestClock, status: int

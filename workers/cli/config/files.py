@@ -69,8 +69,11 @@ def read_settings(path: Path, *, is_project: bool) -> SettingsFile | None:
         data = tomllib.loads(content.decode())
     except tomllib.TOMLDecodeError as error:
         raise ConfigFileError(f"`{path}` is not TOML: {_in_one_line(error)}") from None
-    except (UnicodeDecodeError, RecursionError):
-        raise ConfigFileError(f"`{path}` is not TOML: it must be UTF-8 text without deep nesting") from None
+    except (ValueError, RecursionError):
+        # Python reads no number of more than 4,300 digits, and says so by a plain ValueError.
+        raise ConfigFileError(
+            f"`{path}` is not TOML: it must be UTF-8 text without deep nesting and without endless numbers"
+        ) from None
     return SettingsFile(path, content, data, is_project)
 
 

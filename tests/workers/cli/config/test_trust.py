@@ -39,6 +39,14 @@ def test_an_untrusted_file_does_not_loosen_a_bridge(person: Person) -> None:
     assert "left to the agent" not in said
 
 
+@pytest.mark.parametrize(
+    "content", [b"a = " + b"9" * 5000, b"a = " + b"[" * 20_000, b"\xff", b"a = 1\0", b"a." * 9000 + b"b = 1", b"#" * 70_000]
+)
+def test_a_file_that_an_agent_wrote_stops_no_command(person: Person, content: bytes) -> None:
+    person.file.write_bytes(content)
+    assert "so it is ignored" in person("policy", "shell", "ls", code=0).err
+
+
 def test_a_trusted_file_is_used_in_its_folder_and_below(person: Person) -> None:
     person.write(LOOSE)
     person.trust()
