@@ -68,13 +68,13 @@ def trust_of(file: SettingsFile, records: dict[str, TrustRecord]) -> tuple[Trust
         return "untrusted", str(file.path)
     if record.digest != file.digest:
         return "changed", str(file.path)
-    changed = next((path for path, digest in record.named.items() if _digest_of(path) != digest), None)
+    changed = next((path for path, digest in record.named.items() if digest_of(path) != digest), None)
     return ("trusted", str(file.path)) if changed is None else ("changed", changed)
 
 
 def record_of(file: SettingsFile) -> TrustRecord:
     """Return the record that trusts a file as it is now, with the files that it names."""
-    return TrustRecord(file.digest, {path: _digest_of(path) for path in named_files(file)})
+    return TrustRecord(file.digest, {path: digest_of(path) for path in named_files(file)})
 
 
 def require_outside(path: Path) -> None:
@@ -121,7 +121,7 @@ def _named_in(file: SettingsFile, table: dict[str, Any]) -> list[str]:
     return found
 
 
-def _digest_of(path: str) -> str:
+def digest_of(path: str) -> str:
     """Return the digest of a file's content; `missing` stands for a file that cannot be read."""
     try:
         return hashlib.sha256(read_small(path, NAMED_BYTES_MAX)).hexdigest()

@@ -11,6 +11,7 @@ import click
 from workers.bridges import settings_file
 from workers.cli.base import LedgerCommand, json_option
 from workers.cli.config import places
+from workers.cli.config.errors import ConfigFileError
 from workers.cli.config.trust import load, project_file, record_of, require_outside, save, trust_of
 from workers.cli.exits import Exit
 from workers.cli.init.agents import KNOWN, NAMES, SCOPES, chosen
@@ -80,6 +81,7 @@ def _check_phone(url: str) -> None:
 def _carry_out(plan: InitPlan, output: CommandOutput, *, dry_run: bool, yes: bool, undo: bool) -> int:
     """Show the changes, ask once, and make them. Raises BridgeError."""
     for change in plan.needed:
+        plan.require_no_way_out(change)
         if output.as_json:
             output.row({"kind": "change", "file": str(change.path), "diff": change.diff()})
         else:
@@ -101,6 +103,7 @@ def _carry_out(plan: InitPlan, output: CommandOutput, *, dry_run: bool, yes: boo
     if plan.writes_settings:
         require_outside(plan.settings)
     for change in plan.needed:
+        plan.require_no_way_out(change)
         settings_file.apply(change)
         if not output.as_json:
             output.line(f"{change.path}: {'removed' if change.after is None else 'written'}")
@@ -109,13 +112,18 @@ def _carry_out(plan: InitPlan, output: CommandOutput, *, dry_run: bool, yes: boo
 
 
 def _record_trust(plan: InitPlan, *, undo: bool) -> None:
-    """Trust the project's file that was written now, and no other: the person saw its whole content."""
+    """Trust the project's file that was written now, with exactly the contents that were shown. Raises ConfigFileError."""
     if not plan.writes_settings:
         return
     records = load()
     records.pop(str(plan.settings), None)
-    if not undo:
-        records[str(plan.settings)] = record_of(project_file(plan.settings))
+    if not undo and plan.record is not None:
+        if record_of(project_file(plan.settings)) != plan.record:
+            raise ConfigFileError(
+                f"`{plan.settings}`, or a file that it names, was changed meanwhile, so it is not trusted",
+                hint=f"read it, then: permission-ledger config trust {plan.settings}",
+            )
+        records[str(plan.settings)] = plan.record
     save(records)
 
 

@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 from workers.bridges.settings_file import SettingsChange, read_text
 from workers.cli.config import places
-from workers.cli.config.trust import load
+from workers.cli.config.trust import TrustRecord, load
 from workers.cli.init.agents import KNOWN, KnownAgent
 from workers.cli.init.rules import RuleFile, Unusable, rule_files, starter, starter_dialects
+from workers.transport.errors import BridgeError
 
 _HEAD: Final = """\
 # Settings of permission-ledger in this project. It counts after `permission-ledger config trust`,
@@ -20,13 +21,17 @@ _HEAD: Final = """\
 
 
 class InitPlan(NamedTuple):
-    """The agents that were found, and the changes of files. `settings` is the project's file, which is trusted if we write it."""
+    """The agents that were found, and the changes of files. `settings` is the project's file.
+
+    `record` trusts it with the content that is shown; None where it stays as it is.
+    """
 
     agents: tuple[KnownAgent, ...]
     rules: tuple[RuleFile, ...]
     unusable: tuple[Unusable, ...]
     changes: tuple[SettingsChange, ...]
     settings: Path
+    record: TrustRecord | None = None
 
     @property
     def needed(self) -> tuple[SettingsChange, ...]:
@@ -36,15 +41,31 @@ class InitPlan(NamedTuple):
     def writes_settings(self) -> bool:
         return any(change.path == self.settings for change in self.needed)
 
+    def require_no_way_out(self, change: SettingsChange) -> None:
+        """Raise BridgeError for a file in the project that is, or is inside, a link out of it: an agent may have made that.
+
+        The files that are ours are no links at all.
+        """
+        folder, path = self.settings.parent, change.path
+        if not path.is_relative_to(folder):
+            return
+        is_ours = path.parent == folder
+        if (is_ours and path.is_symlink()) or not path.resolve().is_relative_to(folder):
+            raise BridgeError(
+                f"`{path}` is a link to `{path.resolve()}`, which `init` neither writes nor removes; remove the link"
+            )
+
 
 def planned_setup(folder: Path, agents: tuple[KnownAgent, ...], scope: str, phone: str | None) -> InitPlan:
     """Return the changes that set a project up. What is there already stays. Raises BridgeError."""
     rules, unusable = rule_files(folder, agents)
     settings = folder / places.FILE
+    text = settings_text([file.option(folder) for file in rules], phone)
     changes = [_new(file.path, file.text) for file in rules if file.text is not None]
-    changes.append(_new(settings, settings_text([file.option(folder) for file in rules], phone)))
+    changes.append(_new(settings, text))
     changes += [change for agent in agents if (change := agent.change(scope)) is not None]
-    return InitPlan(agents, tuple(rules), tuple(unusable), tuple(changes), settings)
+    record = TrustRecord(_sha256(text), {str(file.path): file.digest for file in rules})
+    return InitPlan(agents, tuple(rules), tuple(unusable), tuple(changes), settings, record)
 
 
 def planned_undo(folder: Path, scope: str) -> InitPlan:

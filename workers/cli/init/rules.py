@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from ledger.core.errors import LedgerError
 from ledger.policy.dialects import DEFAULT_DIALECT
 from workers.bridges.options import read_rules
+from workers.cli.config.trust import digest_of
 from workers.cli.init.agents import KNOWN, KnownAgent
 from workers.transport.errors import BridgeError
 
@@ -18,12 +20,16 @@ STARTERS: Final = Path(__file__).resolve().parents[2] / "data" / "starter-rules"
 
 
 class RuleFile(NamedTuple):
-    """A file of rules of one dialect. `text`: what is written, None for a file that is there already."""
+    """A file of rules of one dialect. `text`: what is written, None for a file that is there already.
+
+    `digest` is the SHA-256 of the content that is shown, and trusted.
+    """
 
     dialect: str
     path: Path
     text: str | None
     rules: Any
+    digest: str
 
     def option(self, folder: Path) -> str:
         """Return it in the form of `--rules`, relative to the project."""
@@ -58,7 +64,8 @@ def starter_dialects() -> list[str]:
 
 def starter(folder: Path, dialect: str) -> RuleFile:
     text = (STARTERS / f"{dialect}.json").read_text(encoding="utf-8")
-    return RuleFile(dialect, folder / f"permission-ledger.{dialect}.json", text, json.loads(text))
+    path = folder / f"permission-ledger.{dialect}.json"
+    return RuleFile(dialect, path, text, json.loads(text), hashlib.sha256(text.encode()).hexdigest())
 
 
 def _candidates(folder: Path, dialect: str) -> list[Path]:
@@ -70,12 +77,16 @@ def _existing(path: Path, dialect: str, unusable: list[Unusable]) -> RuleFile | 
     if not path.exists():
         return None
     try:
+        digest = digest_of(str(path))
         rules = read_rules(str(path), dialect)
         asyncio.run(_read_by_the_gateway(dialect, path))
     except (BridgeError, LedgerError) as error:
         unusable.append(Unusable(path, error.text))
         return None
-    return RuleFile(dialect, path, None, rules) if any(_section(rules)) else None
+    if digest_of(str(path)) != digest:
+        unusable.append(Unusable(path, "it was changed while it was read"))
+        return None
+    return RuleFile(dialect, path, None, rules, digest) if any(_section(rules)) else None
 
 
 def _section(rules: Any) -> list[Any]:

@@ -40,6 +40,11 @@ class Person:
         )
         return Ran(done.returncode, done.stdout, done.stderr)
 
+    @property
+    def whole_environment(self) -> dict[str, str]:
+        """The environment of this person's processes."""
+        return self._line(None).environment
+
     def _line(self, folder: Path | None) -> CommandLine:
         return CommandLine("", self.environment, folder or self.project)
 

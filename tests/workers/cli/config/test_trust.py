@@ -40,7 +40,8 @@ def test_an_untrusted_file_does_not_loosen_a_bridge(person: Person) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"a = " + b"9" * 5000, b"a = " + b"[" * 20_000, b"\xff", b"a = 1\0", b"a." * 9000 + b"b = 1", b"#" * 70_000]
+    "content",
+    [b"a = " + b"9" * 5000, b"a = " + b"[" * 20_000, b"\xff", b"a = 1\0", b"a." * 9000 + b"b = 1", b"#" * 70_000],
 )
 def test_a_file_that_an_agent_wrote_stops_no_command(person: Person, content: bytes) -> None:
     person.file.write_bytes(content)
