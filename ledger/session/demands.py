@@ -44,14 +44,15 @@ def require_met(state: SessionState, request: Request, command: Reply, *calls: C
 
 def require_may_answer(state: SessionState, request: Request, name: str, role: str | None) -> None:
     """Raise DemandNotMetError for a person whom the recorded demands keep from allowing the request."""
-    forbids = any(one.not_by == "asker" and concerns(one, "once", role) for one in request.demands)
-    if forbids and _is_one_of(name, askers(request.asker.name, request.owner)):
+    by_others = any(one.not_by == "asker" and concerns(one, "once", role) for one in request.demands)
+    several = asks_several(request.demands)
+    if (by_others or several) and person_key(name) in asker_keys(request):
         raise DemandNotMetError(
             f"a rule says that request `{request.request_id}` is not answered by its asker, and `{name}` is the asker or "
             "the owner of its token; let another person extend it",
             request_id=request.request_id,
             session=state.session_id,
-            demand="not_by asker",
+            demand="not_by asker" if by_others else "approvers",
         )
 
 

@@ -131,7 +131,7 @@ def _grants_of(evaluation: Evaluation) -> frozenset[str]:
 def _was_allowed(state: SessionState, request_id: str, first: Call, call: Call, demands: tuple[Demand, ...]) -> bool:
     """Return whether people or a decider allowed a prerequisite of exactly this call; grants are judged again."""
     settled = state.settled.get(request_id)
-    if settled is None or settled.outcome != "allowed" or settled.cause is not None:
+    if settled is None or settled.outcome != "allowed" or settled.cause is not None or settled.imported:
         return False
     if why_too_few(settled, demands) is not None:
         return False

@@ -16,6 +16,7 @@ from ledger.core.errors import (
     UnknownRequestError,
 )
 from ledger.core.events import Actor, DeadlineMoved, Expired, Extending, ExtendReason, Presence, Settings
+from ledger.core.policy import DemandRule
 from ledger.session.extending import latest_deadline_ms
 from tests.session.test_demands import PUSHES, opens_with
 from tests.support.commands import (
@@ -34,6 +35,7 @@ from tests.support.commands import (
 from tests.support.scenario import T0, Scenario, Settle, given, later, ms
 
 PHONE = Presence("phone", "ann")
+SEVERAL = DemandRule(approvers=2, permission="bash", pattern="git push *")
 
 
 def attended(settings: Settings | None = None, **asked: Any) -> Scenario:
@@ -180,6 +182,14 @@ class TestRefusals:
         asked = replace(asks("per_1", "git push origin"), owner="ann")
         scenario = given(opens_with(PUSHES), has_inbox_open("phone"), asked)
         scenario.when(extends("per_1", by=by, role="approver")).then_refused(
+            DemandNotMetError, "DEMAND_NOT_MET", contains="let another person extend it"
+        )
+        assert scenario.given(extends("per_1", by=BOB, role="approver")).deadline_of("per_1") == ms("6m")
+
+    def test_the_asker_of_what_several_people_must_approve_does_not_extend(self) -> None:
+        asked = replace(asks("per_1", "git push origin"), owner="ann")
+        scenario = given(opens_with(SEVERAL), has_inbox_open("phone"), asked)
+        scenario.when(extends("per_1", by=Actor("person", "Ann"), role="approver")).then_refused(
             DemandNotMetError, "DEMAND_NOT_MET", contains="let another person extend it"
         )
         assert scenario.given(extends("per_1", by=BOB, role="approver")).deadline_of("per_1") == ms("6m")

@@ -9,7 +9,12 @@ import pytest
 
 from ledger import Ledger, Result, Session
 from ledger.client.plugins import Decider
+from ledger.core.events import Actor, Imported
+from ledger.core.grants import Recorded
+from ledger.core.policy import Call
 from ledger.policy import Verdict
+from ledger.session.evolve import evolve
+from ledger.session.first import judge
 
 ALLOWS: Any = {"permission": {"bash": "allow", "read": "allow"}}
 CALL = {"command": "cat /srv/shared/x"}
@@ -92,6 +97,20 @@ async def test_an_answer_about_another_directory_does_not_count(ledger: Ledger) 
     await session.submit("external_directory", ["/tmp/*"], request_id="r1.external_directory")
     await session.reply("r1.external_directory", "once")
     assert (await submitted(session, "r1")).outcome is None
+
+
+async def test_an_answer_that_an_import_brought_does_not_count(ledger: Ledger) -> None:
+    session = await opened(ledger)
+    await session.submit_tool("bash", CALL, request_id="r1")
+    await session.reply("r1.external_directory", "once")
+    state = await session.state()
+    policy = ledger.policies.of(state, await ledger.streams.rulesets.of(state))
+    call = Call("bash", (CALL["command"],), "bash", CALL, "/repo")
+    assert judge(state, policy, call, "r1", ())[0].verdict is Verdict.ALLOW
+    event, actor = Imported(versions=state.version, hash="0" * 64), Actor("system", "import")
+    imported = Recorded(event, actor, state.last_ms, state.version + 1, "evt_1")
+    evaluation, _ = judge(evolve(state, imported), policy, call, "r1", ())
+    assert evaluation.verdict is Verdict.ASK
 
 
 async def test_a_directory_that_a_decider_allowed_is_allowed_for_its_call(ledger: Ledger) -> None:
