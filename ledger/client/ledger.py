@@ -47,7 +47,7 @@ from ledger.core.events import (
     WhenFrozen,
 )
 from ledger.core.grant_bounds import check_uses
-from ledger.core.ids import check_id, new_grant_id
+from ledger.core.ids import check_id, check_new_id, new_grant_id
 from ledger.core.policy import DemandRule, PolicySource, Rule
 from ledger.core.replies import Answer
 from ledger.core.requests import check_folder, check_message, check_name, make_question
@@ -203,7 +203,7 @@ class Ledger:
         whether people extend attended requests while they think (`docs/guides/time-and-presence.md`). `demands` are conditions on answers, such as a passkey's signature (`docs/guides/passkeys.md`), added
         to those of the rules. Raises InputError for bad rules or another project, NewerSchemaError, DamageError.
         """
-        check_id(session_id, "session id")
+        check_new_id(session_id, "session id")
         source = policy or policy_source_of(rules, dialect, options)
         handle = Session(self, session_id)
         state = await handle.state()

@@ -30,7 +30,7 @@ from ledger.core.durations import check_duration_ms
 from ledger.core.errors import InputError
 from ledger.core.events import Actor, CancelCause, ExtendReason, Presence
 from ledger.core.grant_bounds import GRANTING_ROLES, check_edited, check_uses, grant_bounds
-from ledger.core.ids import check_id, new_grant_id, new_request_id, new_salt
+from ledger.core.ids import check_id, check_new_id, new_grant_id, new_request_id, new_salt
 from ledger.core.operands import Operand
 from ledger.core.policy import Call, PolicySource
 from ledger.core.proofs import Signed
@@ -142,7 +142,7 @@ class Session(SessionRuns):
         **options: Unpack[QuestionOptions],
     ) -> Submission:
         question = make_question(permission, patterns, **options)
-        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+        request_id = new_request_id() if request_id is None else check_new_id(request_id, "request id")
         return Submission(request_id, question, self._asker(question.agent, actor), self._runner(claim, request_id))
 
     def _runner(self, claim: GivenRunner | None, request_id: str) -> Runner | None:
@@ -176,7 +176,7 @@ class Session(SessionRuns):
         rules accept it; in a dialect that does so it is also written to the project's file (see `remember`). Raises
         what `ask` raises.
         """
-        named = new_request_id() if request_id is None else check_id(request_id, "request id")
+        named = new_request_id() if request_id is None else check_new_id(request_id, "request id")
         runner = self._runner(options.get("claim"), named)
         wait = self._calls.wait_to_run if runner is None else self._calls.wait
         result = await carry_through(
@@ -224,7 +224,7 @@ class Session(SessionRuns):
         Once the pending one is allowed, submitting again with the same `request_id` continues with the next. `claim`
         concerns the call itself, not its prerequisites.
         """
-        request_id = new_request_id() if request_id is None else check_id(request_id, "request id")
+        request_id = new_request_id() if request_id is None else check_new_id(request_id, "request id")
         cwd = details.get("cwd")
         requests = await self.tool_requests(tool_name, tool_input, request_id=request_id, cwd=cwd, always=always)
         runner = self._runner(claim, request_id)

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from itertools import count
+from typing import Final
 
 from ledger.core.commitments import SALT_BYTES, as_text
 from ledger.core.errors import InputError
@@ -139,6 +140,18 @@ def check_id(value: object, what: str) -> str:
     except UnicodeEncodeError:
         raise InputError(f"the {what} {value!a} is not valid Unicode") from None
     return value
+
+
+_NO_PATH_SEGMENTS: Final = frozenset((".", ".."))
+"""Ids that no address can hold: browsers take them out of it, however they are encoded (RFC 3986, 5.2.4)."""
+
+
+def check_new_id(value: object, what: str) -> str:
+    """Return the id of a session or request that may be new, as `check_id`, and not `.` or `..`. Raises InputError."""
+    checked = check_id(value, what)
+    if checked in _NO_PATH_SEGMENTS:
+        raise InputError(f"the {what} `{checked}` is none: no page could answer it; choose another one")
+    return checked
 
 
 def is_id(value: str) -> bool:

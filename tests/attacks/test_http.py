@@ -12,7 +12,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from ledger import Ledger
+from ledger import InputError, Ledger
 from tests.gateway.callers import Caller, Served, served
 from tests.gateway.test_roles import routes
 from workers.gateway.gateway import Gateway
@@ -247,3 +247,13 @@ async def test_an_answer_to_what_is_no_request_framed_or_guessed(gateway: Served
             assert f"{name}: {next(iter(values))}".encode() in head
     finally:
         writer.close()
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+async def test_a_name_that_browsers_take_out_of_an_address(agent: Caller, gateway: Served, name: str) -> None:
+    """Its card could not be answered, nor rejected: the answer would go to another address."""
+    await agent.put("/v1/sessions/ses_1")
+    refused = await agent.ask("ses_1", request_id=name)
+    assert (refused.status_code, refused.json()["code"]) == (422, "INPUT")
+    with pytest.raises(InputError, match="no page could answer it"):
+        await gateway.ledger.session(name)

@@ -74,3 +74,15 @@ async def test_the_link_alone_shows_no_other_request(inbox: Inbox) -> None:
     await page.get_by_role("link", name="Next waiting request").tap()
     await expect(page.get_by_role("button", name="Sign in")).to_be_visible()
     await expect(page.locator("body")).not_to_contain_text("make secret")
+
+
+async def test_signing_in_leads_back_to_the_request_of_its_session(inbox: Inbox) -> None:
+    for name in ("ses_1", "ses_2"):
+        await (await inbox.session(name)).submit("bash", [f"git push {name}"], request_id="r1")
+    token = (await inbox.ledger.tokens.create("ann", "approver")).text
+    stranger = await inbox.stranger()
+    await stranger.page.goto(f"{inbox.url}/requests/r1?session=ses_2")
+    await stranger.page.get_by_label("Your token").fill(token)
+    await stranger.page.get_by_role("button", name="Sign in", exact=True).click()
+    await expect(stranger.card("git push ses_2")).to_be_visible()
+    await expect(stranger.page).to_have_url(f"{inbox.url}/requests/r1?session=ses_2")

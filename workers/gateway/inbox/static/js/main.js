@@ -46,7 +46,7 @@ async function start() {
   try {
     app.me = await get("/v1/me");
   } catch (error) {
-    if (error.status === 401) return signIn.show(byId("main"), { next: location.pathname + location.hash, text: halfSignedIn(error) });
+    if (error.status === 401) return signIn.show(byId("main"), { next: location.pathname + location.search + location.hash, text: halfSignedIn(error) });
     if (error instanceof NoConnection) setTimeout(start, RETRY_MS);
     const text = error instanceof NoConnection ? "No connection to the gateway; trying again …" : `Error from the gateway: ${error.message}.`;
     return byId("main").replaceChildren(h("p", { class: "empty" }, text));
@@ -145,7 +145,7 @@ function signedOut(problem) {
   app.shown?.leave?.();
   app.shown = null;
   byId("nav").replaceChildren();
-  signIn.show(byId("main"), { next: location.pathname + location.hash, text: halfSignedIn(problem) ?? "You were signed out." });
+  signIn.show(byId("main"), { next: location.pathname + location.search + location.hash, text: halfSignedIn(problem) ?? "You were signed out." });
 }
 
 export async function signOut(next = "/") {
