@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gateway.callers import Caller, Served
+from workers.gateway import plan_tree
 from workers.gateway.plan_tree import PLAN_CHARS_MAX, markdown_tree
 
 
@@ -21,6 +22,20 @@ def shown(nodes: list[Any]) -> str:
         else:
             parts += [node.get("number", ""), node.get("info", ""), shown(node["children"]), node.get("href", "")]
     return "".join(parts)
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that the parser has read."""
+    found: list[str] = []
+    parse = plan_tree._PARSER.parse
+
+    def noted(text: str) -> Any:
+        found.append(text)
+        return parse(text)
+
+    monkeypatch.setattr(plan_tree._PARSER, "parse", noted)
+    return found
 
 
 def test_headings_lists_code_and_links_become_nodes() -> None:
@@ -97,3 +112,25 @@ async def test_a_pending_plan_has_its_tree_up_to_a_size(
     assert (await agent.post("/v1/sessions/ses_1/asks", body)).status_code == 202
     (row,) = (await ann.get("/v1/pending")).json()["pending"]
     assert row.get("plan") == ([{"tag": "p", "children": [plan]}] if has_tree else None)
+
+
+@pytest.mark.parametrize("mark", ["[", "![", "a\n", "*a **a ", "[*", "\\", "_a_", "`a"])
+def test_a_plan_of_marks_alone_is_not_parsed(mark: str, parsed: list[str]) -> None:
+    assert markdown_tree((mark * PLAN_CHARS_MAX)[:PLAN_CHARS_MAX]) is None
+    assert parsed == []
+
+
+async def test_plans_that_wait_are_parsed_once_however_many_they_are(
+    gateway: Served, ann: Caller, parsed: list[str]
+) -> None:
+    agent = await gateway.caller("agent", "worker")
+    await agent.put("/v1/sessions/ses_1")
+    for number in range(70):
+        body = {"permission": "exitplanmode", "patterns": ["*"], "tool_name": "ExitPlanMode"}
+        asked = await agent.post("/v1/sessions/ses_1/asks", {**body, "input": {"plan": f"# Step *{number}*"}})
+        assert asked.status_code == 202
+    parsed.clear()
+    for _ in range(2):
+        rows = (await ann.get("/v1/pending")).json()["pending"]
+        assert all(row["plan"] for row in rows)
+    assert len(parsed) <= len(set(parsed)) <= 70

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -19,7 +20,13 @@ PLAN_CHARS_MAX: Final = 20_000
 """A longer plan is shown as it was written."""
 
 NODES_MAX: Final = 5000
-KEPT_COUNT: Final = 64
+
+MARKS: Final = "[*_`<!\\\n"
+MARKS_MAX: Final = 4000
+"""The characters at which the parser looks for a node; each takes time of the gateway's loop, and an agent writes them."""
+
+KEPT_COUNT: Final = 512
+"""Trees that are kept, encoded: more than one token may have pending. Where each list parsed them anew, nobody could answer."""
 
 Node = dict[str, Any] | str
 """A text, or `{"tag", "children"}`; a link has its `href`, an item of a numbered list its `number`, code its `info`."""
@@ -31,17 +38,24 @@ _PARSER: Final = MarkdownIt("commonmark", {"html": False}).disable(["reference",
 """Reference definitions and entities would hide text; an image is a link with `!` before it."""
 
 
-def plan_tree(request: Request) -> list[Node] | None:
-    """Return the tree of a request's plan; None without one, and where the tree would not show all of it."""
+def plan_tree(request: Request) -> msgspec.Raw | None:
+    """Return the tree of a request's plan as JSON; None without one, and where the tree would not show all of it."""
     plan = request.input.get("plan") if request.tool_name and isinstance(request.input, dict) else None
     if not isinstance(plan, str) or not plan.strip() or len(plan) > PLAN_CHARS_MAX:
         return None
-    return markdown_tree(plan)
+    return _encoded_tree(plan)
 
 
 @lru_cache(KEPT_COUNT)
+def _encoded_tree(plan: str) -> msgspec.Raw | None:
+    tree = markdown_tree(plan)
+    return None if tree is None else msgspec.Raw(msgspec.json.encode(tree))
+
+
 def markdown_tree(text: str) -> list[Node] | None:
-    """Return the nodes of a Markdown text; None where they would lack a letter or a digit of it."""
+    """Return the nodes of a Markdown text; None where they would lack a letter or a digit of it, or are too many."""
+    if sum(map(text.count, MARKS)) > MARKS_MAX:
+        return None
     try:
         tree = _nodes(_PARSER.parse(text))
     except (ValueError, RecursionError):
