@@ -54,12 +54,13 @@ setup-release: setup ## make .venv-release with the locked tools of a release (r
 	@scripts/setup-release
 
 # pyroma's two skipped tests want an e-mail address and a home page, which the project has not published.
-packages: setup-release ## build wheel and sdist reproducibly into dist/, and check both as a package index would
+packages: setup-release ## build wheel and sdist reproducibly into dist/, check both as a package index would, and run the demo with uvx
 	@rm -rf dist
 	@.venv/bin/python scripts/packages.py dist
 	@.venv/bin/python scripts/sbom.py dist
 	@.venv-release/bin/twine check --strict dist/*.whl dist/*.tar.gz
 	@.venv-release/bin/pyroma --min 10 --skip-tests AuthorEmail,Url --file dist/*.tar.gz
+	@$(PYTEST) -n 0 -q -m slow tests/release/test_uvx.py
 
 site: setup-release ## build the pages of docs/ into site/; a broken link fails
 	@NO_MKDOCS_2_WARNING=1 .venv-release/bin/python -m mkdocs build --strict --quiet
