@@ -1,7 +1,7 @@
 # Everything a checkout can do. Needs Python 3.11 or newer, or uv besides it; nothing is installed outside .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-release demo up test test-slow test-agents check bench wheel packages site pictures lock
+.PHONY: help setup setup-release demo up test test-slow test-agents check bench wheel packages site site-version pictures lock
 
 # The tests start thousands of processes. Without cached bytecode each one compiles every module again, which doubles
 # the time of a start.
@@ -16,7 +16,7 @@ PYTEST   := .venv/bin/python -m pytest
 PYTEST_ARGS ?= -n 2
 
 help: ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
 setup: ## make .venv with the locked packages (PYTHON=… chooses the interpreter)
 	@scripts/setup
@@ -64,6 +64,12 @@ packages: setup-release ## build wheel and sdist reproducibly into dist/, check 
 
 site: setup-release ## build the pages of docs/ into site/; a broken link fails
 	@NO_MKDOCS_2_WARNING=1 .venv-release/bin/python -m mkdocs build --strict --quiet
+
+# make site-version VERSION=0.2
+SITE_BRANCH ?= gh-pages
+SITE_ALIAS  ?= latest
+site-version: setup-release ## build the pages as VERSION=… onto the local branch SITE_BRANCH (gh-pages); nothing is pushed (SITE_ALIAS=none: not the newest)
+	@scripts/site-version '$(VERSION)' '$(SITE_BRANCH)' '$(SITE_ALIAS)'
 
 pictures: setup ## draw docs/images/*.png anew: real pages of a running gateway, in Chromium
 	@.venv/bin/python -m tests.gateway.inbox.pictures

@@ -19,6 +19,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 TOOLS: Final = ROOT / ".venv-release" / "bin"
 PYTHON: Final = TOOLS / "python"
 UV: Final = TOOLS / "uv"
+MIKE: Final = TOOLS / "mike"
 
 CARRIED: Final = {
     "index-url": ("UV_DEFAULT_INDEX", " "),
@@ -39,7 +40,7 @@ def release_tests_left_out() -> dict[str, str]:
         return {}
     return {
         name: f"`{needed.relative_to(ROOT)}` is missing; `make setup-release` makes it"
-        for name, needed in (("test_site.py", PYTHON), ("test_uvx.py", UV), ("test_versions.py", TOOLS / "mike"))
+        for name, needed in (("test_site.py", PYTHON), ("test_uvx.py", UV), ("test_versions.py", MIKE))
         if not needed.exists()
     }
 

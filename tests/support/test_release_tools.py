@@ -16,7 +16,7 @@ FILE: Final = "global.index-url='mirror:a'"
 @pytest.fixture
 def without_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = release_tools.ROOT / "no-such-folder"
-    for name in ("PYTHON", "UV"):
+    for name in ("PYTHON", "UV", "MIKE"):
         monkeypatch.setattr(release_tools, name, folder / name.lower())
     monkeypatch.delenv(ALL_SERVERS_VARIABLE, raising=False)
 
