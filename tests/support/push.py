@@ -83,12 +83,14 @@ class PushService:
         self.mute_once = False
         """The next message is taken, and never answered."""
         self.endless = False
+        self.host = "localhost"
+        """The name in the addresses of subscriptions; the certificate has `push.example` too."""
         self._subscribers: dict[str, Subscriber] = {}
         self._answering: set[asyncio.Task[None]] = set()
 
     @property
     def place(self) -> str:
-        return f"localhost:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def url(self) -> str:
@@ -185,7 +187,7 @@ def certify(folder: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a push service of a test")])
     now = datetime.now(UTC)
-    names = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
+    names = [x509.DNSName("localhost"), x509.DNSName("push.example"), x509.IPAddress(ip_address("127.0.0.1"))]
     made = (
         x509.CertificateBuilder()
         .subject_name(name)

@@ -13,6 +13,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, cast
+from urllib.parse import SplitResult, urlunsplit
 
 import httpx2
 import msgspec
@@ -100,14 +101,31 @@ class PushSender:
 
     async def _post(self, device: Device, message: PushMessage) -> int:
         parts = self._services.check(device.endpoint)
-        await self._services.require_public(parts)
+        addresses = await self._services.addresses(parts)
         body, headers = self._encrypted(device, message)
-        async with (
-            httpx2.AsyncClient(follow_redirects=False, timeout=self._timeout_seconds, verify=self._trusted) as client,
-            client.stream("POST", device.endpoint, content=body, headers=headers) as response,
-        ):
-            await _read_little(response)
-            return response.status_code
+        seconds = httpx2.Timeout(self._timeout_seconds, connect=self._timeout_seconds / max(len(addresses), 1))
+        async with httpx2.AsyncClient(follow_redirects=False, timeout=seconds, verify=self._trusted) as client:
+            for last, target in _targets(parts, addresses):
+                request = client.build_request(
+                    "POST",
+                    target,
+                    content=body,
+                    headers={**headers, "Host": parts.netloc},
+                    # The certificate must be that of the name, whichever address is called.
+                    extensions={"sni_hostname": parts.hostname},
+                )
+                try:
+                    response = await client.send(request, stream=True)
+                except (httpx2.ConnectError, httpx2.ConnectTimeout):
+                    if last:
+                        raise
+                    continue
+                try:
+                    await _read_little(response)
+                finally:
+                    await response.aclose()
+                return response.status_code
+        raise AssertionError("there is a target")
 
     def _encrypted(self, device: Device, message: PushMessage) -> tuple[bytes, dict[str, str]]:
         payload = msgspec.json.encode(message.payload)
@@ -135,6 +153,13 @@ class PushSender:
             "Topic": message.topic,
             "Urgency": message.urgency,
         }
+
+
+def _targets(parts: SplitResult, addresses: Sequence[str]) -> list[tuple[bool, str]]:
+    """Return the addresses to post to, and whether each is the last: the endpoint, with its host replaced."""
+    port = "" if parts.port is None else f":{parts.port}"
+    places = [f"[{one}]{port}" if ":" in one else f"{one}{port}" for one in addresses] or [parts.netloc]
+    return [(one is places[-1], urlunsplit(parts._replace(netloc=one))) for one in places]
 
 
 async def _read_little(response: httpx2.Response) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Iterable
-from ipaddress import ip_address
+from collections.abc import Awaitable, Callable, Iterable
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -30,8 +30,17 @@ _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*", re.ASCII)
 """A name that the DNS can hold, in lower case. Resolvers and HTTP clients fail in ways of their own for any other."""
 
+ADDRESSES_COUNT: Final = 4
+"""Addresses of a push service that are tried, in the resolver's order."""
+
 HTTPS_PORT: Final = 443
 PORT_MAX: Final = 65535
+
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+"""IPv4 addresses as a translator writes them (RFC 6052)."""
+
+Resolve = Callable[[str], Awaitable[list[str]]]
+"""Returns the addresses of a host for TCP, without scope. Raises OSError."""
 
 
 class PushAddressError(InputError):
@@ -54,11 +63,36 @@ def named_service(text: str) -> str:
     return _place(parts.hostname, port)
 
 
+async def resolve(host: str) -> list[str]:
+    """Return the addresses that this machine's resolver has for a host. Raises OSError."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, HTTPS_PORT, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(f"the name `{host}` has a part that is too long") from error
+    return [str(address[0]).partition("%")[0] for *_, address in found]
+
+
+def is_public(text: str) -> bool:
+    """Return whether an address is one of the internet, also the IPv4 address that an IPv6 address stands for."""
+    address = ip_address(text)
+    return all(one.is_global and not one.is_multicast for one in (address, *_within(address)))
+
+
+def _within(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
+    if isinstance(address, IPv4Address):
+        return []
+    found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _NAT64:
+        found.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    return [one for one in found if one is not None]
+
+
 class PushServices:
     """The services that may be called. `named` are those of the operator besides the makers'."""
 
-    def __init__(self, named: Iterable[str] = ()) -> None:
+    def __init__(self, named: Iterable[str] = (), resolver: Resolve = resolve) -> None:
         self._named = frozenset(named_service(one) for one in named)
+        self._resolve = resolver
 
     def check(self, endpoint: str) -> SplitResult:
         """Return the parts of a subscription's address. Raises PushAddressError with what is wrong with it."""
@@ -82,18 +116,22 @@ class PushServices:
             )
         return parts
 
-    async def require_public(self, parts: SplitResult) -> None:
-        """Raise PushAddressError for a host with a private address, unless the operator named it. Resolves the name."""
+    async def addresses(self, parts: SplitResult) -> list[str]:
+        """Return the addresses to connect to, all of them public; none for a service that the operator named.
+
+        The name is resolved here alone: who connected by the name afterwards might get another answer, a private
+        address among them. Raises PushAddressError.
+        """
         host = parts.hostname or ""
         if _place(host, parts.port) in self._named:
-            return
+            return []
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, HTTPS_PORT, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
+            found = await self._resolve(host)
+        except OSError as error:
             raise PushAddressError(f"the name `{host}` of the push service cannot be resolved") from error
-        private = [address for *_, (address, *_) in found if not ip_address(str(address).partition("%")[0]).is_global]
-        if private or not found:
+        if not found or not all(map(is_public, found)):
             raise PushAddressError(f"`{host}` has a private address here, which is not called")
+        return found[:ADDRESSES_COUNT]
 
     def _is_known(self, host: str, port: int | None) -> bool:
         if _place(host, port) in self._named:

@@ -15,7 +15,7 @@ from ledger.core.errors import InputError
 from tests.support.push import PushService, Subscriber, push_service, trusted
 from workers.webpush.keys import VapidKey
 from workers.webpush.sender import PushMessage, PushSender, topic_of
-from workers.webpush.services import PushAddressError, PushServices, named_service
+from workers.webpush.services import PushAddressError, PushServices, is_public, named_service
 
 SECRET: Final = secrets.token_bytes(32)
 HELLO: Final = PushMessage({"kind": "test"}, topic_of(("ses_1", "r1")), ttl_seconds=60, urgency="high")
@@ -166,11 +166,122 @@ def test_a_named_service_is_a_host_with_a_port_at_most(text: str) -> None:
         named_service(text)
 
 
-async def test_a_known_name_with_a_private_address_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workers.webpush.services.MAKERS", ("localhost",))
+# --- the addresses of a name ------------------------------------------------------------------------------------------
+
+
+class Resolver:
+    """A resolver with one answer for each question; the last is repeated."""
+
+    def __init__(self, *answers: list[str]) -> None:
+        self._answers = list(answers)
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str) -> list[str]:
+        self.asked.append(host)
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+@pytest.fixture
+def made_by(service: PushService, monkeypatch: pytest.MonkeyPatch) -> PushService:
+    """The service as that of a browser's maker, at `push.example`, a name that nothing but our resolver knows."""
+    service.host = "push.example"
+    monkeypatch.setattr("workers.webpush.services.MAKERS", ("push.example",))
+    monkeypatch.setattr("workers.webpush.services.HTTPS_PORT", service.port)
+    return service
+
+
+def resolving(resolver: Resolver, *named: str) -> PushSender:
+    return PushSender(VapidKey(SECRET), "ops@example.com", PushServices(named, resolver), 5.0)
+
+
+def call_public(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    """Let addresses of this machine count as public."""
+    monkeypatch.setattr("workers.webpush.services.is_public", lambda one: one in addresses)
+
+
+async def test_the_address_that_was_checked_is_the_one_that_is_called(
+    made_by: PushService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call_public(monkeypatch, "127.0.0.1")
+    resolver = Resolver(["127.0.0.1"], ["10.0.0.7"])
+    assert await resolving(resolver).send(device(made_by.subscriber("phone")), HELLO) == "accepted"
+    (received,) = made_by.received
+    assert received.headers["host"] == made_by.place
+    assert resolver.asked == ["push.example"], "a second answer could be another address"
+
+
+@pytest.mark.parametrize("answer", [["127.0.0.1"], ["203.0.113.9", "127.0.0.1"], []])
+async def test_a_known_name_with_a_private_address_is_not_called(made_by: PushService, answer: list[str]) -> None:
+    phone = device(made_by.subscriber("phone"))
+    assert await resolving(Resolver(answer)).send(phone, HELLO) == "failed"
+    services = PushServices(resolver=Resolver(answer))
+    with pytest.raises(PushAddressError, match=r"`push\.example` has a private address here, which is not called"):
+        await services.addresses(services.check(phone.endpoint))
+    assert made_by.tried == []
+
+
+async def test_the_certificate_must_be_that_of_the_name(made_by: PushService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.webpush.services.MAKERS", ("other.example",))
+    call_public(monkeypatch, "127.0.0.1")
+    phone = device(made_by.subscriber("phone"), endpoint=f"https://other.example:{made_by.port}/phone")
+    assert await resolving(Resolver(["127.0.0.1"])).send(phone, HELLO) == "failed"
+    assert made_by.tried == []
+
+
+async def test_the_next_address_is_tried_where_one_does_not_answer(
+    made_by: PushService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call_public(monkeypatch, "::1", "127.0.0.1")
+    resolver = Resolver(["::1", "127.0.0.1"])
+    assert await resolving(resolver).send(device(made_by.subscriber("phone")), HELLO) == "accepted"
+    assert made_by.tried == ["/phone"]
+
+
+async def test_a_named_service_is_called_by_its_name(made_by: PushService) -> None:
+    made_by.host = "localhost"
+    resolver = Resolver(["203.0.113.9"])
+    phone = device(made_by.subscriber("phone"))
+    assert await resolving(resolver, made_by.place).send(phone, HELLO) == "accepted"
+    assert resolver.asked == []
+
+
+async def test_a_name_that_nobody_knows_fails_and_is_not_called() -> None:
+    async def nobody(host: str) -> list[str]:
+        raise OSError(host)
+
+    services = PushServices(resolver=nobody)
+    with pytest.raises(PushAddressError, match=r"`fcm\.googleapis\.com` of the push service cannot be resolved"):
+        await services.addresses(services.check("https://fcm.googleapis.com/x"))
+
+
+async def test_a_name_that_no_resolver_takes_cannot_be_resolved() -> None:
     services = PushServices()
-    with pytest.raises(PushAddressError, match="`localhost` has a private address here, which is not called"):
-        await services.require_public(services.check("https://localhost/x"))
+    with pytest.raises(PushAddressError, match="cannot be resolved"):
+        await services.addresses(services.check(f"https://{'x' * 70}.push.apple.com/x"))
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("142.250.1.95", True),
+        ("2a00:1450:4001::5f", True),
+        ("127.0.0.1", False),
+        ("10.0.0.7", False),
+        ("169.254.169.254", False),
+        ("100.64.0.1", False),
+        ("224.0.0.1", False),
+        ("0.0.0.0", False),
+        ("::1", False),
+        ("fd00::7", False),
+        ("fe80::1", False),
+        ("::ffff:10.0.0.7", False),
+        ("64:ff9b::a00:7", False),
+        ("64:ff9b::8efa:15f", True),
+        ("2002:a00:7::1", False),
+    ],
+)
+def test_an_address_is_public_with_each_that_it_stands_for(address: str, public: bool) -> None:
+    assert is_public(address) is public
 
 
 def test_a_topic_names_nothing() -> None:
