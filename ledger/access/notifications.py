@@ -86,6 +86,7 @@ class NotificationsState(Value, kw_only=True, frozen=True):
 class Subscribe(Value, kw_only=True, frozen=True):
     """Register a browser's subscription; that of a known endpoint is renewed, under its own device id.
 
+    `replaces` is the endpoint that the browser had before. The person's device there keeps its id.
     `counted` are the person's devices in force: those whose sign-in has ended do not count.
     """
 
@@ -97,6 +98,7 @@ class Subscribe(Value, kw_only=True, frozen=True):
     p256dh: str
     auth: str
     token_id: str
+    replaces: str | None = None
     counted: frozenset[str] = frozenset()
 
 
@@ -171,15 +173,29 @@ def _subscribe(state: NotificationsState, command: Subscribe) -> tuple[Event, ..
     same = [one for one in state.standing() if one.endpoint == command.endpoint]
     own = next((one for one in same if one.person == command.person), None)
     # A browser has one subscription: who signs in there now takes it over from who was signed in before.
-    ended = tuple(PushEnded(device_id=one.device_id, cause="removed") for one in same if one is not own)
+    over = [one for one in same if one is not own]
+    before = _replaced(state, command)
+    if own is not None and before is not None:
+        over.append(before)
+    ended = tuple(PushEnded(device_id=one.device_id, cause="removed") for one in over)
     if own is None:
-        if len(command.counted) >= DEVICES_PER_PERSON_COUNT:
+        is_counted = before is not None and before.device_id in command.counted
+        if len(command.counted) >= DEVICES_PER_PERSON_COUNT and not is_counted:
             raise InputError(
                 f"`{command.person}` has {len(command.counted)} devices with push messages, the maximum; remove one first"
             )
+        if before is not None:
+            subscribed = replace(subscribed, device_id=before.device_id)
         return (*ended, subscribed)
     renewed = replace(own, name=command.name, p256dh=command.p256dh, auth=command.auth, token_id=command.token_id)
     return ended if renewed == own else (*ended, replace(subscribed, device_id=own.device_id))
+
+
+def _replaced(state: NotificationsState, command: Subscribe) -> Device | None:
+    """Return the person's own device at the endpoint that the browser had before."""
+    if command.replaces in (None, command.endpoint):
+        return None
+    return next((one for one in state.standing(command.person) if one.endpoint == command.replaces), None)
 
 
 def _note_use(state: NotificationsState, command: NoteUse) -> tuple[Event, ...]:

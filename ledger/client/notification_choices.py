@@ -74,10 +74,20 @@ class NotificationChoices:
     # --- devices ----------------------------------------------------------------------------------------------------
 
     async def subscribe(
-        self, person: str, name: str, *, endpoint: str, p256dh: str, auth: str, token_id: str, actor: Actor
+        self,
+        person: str,
+        name: str,
+        *,
+        endpoint: str,
+        p256dh: str,
+        auth: str,
+        token_id: str,
+        actor: Actor,
+        replaces: str | None = None,
     ) -> Device:
         """Register a browser's subscription under a name; that of a known endpoint is renewed.
 
+        `replaces` is the endpoint that the same browser had before: the person's device there gets the new one.
         The caller has checked the address of the endpoint and that the keys are a person's own. Raises InputError.
         """
         if not 0 < len(endpoint) <= ENDPOINT_LENGTH_CHARS or not endpoint.isascii():
@@ -96,6 +106,7 @@ class NotificationChoices:
             p256dh=p256dh,
             auth=auth,
             token_id=check_id(token_id, "token id"),
+            replaces=replaces,
             counted=frozenset(one.device_id for one in self.in_force(person)),
         )
         done = await self._stream.submit(command)

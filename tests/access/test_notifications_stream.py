@@ -76,6 +76,36 @@ def test_a_browser_in_which_somebody_else_signs_in_sends_to_them_alone() -> None
     assert [(one.device_id, one.person) for one in state.standing()] == [("dev_2", "bob")]
 
 
+def test_a_new_endpoint_of_a_known_browser_takes_the_place_of_the_old_one() -> None:
+    old = "https://push.example/dev_1"
+    state = after(subscribe(), subscribe("dev_2", replaces=old))
+    assert [(one.device_id, one.endpoint) for one in state.standing()] == [("dev_1", "https://push.example/dev_2")]
+    assert len(after(subscribe(), subscribe("dev_2", replaces="https://push.example/other")).standing()) == 2
+    both = after(subscribe(), subscribe("dev_2"), subscribe("dev_3", endpoint=old.replace("1", "2"), replaces=old))
+    assert [one.device_id for one in both.standing()] == ["dev_2"]
+    again = subscribe("dev_2", replaces=old)
+    assert decide_notifications(state, again) == (), "told twice, it is one change"
+
+
+def test_a_device_of_somebody_else_is_not_replaced() -> None:
+    bob = subscribe("dev_2", person="bob", replaces="https://push.example/dev_1")
+    assert [(one.device_id, one.person) for one in after(subscribe(), bob).standing()] == [
+        ("dev_1", "ann"),
+        ("dev_2", "bob"),
+    ]
+
+
+def test_a_replaced_device_is_not_counted_twice() -> None:
+    counted = frozenset(f"dev_{number}" for number in range(DEVICES_PER_PERSON_COUNT))
+    moved = subscribe("dev_10", replaces="https://push.example/dev_0", counted=counted)
+    assert len(after(subscribe("dev_0"), moved).standing()) == 1
+    with pytest.raises(InputError, match="the maximum; remove one first"):
+        after(
+            subscribe("dev_11", endpoint="https://push.example/gone"),
+            replace(moved, replaces="https://push.example/gone"),
+        )
+
+
 def test_a_person_has_ten_devices_in_force_at_most() -> None:
     counted = frozenset(f"dev_{number}" for number in range(DEVICES_PER_PERSON_COUNT))
     with pytest.raises(InputError, match="`ann` has 10 devices with push messages, the maximum; remove one first"):

@@ -68,6 +68,20 @@ async def test_a_browser_subscribes_is_listed_tested_and_removed(pushing: Served
     assert (again.status_code, again.json()["code"]) == (404, "UNKNOWN_DEVICE")
 
 
+async def test_a_browser_with_another_address_keeps_its_device(pushing: Served, service: PushService) -> None:
+    ann, ben = await browser(pushing), await browser(pushing, "ben")
+    device = (await subscribe(ann, service)).json()["device_id"]
+    old = service.subscriber("phone").endpoint
+    theirs = await subscribe(ben, service, "stolen", replaces=old)
+    moved = await subscribe(ann, service, "moved", replaces=old)
+    assert (moved.json()["device_id"], theirs.json()["device_id"] == device) == (device, False)
+    standing = {one.device_id: one.endpoint for one in await pushing.ledger.notifications.all()}
+    assert standing == {
+        device: service.subscriber("moved").endpoint,
+        theirs.json()["device_id"]: service.subscriber("stolen").endpoint,
+    }
+
+
 async def test_two_gateways_have_the_same_key(pushing: Served, ledger: Ledger, sockets: Path) -> None:
     settings = GatewaySettings(push_contact="ops@example.com")
     async with served(ledger, sockets / "other.sock", settings) as other:

@@ -448,6 +448,8 @@ class DeviceBody(Body, kw_only=True, frozen=True):
     name: str
     endpoint: str
     keys: DeviceKeysBody
+    replaces: str | None = None
+    """The endpoint that this browser had before; the caller's device there gets the new one."""
 
 
 TimeOfDay = Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$", description="Like `22:00`")]

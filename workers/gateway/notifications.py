@@ -57,7 +57,9 @@ class Notifications:
             "quiet": None if choice.quiet is None else quiet_row(choice.quiet),
         }
 
-    async def subscribe(self, principal: Principal, name: str, endpoint: str, p256dh: str, auth: str) -> Row:
+    async def subscribe(
+        self, principal: Principal, name: str, endpoint: str, p256dh: str, auth: str, *, replaces: str | None
+    ) -> Row:
         """Register the caller's browser. Raises ForbiddenError, PushUnavailableError, InputError."""
         sender = await self._require_sender(principal)
         device = Device(
@@ -73,6 +75,7 @@ class Notifications:
             auth=auth,
             token_id=principal.token_id or "",
             actor=principal.actor,
+            replaces=replaces,
         )
         return self._row(made, principal)
 

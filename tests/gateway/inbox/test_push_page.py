@@ -243,6 +243,63 @@ async def test_reject_needs_no_page_and_carries_the_sign_in_and_the_digest(
     await wait_until_async(is_rejected, "the request to be rejected by ada")
 
 
+RENEWED = """async ([endpoint, p256dh, auth]) => {
+  self.asked = null;
+  PushManager.prototype.subscribe = async function (options) {
+    self.asked = { shown: options.userVisibleOnly, key: options.applicationServerKey.length };
+    return { toJSON: () => ({ endpoint, expirationTime: null, keys: { p256dh, auth } }) };
+  };
+  const change = new Event("pushsubscriptionchange");
+  change.waitUntil = (work) => { self.renewing = work; };
+  dispatchEvent(change);
+  await self.renewing;
+  return self.asked;
+}"""
+
+
+async def renewed(one: Device, service: PushService, name: str) -> dict[str, Any] | None:
+    """Let the browser tell its worker that the subscription ended; the next one is at another address."""
+    subscriber = service.subscriber(name)
+    (worker,) = [each for each in one.visitor.context.service_workers if each.url.endswith("/sw.js")]
+    told = [subscriber.endpoint, subscriber.keys["p256dh"], subscriber.keys["auth"]]
+    asked: dict[str, Any] | None = await worker.evaluate(RENEWED, told)
+    return asked
+
+
+async def test_a_subscription_that_the_browser_replaced_is_told_without_a_page(
+    pushing: Inbox, service: PushService
+) -> None:
+    one = await device(pushing, service)
+    (before,) = await pushing.ledger.notifications.all()
+    await leave(one)
+    for name in ("second", "third"):
+        assert await renewed(one, service, name) == {"shown": True, "key": 65}
+        (kept,) = await pushing.ledger.notifications.all()
+        assert (kept.device_id, kept.name, kept.token_id) == (before.device_id, "Ada's Pixel", before.token_id)
+        assert kept.endpoint.endswith(f"/{name}")
+
+
+async def test_a_subscription_that_cannot_be_renewed_is_told_on_the_device(
+    pushing: Inbox, service: PushService
+) -> None:
+    one = await device(pushing, service)
+    (before,) = await pushing.ledger.notifications.all()
+    await pushing.ledger.tokens.revoke(before.token_id)
+    await renewed(one, service, "second")
+    (shown,) = await one.until_shown("Push messages have stopped on this device")
+    assert shown["data"] == {"place": "/notifications"}
+    assert [row.endpoint for row in await pushing.ledger.notifications.all()] == [before.endpoint]
+
+
+async def test_nothing_is_renewed_after_signing_out(pushing: Inbox, service: PushService) -> None:
+    one = await device(pushing, service)
+    await one.visitor.go("/account")
+    await one.page.get_by_role("button", name="Sign out", exact=True).click()
+    await expect(one.page.get_by_label("Your token")).to_be_visible()
+    assert await renewed(one, service, "second") is None
+    assert await one.shown() == []
+
+
 async def test_a_reject_of_another_request_than_was_sent_counts_for_nothing_and_opens_it(
     pushing: Inbox, service: PushService
 ) -> None:

@@ -30,7 +30,9 @@ async def choose_notifications(data: JSONBody[ChoiceBody], gateway: TheGateway, 
 @post("/v1/notifications/devices", status_code=201, operation_id="subscribe_device")
 async def subscribe_device(data: JSONBody[DeviceBody], gateway: TheGateway, principal: ThePrincipal) -> Row:
     """Register the caller's browser for push messages, or renew it; from a signed-in browser only."""
-    return await gateway.notifications.subscribe(principal, data.name, data.endpoint, data.keys.p256dh, data.keys.auth)
+    return await gateway.notifications.subscribe(
+        principal, data.name, data.endpoint, data.keys.p256dh, data.keys.auth, replaces=data.replaces
+    )
 
 
 @post("/v1/notifications/devices/{device:str}/test", status_code=200, operation_id="test_device")

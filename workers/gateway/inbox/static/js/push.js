@@ -3,7 +3,7 @@
 import { call, path } from "./api.js";
 import { ifAllowed } from "./device.js";
 import { proofHeaders } from "./proof.js";
-import { forgetForWorker, keepForWorker } from "./worker-storage.js";
+import { forgetDevice, forgetForWorker, keepDevice, keepForWorker, keptDevice } from "./worker-storage.js";
 
 const WORKER = "/sw.js";
 const OWNER = "permission-ledger.push";
@@ -39,13 +39,13 @@ export async function enablePush(person, name, publicKey) {
   if (present && !isFor(present, key)) await present.unsubscribe();
   const made = await registered.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
   ifAllowed(() => localStorage.setItem(OWNER, JSON.stringify({ person, name })));
-  return keep(made, name);
+  return keep(made, name, publicKey);
 }
 
 /** End push messages of this browser; its device, if the gateway knows it, is removed there. */
 export async function disablePush(deviceId) {
   if (deviceId) await call("DELETE", path("/v1/notifications/devices/{}", deviceId));
-  await forgetForWorker();
+  await Promise.all([forgetForWorker(), forgetDevice()]);
   await (await subscription())?.unsubscribe();
 }
 
@@ -55,7 +55,7 @@ export async function renewPush(person) {
   if (!present) return;
   const owner = JSON.parse(ifAllowed(() => localStorage.getItem(OWNER)) ?? "null");
   if (owner?.person === person) await keep(present, owner.name);
-  else await Promise.all([forgetForWorker(), present.unsubscribe()]);
+  else await Promise.all([forgetForWorker(), forgetDevice(), present.unsubscribe()]);
 }
 
 /** Return a name for this browser that a person recognises. */
@@ -66,10 +66,15 @@ export function usualName() {
   return system ? `${browser} on ${system}` : browser;
 }
 
-async function keep(made, name) {
+/** Tell the gateway this browser's subscription, in place of the one it had before. */
+async function keep(made, name, key) {
   await keepForWorker(proofHeaders()["Permission-Ledger-Proof"]);
+  const before = await keptDevice();
   const { endpoint, keys } = made.toJSON();
-  return call("POST", "/v1/notifications/devices", { body: { name, endpoint, keys: { p256dh: keys.p256dh, auth: keys.auth } } });
+  const replaces = before && before.endpoint !== endpoint ? { replaces: before.endpoint } : {};
+  const kept = await call("POST", "/v1/notifications/devices", { body: { name, endpoint, keys: { p256dh: keys.p256dh, auth: keys.auth }, ...replaces } });
+  await keepDevice({ name: kept.name, endpoint, key: key ?? before?.key });
+  return kept;
 }
 
 function isApple() {

@@ -1,4 +1,5 @@
-// The service worker: it shows push messages, opens their request, and rejects. It loads and keeps nothing else.
+// The service worker: it shows push messages, opens their request, and rejects; and it renews this browser's
+// subscription when its push service gives it another. It loads and keeps nothing else.
 //
 // Every push message must show a notification: Safari ends the subscription of one that does not.
 
@@ -7,6 +8,8 @@ const BADGE = "/inbox/badge-96.png";
 const DATABASE = "permission-ledger";
 const STORE = "worker";
 const PROOF = "proof";
+const DEVICE = "device";
+const DEVICES = "/v1/notifications/devices";
 const TIMEOUT_MS = 15_000;
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000]];
 const TITLE = "A request waits for your answer";
@@ -20,6 +23,7 @@ const isReference = (one) => isText(one?.session) && isText(one.request) && isTe
 addEventListener("install", () => skipWaiting());
 addEventListener("activate", (event) => event.waitUntil(clients.claim()));
 addEventListener("push", (event) => event.waitUntil(receive(read(event.data))));
+addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew(event.newSubscription)));
 addEventListener("notificationclick", (event) => {
   event.notification.close();
   event.waitUntil(act(event.action, event.notification.data ?? {}));
@@ -122,16 +126,22 @@ async function act(action, { requests, place }) {
 async function reject({ session, request, digest }) {
   const proof = await kept(PROOF);
   if (!proof) throw new Error("this browser is not signed in");
-  const response = await fetch(`/v1/sessions/${encodeURIComponent(session)}/asks/${encodeURIComponent(request)}/reply`, {
+  await post(`/v1/sessions/${encodeURIComponent(session)}/asks/${encodeURIComponent(request)}/reply`, proof, { reply: "reject", digest });
+}
+
+/** Post as the person who is signed in, and return what the gateway says. */
+async function post(place, proof, body) {
+  const response = await fetch(place, {
     method: "POST",
     headers: { "Content-Type": "application/json", "Permission-Ledger-Proof": proof },
-    body: JSON.stringify({ reply: "reject", digest }),
+    body: JSON.stringify(body),
     cache: "no-store",
     credentials: "same-origin",
     redirect: "error",
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
   if (!response.ok) throw new Error(`the gateway answered ${response.status}`);
+  return response.json();
 }
 
 async function open(place) {
@@ -143,14 +153,39 @@ async function open(place) {
   return page.focus();
 }
 
+// --- another subscription ------------------------------------------------------------------------------------------------
+
+/** Subscribe again, and tell the gateway the new address in place of the one it knows; its device keeps its name. */
+async function renew(given) {
+  const [proof, device] = [await kept(PROOF), await kept(DEVICE)];
+  // Turned off here, or signed out: there is nothing to renew.
+  if (!proof || !device) return;
+  try {
+    const made = given ?? await registration.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: bytes(device.key) });
+    const { endpoint, keys } = made.toJSON();
+    const body = { name: device.name, endpoint, keys: { p256dh: keys.p256dh, auth: keys.auth }, replaces: device.endpoint };
+    await post(DEVICES, proof, body);
+    await keep(DEVICE, { ...device, endpoint });
+  } catch {
+    await show("Push messages have stopped on this device", { body: "Open this to turn them on again.", tag: "stopped", data: { place: "/notifications" } });
+  }
+}
+
+function bytes(base64url) {
+  return Uint8Array.from(atob(base64url.replaceAll("-", "+").replaceAll("_", "/")), (one) => one.charCodeAt(0));
+}
+
 /** Return what the page has left for this worker, in the storage of its origin (`worker-storage.js`). */
-function kept(name) {
+const kept = (name) => stored("readonly", (store) => store.get(name));
+const keep = (name, value) => stored("readwrite", (store) => store.put(value, name));
+
+function stored(mode, use) {
   return new Promise((resolve, fail) => {
     const opening = indexedDB.open(DATABASE, 1);
     opening.onupgradeneeded = () => opening.result.createObjectStore(STORE);
     opening.onerror = () => fail(opening.error);
     opening.onsuccess = () => {
-      const found = opening.result.transaction(STORE).objectStore(STORE).get(name);
+      const found = use(opening.result.transaction(STORE, mode).objectStore(STORE));
       found.onerror = () => fail(found.error);
       found.onsuccess = () => { opening.result.close(); resolve(found.result); };
     };
