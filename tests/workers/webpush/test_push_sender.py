@@ -15,7 +15,7 @@ from ledger.core.errors import InputError
 from tests.support.push import PushService, Subscriber, push_service, trusted
 from workers.webpush.keys import VapidKey
 from workers.webpush.sender import PushMessage, PushSender, topic_of
-from workers.webpush.services import PushAddressError, PushServices, is_public, named_service
+from workers.webpush.services import PushAddressError, PushServices, is_public, named_service, resolve
 
 SECRET: Final = secrets.token_bytes(32)
 HELLO: Final = PushMessage({"kind": "test"}, topic_of(("ses_1", "r1")), ttl_seconds=60, urgency="high")
@@ -255,9 +255,8 @@ async def test_a_name_that_nobody_knows_fails_and_is_not_called() -> None:
 
 
 async def test_a_name_that_no_resolver_takes_cannot_be_resolved() -> None:
-    services = PushServices()
-    with pytest.raises(PushAddressError, match="cannot be resolved"):
-        await services.addresses(services.check(f"https://{'x' * 70}.push.apple.com/x"))
+    with pytest.raises(OSError, match="too long"):
+        await resolve(f"{'x' * 70}.push.apple.com")
 
 
 @pytest.mark.parametrize(
