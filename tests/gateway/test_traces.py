@@ -66,3 +66,18 @@ async def test_the_lag_of_tracers_is_told_once_one_has_run(ledger: Ledger, agent
     before = (await scraped(auditor))["permission_ledger_tracer_lag_lines", ""]
     await agent.post("/v1/sessions/s1/asks", ASK)
     assert (await scraped(auditor))["permission_ledger_tracer_lag_lines", ""] == before + 1
+
+
+async def test_what_tracers_lost_is_told_of_all_together(ledger: Ledger, gateway: Any) -> None:
+    auditor = await gateway.caller("auditor", "prometheus")
+    for field, value in {
+        "refused a": b"2",
+        "refused b": b"3",
+        "gaps a": b"1",
+        "refused c": b"x",
+        "other": b"9",
+    }.items():
+        await ledger.store.admin.note(TRACERS, field, value)
+    found = await scraped(auditor)
+    assert found["permission_ledger_tracer_refused_spans_total", ""] == 5
+    assert found["permission_ledger_tracer_gaps_total", ""] == 1

@@ -31,10 +31,30 @@ SCOPE: Final = "permission-ledger"
 _NS_A_MS: Final = 1_000_000
 
 
+PROVIDERS: Final = (
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER",
+    "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER",
+)
+"""Variables that name a provider of the exporter's HTTP session, which then shows us no answer."""
+
+TRIED_AGAIN: Final = frozenset({408, 429})
+"""Statuses of 400 to 499 that do not refuse for good."""
+
+
 class ExportError(LedgerError):
     """The collector did not take spans."""
 
     code = "EXPORT"
+
+
+class SpansRefusedError(ExportError):
+    """The collector refused spans for good: sent again, they would be refused again. `status` is its answer."""
+
+    code = "EXPORT"
+
+    def __init__(self, count: int, status: int) -> None:
+        super().__init__(f"the collector refused {count} spans (HTTP {status})")
+        self.status = status
 
 
 def check_environment(environment: Mapping[str, str]) -> None:
@@ -59,6 +79,12 @@ def check_environment(environment: Mapping[str, str]) -> None:
             raise InputError(f"{name} is `{said}`; it must begin with `http://` or `https://`")
 
 
+def wants_tracer(environment: Mapping[str, str]) -> bool:
+    """Return whether an endpoint is configured, as programs with OpenTelemetry expect it, and tracing is not off."""
+    is_off = environment.get(DISABLED, "").strip().lower() == "true" or environment.get(EXPORTER, "").strip() == "none"
+    return not is_off and any(environment.get(name, "").strip() for name in ENDPOINTS)
+
+
 def _can_import(module: str) -> bool:
     try:
         return find_spec(module) is not None
@@ -81,10 +107,11 @@ class SpanExport:
         provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._resource = provider.resource
         self._sampler = provider.sampler
-        self._exporter = OTLPSpanExporter()
+        self._statuses: list[int] = []
+        self._exporter = OTLPSpanExporter(session=self._session())
 
     async def export(self, spans: Sequence[CallSpan]) -> int:
-        """Export the sampled ones of these spans and return their number. Raises ExportError."""
+        """Export the sampled ones of these spans and return their number. Raises ExportError, SpansRefusedError."""
         sampled = [one for one in spans if self._is_sampled(one)]
         if sampled:
             await asyncio.to_thread(self._export, [self._readable(one) for one in sampled])
@@ -96,8 +123,25 @@ class SpanExport:
     def _export(self, spans: Sequence[ReadableSpan]) -> None:
         from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415 - an extra
 
+        self._statuses.clear()
         if self._exporter.export(spans) is not SpanExportResult.SUCCESS:
+            status = self._statuses[-1] if self._statuses else 0
+            if 400 <= status < 500 and status not in TRIED_AGAIN:
+                raise SpansRefusedError(len(spans), status)
             raise ExportError(f"the collector did not take {len(spans)} spans")
+
+    def _session(self) -> Any:
+        """Return a session that tells us the status of the last answer; None where the environment brings its own."""
+        if any(os.environ.get(name) for name in PROVIDERS):
+            return None
+        import requests  # noqa: PLC0415 - the exporter's
+
+        def answered(response: Any, **_: Any) -> None:
+            self._statuses.append(response.status_code)
+
+        session = requests.Session()
+        session.hooks["response"].append(answered)
+        return session
 
     def _is_sampled(self, span: CallSpan) -> bool:
         from opentelemetry import trace  # noqa: PLC0415 - an extra

@@ -26,8 +26,9 @@ from projections.call_spans import RUN_BEGINS_MS, CallSpan
 from workers.runtime.consumer import Consumer, Pause, every_append
 from workers.runtime.feed_lines import TakenLines, take_lines, take_over_lines
 from workers.runtime.process import Work
+from workers.runtime.tracer_losses import LOSSES, loss_field
 from workers.tracer.calls import CallReader, MaybeRun
-from workers.tracer.exporter import SpanExport, check_environment
+from workers.tracer.exporter import SpanExport, SpansRefusedError, check_environment
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,10 @@ class Tracer:
         self._unread: dict[str, FeedItem] = {}
         self._next_sweep = 0.0
         self._told: set[str] = set()
+        self._refused_by: set[int] = set()
         self._exported_count = 0
+        self._losses = dict.fromkeys(LOSSES, 0)
+        self._noted = dict(self._losses)
         self._consumer = Consumer("tracer", ledger, self._pass, retry_seconds=pace.feed_seconds, concerns=every_append)
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
@@ -110,7 +114,10 @@ class Tracer:
             await self._take_lines(woken)
         await self._read()
         await self._end_waits()
-        await self._send()
+        try:
+            await self._send()
+        finally:
+            await self._note_losses()
         times = [call.since_ms + RUN_BEGINS_MS for line in self._lines.values() for call in line.may_run]
         return Pause(self._next_sweep - loop.time(), min(times, default=None))
 
@@ -129,6 +136,7 @@ class Tracer:
 
     def _take(self, taken: TakenLines) -> None:
         if taken.gaps:
+            self._losses["gaps"] += len(taken.gaps)
             log.warning(
                 "tracer: fell behind the feeds of %d partitions: the spans of calls that ended meanwhile are missing",
                 len(taken.gaps),
@@ -179,12 +187,30 @@ class Tracer:
         try:
             while waiting:
                 some = _at_once(waiting)
-                self._exported_count += await self._export.export([span for line in some for span in line.spans])
+                await self._send_some([span for line in some for span in line.spans])
                 for line in some:
                     line.spans.clear()
                 waiting = waiting[len(some) :]
         finally:
             await self._acknowledge([line for line in self._lines.values() if not line.spans and not line.may_run])
+
+    async def _send_some(self, spans: Sequence[CallSpan]) -> None:
+        """Export spans; those that are refused for good are counted and given up. Raises ExportError."""
+        try:
+            self._exported_count += await self._export.export(spans)
+            self._refused_by.clear()
+        except SpansRefusedError as error:
+            self._losses["refused"] += len(spans)
+            # Told once for each status until spans are taken again; the count has them all.
+            if error.status not in self._refused_by:
+                self._refused_by.add(error.status)
+                log.warning("tracer: %s; they are given up, and counted", error.text)
+
+    async def _note_losses(self) -> None:
+        for loss, count in self._losses.items():
+            if count != self._noted[loss]:
+                await self._store.admin.note(TRACERS, loss_field(loss, self._consumer_name), str(count).encode())
+                self._noted[loss] = count
 
     async def _acknowledge(self, lines: Sequence[_Line]) -> None:
         if lines:

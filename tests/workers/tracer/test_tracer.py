@@ -13,14 +13,17 @@ from ledger import Ledger, Session, Timeouts
 from ledger.client.trace_contexts import within_trace
 from ledger.core.errors import DeniedError
 from ledger.core.trace_context import read_trace_context
+from ledger.stores.admin import TRACERS
 from ledger.stores.port import START
 from ledger.testing import TestClock
 from projections.call_spans import RUN_BEGINS_MS
+from projections.lag import lines_owed
 from tests.support.backends import as_redis
 from tests.support.collector import Collector, TakenSpan
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 from workers.expiry.worker import run as run_expiry
+from workers.runtime.tracer_losses import losses_in
 from workers.tracer.worker import TracePace, run
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -201,6 +204,51 @@ async def test_a_collector_that_fails_is_tried_again_until_it_takes_the_spans(
         await span_of(collector, "r1")
 
 
+async def losses(ledger: Ledger) -> dict[str, int]:
+    return {str(loss): count for loss, count in losses_in(await ledger.store.admin.notes(TRACERS)).items()}
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413])
+async def test_spans_that_a_collector_refuses_for_good_are_given_up_and_counted(
+    ledger: Ledger, collector: Collector, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    collector.status = status
+    before = await losses(ledger)
+    async with tracing(ledger):
+        session = await opened(ledger, DENY)
+        for number in (1, 2):
+            await session.submit("bash", ["rm x"], request_id=f"r{number}")
+            wanted = {**before, "refused": before["refused"] + number}
+
+            async def are_counted(wanted: dict[str, int] = wanted) -> bool:
+                return await losses(ledger) == wanted
+
+            await wait_until_async(are_counted, "the refused span to be counted", WAITED_S)
+        collector.status = 200
+        await session.submit("bash", ["rm x"], request_id="r3")
+        await span_of(collector, "r3")
+    assert [collector.named(name) for name in ("r1", "r2")] == [[], []]
+    assert caplog.text.count(f"(HTTP {status}); they are given up, and counted") == 1
+    assert await losses(ledger) == {**before, "refused": before["refused"] + 2}
+    assert await lines_owed(ledger.store, TRACERS) == 0
+
+
+@pytest.mark.parametrize("status", [408, 429, 503])
+async def test_a_collector_that_only_asks_for_patience_loses_no_span(
+    ledger: Ledger, collector: Collector, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    collector.status = status
+    before = await losses(ledger)
+    async with tracing(ledger):
+        session = await opened(ledger, DENY)
+        await session.submit("bash", ["rm x"], request_id="r1")
+        await wait_until_async(lambda: collector.tried, "the first try", WAITED_S)
+        collector.status = 200
+        await span_of(collector, "r1")
+    assert await losses(ledger) == before
+
+
 async def test_two_tracers_share_the_calls_and_export_each_once(ledger: Ledger, collector: Collector) -> None:
     async with tracing(ledger), tracing(ledger):
         session = await opened(ledger, DENY)
@@ -259,10 +307,12 @@ async def test_lines_that_were_trimmed_before_they_were_read_are_told_of(
     await session.submit("bash", ["rm x"], request_id="r2")
     clock.advance(1)
     await as_redis(ledger.store).command("XTRIM", feed, "MAXLEN", 0)
+    before = await losses(ledger)
     await session.submit("bash", ["rm x"], request_id="r3")
     async with tracing(ledger):
         await span_of(collector, "r3")
     assert "fell behind the feeds of 1 partitions" in caplog.text
+    assert (await losses(ledger))["gaps"] > before["gaps"]
     assert collector.named("r2") == []
 
 
