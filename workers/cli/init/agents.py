@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from workers.bridges.claude import hook_settings
+from workers.bridges.codex.trust_file import forgetting
 from workers.bridges.hook_entries import Entries
 from workers.bridges.hooks import gemini as gemini_hook
 from workers.bridges.hooks import qwen as qwen_hook
@@ -26,7 +27,9 @@ class KnownAgent(NamedTuple):
     """An agent that the ledger can be put before.
 
     `hook` returns the file and the entries of a scope. Agents without one are started through a bridge, by the line
-    `start`. `rules` are the files in a project that hold rules of its dialect.
+    `start`. `rules` are the files in a project that hold rules of its dialect. `then` returns the line of a scope that
+    is needed after the hook is written; `left_behind` returns the changes of other files that removing the hook of a
+    scope brings with it.
     """
 
     name: str
@@ -36,7 +39,8 @@ class KnownAgent(NamedTuple):
     rules: tuple[str, ...]
     hook: Callable[[str], tuple[Path, Entries]] | None
     start: str | None = None
-    note: str | None = None
+    then: Callable[[str], str] | None = None
+    left_behind: Callable[[str], list[SettingsChange]] | None = None
     takes_comments: bool = False
 
     def program(self) -> str | None:
@@ -61,6 +65,15 @@ def _codex(scope: str) -> tuple[Path, Entries]:
     return codex.settings_path(scope), codex.entries("PermissionRequest", _OPENCODE, LIMIT_SECONDS, scope)
 
 
+def _trust_codex(scope: str) -> str:
+    """Return the line that tells Codex to trust the hook; Codex alone can compute the hash that it compares."""
+    return f"permission-ledger hook codex --install --trust --scope {scope}"
+
+
+def _forget_codex(scope: str) -> list[SettingsChange]:
+    return [forgetting(codex.config_path(), codex.settings_path(scope))]
+
+
 def _before_tool(hook: Any, path_of: Callable[[str], Path]) -> Callable[[str], tuple[Path, Entries]]:
     return lambda scope: (path_of(scope), tool_entries(hook, _OPENCODE, LIMIT_SECONDS, scope))
 
@@ -76,7 +89,8 @@ KNOWN: Final = (
         "opencode",
         (),
         _codex,
-        note="Codex leaves a new hook out until you trust it: `/hooks` in Codex",
+        then=_trust_codex,
+        left_behind=_forget_codex,
     ),
     KnownAgent(
         "gemini",

@@ -171,8 +171,9 @@ def _show_next(plan: InitPlan, output: CommandOutput, phone: str | None) -> None
     for agent in plan.agents:
         if agent.start is not None:
             _show_step(output, agent.start, f"start {agent.title} through the ledger")
-        if agent.note is not None:
-            output.line(f"  # {agent.note}")
+        if agent.then is not None:
+            why = f"make {agent.title} use the hook: it leaves out one that it does not trust, and says nothing"
+            _show_step(output, agent.then(plan.scope), why)
 
 
 def _show_step(output: CommandOutput, line: str, why: str) -> None:

@@ -31,6 +31,7 @@ class InitPlan(NamedTuple):
     unusable: tuple[Unusable, ...]
     changes: tuple[SettingsChange, ...]
     settings: Path
+    scope: str
     record: TrustRecord | None = None
 
     @property
@@ -65,7 +66,7 @@ def planned_setup(folder: Path, agents: tuple[KnownAgent, ...], scope: str, phon
     changes.append(_new(settings, text))
     changes += [change for agent in agents if (change := agent.change(scope)) is not None]
     record = TrustRecord(_sha256(text), {str(file.path): file.digest for file in rules})
-    return InitPlan(agents, tuple(rules), tuple(unusable), tuple(changes), settings, record)
+    return InitPlan(agents, tuple(rules), tuple(unusable), tuple(changes), settings, scope, record)
 
 
 def planned_undo(folder: Path, scope: str) -> InitPlan:
@@ -79,8 +80,10 @@ def planned_undo(folder: Path, scope: str) -> InitPlan:
         file = starter(folder, dialect)
         written = read_text(file.path)
         changes.append(SettingsChange(file.path, written, None if written == file.text else written))
-    changes += [change for agent in KNOWN if (change := agent.change(scope, remove=True)) is not None]
-    return InitPlan((), (), (), tuple(changes), settings)
+    for agent in KNOWN:
+        if (change := agent.change(scope, remove=True)) is not None:
+            changes += [change, *(agent.left_behind(scope) if agent.left_behind is not None else ())]
+    return InitPlan((), (), (), tuple(changes), settings, scope)
 
 
 def settings_text(rules: list[str], phone: str | None) -> str:
