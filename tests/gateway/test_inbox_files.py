@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import struct
+from base64 import b64encode
+from hashlib import sha256
 
 import pytest
 
@@ -36,8 +38,10 @@ async def test_every_page_is_the_same_file_and_runs_only_our_own(stranger: Calle
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert page.content == served_files()["inbox.html"].content
     policy = page.headers["content-security-policy"]
+    scripts, styles = hashes(page.text, "script"), hashes(page.text, "style")
     assert policy == (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        f"default-src 'none'; script-src 'self' {' '.join(scripts)}; style-src {' '.join(styles)}; "
+        "connect-src 'self'; img-src 'self' data:; "
         "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
         "require-trusted-types-for 'script'; trusted-types service-worker"
     )
@@ -48,6 +52,13 @@ async def test_every_page_is_the_same_file_and_runs_only_our_own(stranger: Calle
         ("cache-control", "no-cache"),
     ):
         assert page.headers[name] == value
+
+
+def hashes(page: str, tag: str) -> list[str]:
+    """The hashes of the elements of this tag, as a browser computes them; each of them has its text in the page."""
+    texts = re.findall(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+    assert page.count(f"<{tag}") == len(texts) > 1
+    return [f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in texts]
 
 
 async def test_a_browser_that_has_a_file_is_not_sent_it_again(stranger: Caller) -> None:
@@ -74,7 +85,7 @@ def test_every_file_that_a_page_names_is_there_and_none_is_of_another_host() -> 
         "/".join(_resolved(path, name))
         for path, text in texts.items()
         if path.endswith(".js")
-        for name in re.findall(r'from "(\.[^"]+)"', text)
+        for name in re.findall(r'(?:from "|import\(")(\.[^"]+)"', text)
     }
     drawn = {name for text in texts.values() for name in re.findall(r'"/inbox/([^"]+[.]png)"', text)}
     assert (named | imported | drawn) - set(files) == set()

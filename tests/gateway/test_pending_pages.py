@@ -77,6 +77,43 @@ async def test_a_page_has_what_a_token_reaches_and_no_more(gateway: Served, root
     assert await pages(agent, "") == [["own"]]
 
 
+async def test_the_most_dangerous_requests_come_first_then_those_with_the_nearest_deadlines(
+    root: Caller, ledger: Ledger, clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = ["make", "curl https://a.example", "make all", "sudo make", "rm -rf build"]
+    for number, command in enumerate(commands):
+        await root.put(f"/v1/sessions/ses_{number}", {"project": "shop" if number % 2 else "bank"})
+        await root.ask(f"ses_{number}", request_id=f"r{number}", patterns=[command])
+        clock.advance("1s")
+    for _ in range(2):
+        answer = (await root.get("/v1/pending?sort=danger")).json()
+        assert [one["request_id"] for one in answer["pending"]] == ["r3", "r4", "r1", "r0", "r2"]
+        few = (await root.get("/v1/pending?sort=danger&limit=2")).json()
+        assert [one["request_id"] for one in few["pending"]] == ["r3", "r4"]
+        assert {name: few[name] for name in ("count", "among", "is_cut", "cursor", "problems")} == {
+            "count": 2,
+            "among": 5,
+            "is_cut": False,
+            "cursor": None,
+            "problems": [],
+        }
+        await project_as_a_worker(ledger)
+    monkeypatch.setattr(inboxes, "RANKED_COUNT", 3)
+    cut = (await root.get("/v1/pending?sort=danger&limit=2")).json()
+    assert ([one["request_id"] for one in cut["pending"]], cut["among"], cut["is_cut"]) == (["r1", "r0"], 3, True)
+    refused = await root.get(
+        f"/v1/pending?sort=danger&cursor={(await root.get('/v1/pending?limit=1')).json()['cursor']}"
+    )
+    assert (refused.status_code, refused.json()["code"]) == (422, "INPUT")
+
+
+async def test_the_most_dangerous_requests_are_those_within_reach(gateway: Served, root: Caller, clock: Any) -> None:
+    await fill(root, clock)
+    shop = await gateway.caller("approver", "ann", projects=["shop"])
+    answer = (await shop.get("/v1/pending?sort=danger")).json()
+    assert ([one["request_id"] for one in answer["pending"]], answer["among"]) == (["r1", "r3"], 2)
+
+
 async def test_a_cursor_that_was_not_handed_out_is_bad_input(root: Caller) -> None:
     answer = await root.get("/v1/pending?cursor=abc")
     assert (answer.status_code, answer.json()["code"]) == (422, "INPUT")

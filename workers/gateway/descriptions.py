@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from ledger.client.results import Pending
+from ledger.policy.shell.facts import DangerKind
 from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
 from workers.gateway.plan_tree import plan_tree
@@ -84,3 +85,20 @@ def described(pending: Pending) -> dict[str, Any]:
     row = pending.described(_OF_THIS_PROCESS.of(pending.session, pending.request))
     tree = plan_tree(pending.request)
     return row if tree is None else {**row, "plan": tree}
+
+
+def danger_kinds_of(pending: Pending) -> set[DangerKind]:
+    """Return the kinds of dangers in the description of a request."""
+    made = _OF_THIS_PROCESS.of(pending.session, pending.request)
+    return {one.kind for one in _DANGERS.decode(made).dangers}
+
+
+class _DangerOf(msgspec.Struct, frozen=True):
+    kind: DangerKind
+
+
+class _DangersOf(msgspec.Struct, frozen=True):
+    dangers: tuple[_DangerOf, ...] = ()
+
+
+_DANGERS: Final = msgspec.json.Decoder(_DangersOf)

@@ -1,4 +1,4 @@
-"""Pending requests by session, session tree, project or agent, nearest deadline first."""
+"""Pending requests by session, session tree, project or agent: nearest deadline first, or most dangerous first."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ from ledger.log.places import WaitingPlace
 from ledger.log.surveys import StreamProblem
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
-from workers.gateway.descriptions import described
+from workers.gateway.descriptions import danger_kinds_of, described
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, answering_facts
 from workers.gateway.scopes import scopes_within
+from workers.presentation.dangers import danger_rank
 
 PENDING_COUNT_MAX: Final = 5000
 
 EXAMINED_COUNT: Final = PENDING_COUNT_MAX
 """Requests examined for one answer, nearest deadline first; `cursor` continues after them."""
+
+RANKED_COUNT: Final = 1000
+"""Requests compared by danger for one answer, nearest deadline first."""
 
 AT_ONCE_COUNT: Final = 200
 """The least number of requests that are read at once."""
@@ -58,6 +62,26 @@ async def find_pending(
     Its `cursor` is the start of the next page, None at the end. A page of a search that leaves much out may be short,
     or empty, with a `cursor`.
     """
+    listed = await _find(gateway, principal, wanted, cursor, limit)
+    return await _page(principal, listed, listed.found)
+
+
+async def find_most_dangerous(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
+    """Return the first rows by danger, then by deadline, of at most `RANKED_COUNT` requests with the nearest deadlines.
+
+    `among` is the number of requests that were compared, and `is_cut` tells whether there are others. There are no further pages.
+    """
+    listed = await _find(gateway, principal, wanted, None, RANKED_COUNT)
+    ranks = [danger_rank(danger_kinds_of(one.pending)) async for one in _paced(listed.found)]
+    # Sorting keeps the order of deadlines among equals.
+    order = sorted(range(len(ranks)), key=ranks.__getitem__)[:limit]
+    page = await _page(principal, listed, [listed.found[index] for index in order])
+    return {**page, "cursor": None, "among": len(ranks), "is_cut": listed.cursor is not None}
+
+
+async def _find(
+    gateway: Gateway, principal: Principal, wanted: PendingFilter, cursor: str | None, limit: int
+) -> _Listed:
     last = cursor
     found: list[_Found] = []
     problems: list[StreamProblem] = []
@@ -68,14 +92,14 @@ async def find_pending(
         matching = await _matching(gateway, principal, wanted, page.items)
         for one in page.rows:
             if len(found) == limit:
-                return await _page(gateway, principal, found, problems, last)
+                return _Listed(found, problems, last)
             if (known := matching.get(_place(one.row))) is not None:
                 found.append(known)
             last = one.cursor
         examined, last = examined + len(page.rows), page.cursor
         if examined >= EXAMINED_COUNT:
             break
-    return await _page(gateway, principal, found, problems, last)
+    return _Listed(found, problems, last)
 
 
 def _pages(
@@ -121,28 +145,35 @@ def _place(one: Waiting | _Found) -> tuple[str, str]:
     return one.pending.session, one.pending.request.request_id
 
 
-async def _page(
-    gateway: Gateway,
-    principal: Principal,
-    found: Sequence[_Found],
-    problems: Sequence[StreamProblem],
-    cursor: str | None,
-) -> Row:
+class _Listed(NamedTuple):
+    found: list[_Found]
+    problems: list[StreamProblem]
+    cursor: str | None
+
+
+async def _page(principal: Principal, listed: _Listed, found: Sequence[_Found]) -> Row:
     rows = await _rows(found)
-    return {"pending": rows, "count": len(rows), "problems": problem_rows(principal, problems), "cursor": cursor}
+    problems = problem_rows(principal, listed.problems)
+    return {"pending": rows, "count": len(rows), "problems": problems, "cursor": listed.cursor}
 
 
 async def _rows(found: Sequence[_Found]) -> list[Row]:
-    """Return rows of the selected requests only. Describing a long call is slow, so other tasks run in between."""
+    """Return rows of the selected requests only."""
     rows: list[Row] = []
-    until = time.monotonic() + AT_ONCE_SECONDS
-    for one in found:
+    async for one in _paced(found):
         place = {"asker_gone_at": format_time_or_none(one.gone_ms), "project": one.state.project, "lineage": one.above}
         rows.append({**described(one.pending), **place, **answering_facts(one.state)})
+    return rows
+
+
+async def _paced(found: Sequence[_Found]) -> AsyncIterator[_Found]:
+    """Iterate over requests to describe. Describing a long call is slow, so other tasks run in between."""
+    until = time.monotonic() + AT_ONCE_SECONDS
+    for one in found:
+        yield one
         if time.monotonic() > until:
             await asyncio.sleep(0)
             until = time.monotonic() + AT_ONCE_SECONDS
-    return rows
 
 
 def problem_rows(principal: Principal, problems: Sequence[StreamProblem]) -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from ledger.policy.shell.facts import DangerKind
@@ -22,7 +22,17 @@ DANGERS: Final[Mapping[DangerKind, str]] = {
 
 
 GRAVE: Final[frozenset[DangerKind]] = frozenset({"runs-downloaded", "privileges", "deletes", "secrets"})
-"""The kinds for which a person may want a message in their quiet hours."""
+"""The kinds for which a person may want a message in their quiet hours, and that come first in the inbox."""
+
+
+def danger_rank(kinds: Collection[DangerKind]) -> int:
+    """Return the place of a request in the inbox: 0 with a grave danger, 1 with another, 2 without any.
+
+    `inbox/static/js/ordering.js` sorts in the same way.
+    """
+    if not GRAVE.isdisjoint(kinds):
+        return 0
+    return 1 if kinds else 2
 
 
 def danger_kinds(description: Description) -> str:

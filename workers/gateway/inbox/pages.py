@@ -13,12 +13,13 @@ from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
 from litestar.params import FromPath
 
-from workers.gateway.inbox.files import SHELL, WORKER, StaticFile, served_files, static_files
+from workers.gateway.inbox.files import SHELL, WORKER, StaticFile, inline_hashes, served_files, static_files
 
 HEADERS: Final = {
     # Only our own files run or load, and no other page may frame this one for clickjacking.
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        f"default-src 'none'; script-src 'self' {' '.join(inline_hashes()['script-src'])}; "
+        f"style-src {' '.join(inline_hashes()['style-src'])}; connect-src 'self'; img-src 'self' data:; "
         "manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
         # Text never becomes markup or code: our scripts do not do it, and the browser forbids it.
         # The one policy makes the address of the service worker, and nothing else (`push.js`).

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from litestar import get, post
 from litestar.params import JSONBody, QueryParameter
 
+from ledger.core.errors import InputError
 from workers.gateway.bodies import RepliesBody
-from workers.gateway.inboxes import PENDING_COUNT_MAX, PendingFilter, find_pending
+from workers.gateway.inboxes import PENDING_COUNT_MAX, PendingFilter, find_most_dangerous, find_pending
 from workers.gateway.parameters import OptionalText, TheGateway, ThePrincipal
 from workers.gateway.replies import give_replies
 from workers.gateway.rows import Row
@@ -23,14 +24,20 @@ async def list_pending(
     project: OptionalText = None,
     agent: OptionalText = None,
     gone: Annotated[bool, QueryParameter(required=False)] = False,
+    sort: Annotated[Literal["deadline", "danger"], QueryParameter(required=False)] = "deadline",
     cursor: OptionalText = None,
     limit: Annotated[int, QueryParameter(ge=1, le=PENDING_COUNT_MAX, required=False)] = PENDING_COUNT_MAX,
 ) -> Row:
     """Return a page of pending requests, nearest deadline first, as of the log now. `tree` is a session with its sub-agents.
 
-    `asker_gone_at` is the time at which an asker over HTTP was last present; `gone` selects such requests.
+    `asker_gone_at` is the time at which an asker over HTTP was last present; `gone` selects such requests. `sort=danger`
+    returns the most dangerous ones of those with the nearest deadlines, without further pages.
     """
     wanted = PendingFilter(session=session, tree=tree, project=project, agent=agent, gone=gone)
+    if sort == "danger" and cursor is not None:
+        raise InputError("`sort=danger` has no further pages; leave `cursor` out, or narrow the search")
+    if sort == "danger":
+        return await find_most_dangerous(gateway, principal, wanted, limit)
     return await find_pending(gateway, principal, wanted, cursor, limit)
 
 

@@ -2,13 +2,13 @@
 
 import { membersOf } from "./answer.js";
 import { NoConnection, Problem, call, path } from "./api.js";
-import { signAnswer } from "./passkeys.js";
-import { ifAllowed, clientId } from "./device.js";
+import { later } from "./load.js";
+import { clientId } from "./device.js";
+import { forget, remember } from "./undelivered.js";
 
 const RETRY_MS = [1000, 2000, 4000, 8000];
 const AT_ONCE = 100; // the gateway takes 200, and browsers send at most 64 kB after the page was closed
 const STATUS_OF = { IN_DOUBT: 503, UNREACHABLE: 503, BUSY: 429, RATE_LIMITED: 429 };
-const UNDELIVERED = "permission-ledger.undelivered";
 
 /**
  * Send an answer. `tell(phase, detail)` is called with `sending`, `unsure` (no connection; retrying), `settled` (the
@@ -27,7 +27,7 @@ export async function send(row, answer, tell) {
       let error = failure;
       if (error.code === "PASSKEY_REQUIRED" && !signed) {
         try {
-          signed = await signAnswer(row, answer);
+          signed = await (await later()).TOOLS.signAnswer(row, answer);
           continue;
         } catch (unsigned) {
           error = unsigned;
@@ -136,28 +136,4 @@ function connectionOr(ms) {
     const timer = setTimeout(done, ms);
     addEventListener("online", done);
   });
-}
-
-// A reload while an answer is in flight: the unconfirmed answer is reported afterwards, and not sent again.
-
-function remember(row, answer) {
-  const all = undelivered();
-  all[`${row.session}\n${row.request_id}`] = { reply: answer.reply };
-  ifAllowed(() => sessionStorage.setItem(UNDELIVERED, JSON.stringify(all)));
-}
-
-function forget(row) {
-  const all = undelivered();
-  delete all[`${row.session}\n${row.request_id}`];
-  ifAllowed(() => sessionStorage.setItem(UNDELIVERED, JSON.stringify(all)));
-}
-
-/** Return this tab's unconfirmed answers, by session, line feed, request. */
-export function undelivered() {
-  return ifAllowed(() => JSON.parse(sessionStorage.getItem(UNDELIVERED) ?? "{}")) ?? {};
-}
-
-/** Forget the unconfirmed answers after they were reported. */
-export function forgetUndelivered() {
-  ifAllowed(() => sessionStorage.removeItem(UNDELIVERED));
 }

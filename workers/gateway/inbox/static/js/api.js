@@ -1,6 +1,7 @@
 // Requests to the gateway: a failure is a Problem with its code, or NoConnection.
 
 import { learnServerTime } from "./clock.js";
+import { takeEarly } from "./early.js";
 import { proofHeaders } from "./proof.js";
 
 const TIMEOUT_MS = 15_000;
@@ -26,8 +27,10 @@ export function onSignedOut(listener) {
 }
 
 export async function call(method, path, { body, query, signal, key, keepalive = false } = {}) {
-  const sentMs = Date.now();
-  const response = await send(method, withQuery(path, query), { body, signal, key, keepalive });
+  const address = withQuery(path, query);
+  const early = method === "GET" ? takeEarly(address) : undefined;
+  const sentMs = early?.sentMs ?? Date.now();
+  const response = await (early ? received(early) : send(method, address, { body, signal, key, keepalive }));
   learnServerTime(response.headers.get("date"), sentMs);
   if (response.ok) return response.status === 204 ? null : json(response);
   const problem = new Problem(response.status, (await json(response).catch(() => null)) ?? {});
@@ -42,6 +45,14 @@ export const get = (path, query, signal) => call("GET", path, { query, signal })
 export function path(template, ...ids) {
   let index = 0;
   return template.replaceAll("{}", () => encodeURIComponent(ids[index++]));
+}
+
+async function received({ response }) {
+  try {
+    return await response;
+  } catch {
+    throw new NoConnection("no connection to the gateway");
+  }
 }
 
 async function send(method, url, { body, signal, key, keepalive }) {

@@ -23,7 +23,7 @@ export function keepHold(seconds) {
   ifAllowed(() => localStorage.setItem(SETTING, String(seconds)));
 }
 
-export class Holding {
+class Holding {
   constructor(requests) {
     this.requests = requests;
     this.held = new Set();
@@ -72,4 +72,9 @@ export class Holding {
     this.held.delete(hold);
     for (const row of this.#still(hold)) this.requests.setLocal(keyOf(row), { phase: "waiting", hold: null, note });
   }
+}
+
+/** Return the holding of a page's answers. */
+export function holdingOf(requests) {
+  return new Holding(requests);
 }

@@ -2,7 +2,7 @@
 
 import { NoConnection, Problem, get, path } from "./api.js";
 import { keyOf } from "./store.js";
-import { EventStream } from "./stream.js";
+import { eventStream } from "./stream.js";
 
 const POLL_MS = 2000;
 const HIDDEN_POLL_MS = 30_000;
@@ -55,15 +55,12 @@ export class Live extends EventTarget {
     }
   }
 
-  /** Begin, or begin again; `first` is a page of `GET /v1/pending` to show until the event stream has told the others. */
-  start(first = null) {
+  /** Begin, or begin again; `isPart` tells that the first of many requests are shown, until all of them are known. */
+  start({ isPart = false } = {}) {
     if (this.ended) return;
     this.#close();
     this.noStream = false;
-    if (first?.cursor && !document.hidden) {
-      for (const row of first.pending) this.requests.add(row);
-      return this.#stream();
-    }
+    if (isPart && !document.hidden) return this.#stream();
     this.poll().then((ok) => { if (ok) this.#stream(); });
   }
 
@@ -112,7 +109,7 @@ export class Live extends EventTarget {
 
   #stream() {
     if (this.noStream || this.source || document.hidden) return;
-    const source = new EventStream("/v1/events");
+    const source = eventStream("/v1/events");
     this.source = source;
     let snapshot = [];
     const on = (type, handle) => source.addEventListener(type, (event) => {

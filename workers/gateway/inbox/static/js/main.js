@@ -3,76 +3,107 @@
 import { NoConnection, call, get, onSignedOut } from "./api.js";
 import { at, everySecond } from "./clock.js";
 import { byId, h, link } from "./dom.js";
+import { firstAddress } from "./early.js";
 import { watchFreezes } from "./frozen.js";
 import { Live } from "./live.js";
-import { Holding } from "./holding.js";
+import { holdingOf } from "./holding.js";
 import { listenToKeys, showHelp } from "./keys.js";
+import { later } from "./load.js";
 import { offerLock } from "./lock.js";
-import { Presence } from "./presence.js";
+import { pagePresence } from "./presence.js";
 import { forgetProof } from "./proof.js";
-import { renewPush } from "./push.js";
 import { Requests } from "./store.js";
-import { Telling } from "./telling.js";
+import { wholePage } from "./whole.js";
 import { forgetForWorker } from "./worker-storage.js";
-import * as account from "./pages/account.js";
-import * as grants from "./pages/grants.js";
 import * as inbox from "./pages/inbox.js";
-import * as next from "./pages/next.js";
-import * as request from "./pages/request.js";
-import * as notifications from "./pages/notifications.js";
-import * as session from "./pages/session.js";
-import * as sessions from "./pages/sessions.js";
-import * as signIn from "./pages/sign-in.js";
 
+/** The parts of the page by address; `page` is the name of a page in `later.js`. */
 const PLACES = [
-  { pattern: /^\/$/, page: inbox, nav: "/" },
-  { pattern: /^\/sessions$/, page: sessions, nav: "/sessions" },
-  { pattern: /^\/sessions\/(.+)$/, page: session, nav: "/sessions" },
-  { pattern: /^\/requests\/(.+)$/, page: request, nav: "/" },
-  { pattern: /^\/next$/, page: next, nav: "/" },
-  { pattern: /^\/grants$/, page: grants, nav: "/grants" },
-  { pattern: /^\/account$/, page: account, nav: "/account" },
-  { pattern: /^\/notifications$/, page: notifications, nav: "/account" },
+  { pattern: /^\/$/, page: "inbox", nav: "/" },
+  { pattern: /^\/sessions$/, page: "sessions", nav: "/sessions" },
+  { pattern: /^\/sessions\/(.+)$/, page: "session", nav: "/sessions" },
+  { pattern: /^\/requests\/(.+)$/, page: "request", nav: "/" },
+  { pattern: /^\/next$/, page: "next", nav: "/" },
+  { pattern: /^\/grants$/, page: "grants", nav: "/grants" },
+  { pattern: /^\/account$/, page: "account", nav: "/account" },
+  { pattern: /^\/notifications$/, page: "notifications", nav: "/account" },
 ];
 const RETRY_MS = 3000;
-const FIRST_COUNT = 8; // requests that a screen shows at once; all of them follow
+const UNREACHED = "No connection to the gateway; trying again …";
 
 const app = { me: null, requests: new Requests(), live: null, presence: null, shown: null, go };
+/** The pages that are there: the others are fetched after the list. */
+const pages = { inbox };
 
 async function start() {
-  if (location.pathname === "/sign-in") return signIn.show(byId("main"), {});
-  // Before the answer says who this is: on a slow connection each round trip counts.
-  const first = location.pathname === "/" ? get("/v1/pending", { limit: FIRST_COUNT }).catch(() => null) : null;
+  if (location.pathname === "/sign-in") return showSignIn({});
+  // Begun by `early.js`.
+  const first = location.pathname === "/" ? get(firstAddress()).catch(() => null) : null;
   try {
     app.me = await get("/v1/me");
   } catch (error) {
-    if (error.status === 401) return signIn.show(byId("main"), { next: location.pathname + location.search + location.hash, text: halfSignedIn(error) });
+    if (error.status === 401) return showSignIn({ next: location.pathname + location.search + location.hash, text: halfSignedIn(error) });
     if (error instanceof NoConnection) setTimeout(start, RETRY_MS);
-    const text = error instanceof NoConnection ? "No connection to the gateway; trying again …" : `Error from the gateway: ${error.message}.`;
+    const text = error instanceof NoConnection ? UNREACHED : `Error from the gateway: ${error.message}.`;
     return byId("main").replaceChildren(h("p", { class: "empty" }, text));
   }
   if (app.me.role === "agent") {
     return byId("main").replaceChildren(h("p", { class: "empty" }, "This is an agent's token, which has no inbox. Sign in with a person's token."), h("p", { class: "empty" }, h("button", { class: "button", onclick: () => signOut() }, "Sign out")));
   }
-  app.requests.holding = new Holding(app.requests);
   app.live = new Live(app.requests);
-  app.presence = new Presence();
-  if (app.me.role !== "auditor") new Telling(app.requests);
   onSignedOut(signedOut);
   drawNav();
   app.requests.addEventListener("change", drawNav);
   app.live.addEventListener("state", drawConnection);
-  everySecond(drawConnection);
+  app.live.addEventListener("state", () => fetchLater().catch(ignoreNoConnection));
   app.live.addEventListener("lock", ({ detail }) => offerLock(app.requests, detail));
-  app.live.start(await first);
+  const found = await first;
+  for (const row of found?.pending ?? []) app.requests.add(row);
+  if (found && pages[placeNow().page]) show();
+  await wholePage();
+  app.requests.holding = holdingOf(app.requests);
+  app.presence = pagePresence();
+  app.live.start({ isPart: found !== null && (found.cursor !== null || found.among > found.count || found.is_cut) });
+  everySecond(drawConnection);
   if (app.me.role !== "auditor") app.presence.start();
   const lookAtFreezes = watchFreezes();
   app.requests.addEventListener("frozen", lookAtFreezes);
   listenToKeys({ deck: () => app.shown?.deck ?? null, step: () => app.shown?.step ?? null, go });
   document.addEventListener("click", followLink);
   addEventListener("popstate", () => show());
-  if (app.me.role !== "auditor") renewPush(app.me.name).catch(() => {});
   show();
+}
+
+/** Fetch the other pages, unless they are there. Raises NoConnection. */
+async function fetchLater() {
+  await wholePage();
+  const { PAGES, TOOLS } = await later();
+  if (pages.account) return;
+  Object.assign(pages, PAGES);
+  if (!app.me || app.me.role === "auditor") return;
+  new TOOLS.Telling(app.requests);
+  TOOLS.renewPush(app.me.name).catch(() => {});
+}
+
+function ignoreNoConnection(error) {
+  if (!(error instanceof NoConnection)) throw error;
+}
+
+/** Call `draw` once the other pages are there, if `isWanted()` still holds; meanwhile say so. */
+function whenThere(draw, isWanted) {
+  const main = byId("main");
+  const said = h("p", { class: "empty", role: "status" }, "Loading …");
+  main.replaceChildren(said);
+  const attempt = () => fetchLater().then(() => { if (isWanted()) draw(); }, (error) => {
+    ignoreNoConnection(error);
+    said.textContent = UNREACHED;
+    if (isWanted()) setTimeout(attempt, RETRY_MS);
+  });
+  attempt();
+}
+
+function showSignIn(options) {
+  whenThere(() => pages.signIn.show(byId("main"), options), () => app.shown === null);
 }
 
 /** Go to a part of this page without a reload; `isInstead` leaves no way back to the present one. */
@@ -95,17 +126,30 @@ function followLink(event) {
   go(found.getAttribute("href"));
 }
 
+function placeNow() {
+  return PLACES.find(({ pattern }) => pattern.test(location.pathname)) ?? PLACES[0];
+}
+
 function show({ isNew = false } = {}) {
-  const place = PLACES.find(({ pattern }) => pattern.test(location.pathname)) ?? PLACES[0];
+  const place = placeNow();
   if (!isNew && app.shown?.path === placeOf()) return;
   const [, id] = place.pattern.exec(location.pathname) ?? [];
   app.shown?.leave?.();
   const main = byId("main");
   main.replaceChildren();
   scrollTo(0, 0);
-  app.shown = { path: placeOf(), nav: place.nav };
-  Object.assign(app.shown, place.page.show(main, app, id === undefined ? undefined : decodeURIComponent(id)));
-  drawNav();
+  const shown = { path: placeOf(), nav: place.nav };
+  app.shown = shown;
+  const draw = () => {
+    main.replaceChildren(); // what was said meanwhile
+    Object.assign(shown, pages[place.page].show(main, app, id === undefined ? undefined : decodeURIComponent(id)));
+    drawNav();
+  };
+  if (pages[place.page]) draw();
+  else {
+    drawNav();
+    whenThere(draw, () => app.shown === shown);
+  }
   if (isNew) main.focus({ preventScroll: true });
 }
 
@@ -145,7 +189,7 @@ function signedOut(problem) {
   app.shown?.leave?.();
   app.shown = null;
   byId("nav").replaceChildren();
-  signIn.show(byId("main"), { next: location.pathname + location.search + location.hash, text: halfSignedIn(problem) ?? "You were signed out." });
+  showSignIn({ next: location.pathname + location.search + location.hash, text: halfSignedIn(problem) ?? "You were signed out." });
 }
 
 export async function signOut(next = "/") {

@@ -1,9 +1,7 @@
 // The order of the list: what is dangerous first, then what ends first; by project or agent if somebody wants that.
 
-import { ifAllowed } from "./device.js";
 import { byDeadline } from "./store.js";
 
-const SETTING = "permission-ledger.order";
 const GRAVE = new Set(["runs-downloaded", "privileges", "deletes", "secrets"]);
 
 /** Return 0 for a grave danger, 1 for another, 2 for none. */
@@ -24,13 +22,3 @@ export const ORDERS = {
   project: { text: "project", compare: byName((row) => row.project ?? "") },
   agent: { text: "agent", compare: byName((row) => row.agent ?? row.by) },
 };
-
-/** Return the name of the order that this browser keeps. */
-export function keptOrder() {
-  const kept = ifAllowed(() => localStorage.getItem(SETTING));
-  return kept && Object.hasOwn(ORDERS, kept) ? kept : "danger";
-}
-
-export function keepOrder(name) {
-  ifAllowed(() => localStorage.setItem(SETTING, name));
-}

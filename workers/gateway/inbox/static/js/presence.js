@@ -9,7 +9,7 @@ const USED_WITHIN_MS = 5 * 60_000;
 const HIDDEN_LEAVE_MS = 3000;
 const USES = ["pointerdown", "pointermove", "keydown", "wheel", "touchstart", "focus"];
 
-export class Presence {
+class Presence {
   constructor() {
     this.places = new Set(["/v1/clients/{}"]);
     this.present = new Set();
@@ -80,4 +80,9 @@ export class Presence {
   #leave(place) {
     if (this.present.delete(place)) call("DELETE", path(place, clientId()), { keepalive: true }).catch(() => {});
   }
+}
+
+/** Return the presence of this page, which `start` begins. */
+export function pagePresence() {
+  return new Presence();
 }

@@ -6,7 +6,7 @@ import { openStream } from "./api.js";
  * Dispatches each event of the stream by its name, with its `data`, and `error` when the stream cannot be opened or has
  * ended. It does not reconnect.
  */
-export class EventStream extends EventTarget {
+class EventStream extends EventTarget {
   #ending = new AbortController();
 
   constructor(path) {
@@ -48,4 +48,9 @@ export class EventStream extends EventTarget {
     }
     if (members.data.length) this.dispatchEvent(new MessageEvent(members.event, { data: members.data.join("\n") }));
   }
+}
+
+/** Open the event stream of a path. */
+export function eventStream(path) {
+  return new EventStream(path);
 }

@@ -26,7 +26,8 @@ export function endTelling() {
 export class Telling {
   constructor(requests) {
     this.requests = requests;
-    this.known = null;
+    // Requests that were pending when the page was opened are not new.
+    this.known = requests.isFilled ? new Set(requests.rows.keys()) : null;
     this.open = new Map();
     requests.addEventListener("change", () => this.#changed());
   }
@@ -34,7 +35,6 @@ export class Telling {
   #changed() {
     const { rows } = this.requests;
     for (const [key, one] of this.open) if (!rows.has(key)) this.#close(key, one);
-    // Requests that were pending when the page was opened are not new.
     const fresh = this.known === null ? [] : [...rows].filter(([key]) => !this.known.has(key));
     if (this.requests.isFilled) this.known = new Set(rows.keys());
     if (!fresh.length || !document.hidden || !isTelling()) return;

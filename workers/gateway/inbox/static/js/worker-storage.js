@@ -9,8 +9,14 @@ const DEVICE = "device";
 
 export const keepForWorker = (proof) => change((store) => store.put(proof, PROOF));
 export const keepDevice = (device) => change((store) => store.put(device, DEVICE));
-export const forgetForWorker = () => change((store) => store.delete(PROOF));
-export const forgetDevice = () => change((store) => store.delete(DEVICE));
+
+export function forgetForWorker() {
+  return change((store) => store.delete(PROOF));
+}
+
+export function forgetDevice() {
+  return change((store) => store.delete(DEVICE));
+}
 
 /** Return the device as the gateway knew it last, or null; the worker may have changed it. */
 export async function keptDevice() {

@@ -3,11 +3,12 @@
 import { NoConnection, Problem, get, path } from "../api.js";
 import { Deck } from "../deck.js";
 import { filterOf } from "../filtering.js";
-import { ORDERS, keepOrder, keptOrder } from "../ordering.js";
+import { keepOrder, keptOrder } from "../order-setting.js";
+import { ORDERS } from "../ordering.js";
 import { ago, everySecond } from "../clock.js";
 import { button, h, sessionLink } from "../dom.js";
 import { inOneLine } from "../what.js";
-import { forgetUndelivered, undelivered } from "../answering.js";
+import { forgetUndelivered, undelivered } from "../undelivered.js";
 import { outcomeKind, outcomeText } from "../outcomes.js";
 import { reveal } from "../reveal.js";
 import { keyOf } from "../store.js";
@@ -65,7 +66,9 @@ export function show(main, app) {
   const drawLines = () => lines.replaceChildren(...app.requests.lines.slice(0, LINES_SHOWN).map((one) => settledLine(one, app)), ...(app.requests.lines.length ? [] : [h("li", { class: "hint" }, "Recent answers and decisions by rule appear here.")]));
   app.requests.addEventListener("change", drawLines);
   app.live.addEventListener("state", deck.draw.bind(deck));
-  const drawLeft = () => drawUnsent(unsent, app.requests, deck);
+  const drawLeft = () => {
+    if (app.requests.isFilled) drawUnsent(unsent, app.requests, deck);
+  };
   app.requests.addEventListener("change", drawLeft);
   app.requests.drafts.addEventListener("change", drawLeft);
   drawLeft();

@@ -1,7 +1,8 @@
 // The next pending request: the place that an answer page leads to.
 
 import { h } from "../dom.js";
-import { ORDERS, keptOrder } from "../ordering.js";
+import { keptOrder } from "../order-setting.js";
+import { ORDERS } from "../ordering.js";
 import { requestPlace } from "../why.js";
 
 export function show(main, app) {
