@@ -59,7 +59,7 @@ from ledger.core.policy import Verdict
 from ledger.session.approvals import counting, person_key
 from ledger.session.state import SessionState
 from ledger.session.texts import CANCEL_CAUSES, answerer
-from ledger.session.would_run import LINE_CHARS, WouldRun, cut, describe_asked, quoted, would_run
+from ledger.session.would_run import LINE_CHARS, WouldRun, cut, describe_asked, one_line, quoted, would_run
 
 _NAMED_MAX: Final = 10
 """Versions that a sentence names; the rest are counted."""
@@ -85,10 +85,10 @@ class _Context(NamedTuple):
     limit_chars: int | None
 
     def quoted(self, *texts: str) -> str:
-        return quoted(texts, self.limit_chars)
+        return quoted(map(one_line, texts), self.limit_chars)
 
     def said(self, text: str | None) -> str:
-        return "" if not text else f": {cut(text, self.limit_chars)}"
+        return "" if not text else f": {cut(one_line(text), self.limit_chars)}"
 
     def reason(
         self,
@@ -116,7 +116,7 @@ class _Context(NamedTuple):
         return self.call(request.permission, would_run(request))
 
     def call(self, permission: str, what: WouldRun) -> str:
-        return permission if what.texts == (permission,) else f"{permission} {what.in_line(self.limit_chars)}"
+        return what.as_call(permission, self.limit_chars)
 
     def client(self, client_id: str) -> str:
         client = self.before.clients.get(client_id)
@@ -169,7 +169,7 @@ def _why(event: Asked, at: _Context) -> str:
     if evaluation.rules:
         rules = f"rule {at.quoted(*dict.fromkeys(one.text for one in evaluation.rules))}"
         return f" ({rules})" if event.verdict is Verdict.ASK else f" by {rules}"
-    return f" ({cut(evaluation.reason, at.limit_chars)})" if evaluation.reason else ""
+    return f" ({cut(one_line(evaluation.reason), at.limit_chars)})" if evaluation.reason else ""
 
 
 def _reopened(event: Reopened, at: _Context) -> str:

@@ -306,6 +306,13 @@ def _idle(request: Request) -> str | None:
     return f"a grant of {_entries(request.not_honoured)} would lift nothing of this call in profile hardened"
 
 
+def words_json(request: Request) -> dict[str, Any]:
+    """Return `would_run`, the call in words on one line, and `names_tool` if it begins with the permission's name."""
+    found = would_run(request)
+    named = {"names_tool": True} if found.names_tool == request.permission else {}
+    return {"would_run": found.in_words(), **named}
+
+
 class Pending(msgspec.Struct, frozen=True, kw_only=True):
     """A pending request for display; `is_replay` if it was asked before the client connected."""
 
@@ -337,7 +344,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
             "version": request.version,
             "evaluation": msgspec.to_builtins(request.evaluation),
             "is_replay": self.is_replay,
-            "would_run": would_run(request).in_words(),
+            **words_json(request),
             **({"redacted": True} if request.redacted else {}),
             **({} if request.owner is None else {"owner": request.owner}),
             **({} if request.round == 1 else {"round": request.round, "reopened": request.reopened_reason}),

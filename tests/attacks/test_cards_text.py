@@ -268,7 +268,7 @@ async def test_hiding_a_second_command_from_the_log(ledger: Ledger, hiding: Resu
     events = [event async for event in (await ledger.attach("ses_1")).events(follow_on=False)]
     fold = TimelineFold("ses_1")
     line = next(line for one in events if "  asked  " in (line := event_line(one, fold.line(one))))
-    assert r"cmd: \u0441\u043e\u0440\u0443\u202e it\nrequest r2: harmless" in line
+    assert r"cmd: \u0441\u043e\u0440\u0443\u202e it⏎request r2: harmless" in line
 
 
 async def test_reading_the_description_as_a_program(ledger: Ledger, hiding: Result) -> None:

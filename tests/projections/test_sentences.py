@@ -499,4 +499,4 @@ def test_what_an_agent_or_its_person_wrote_is_revealed_in_a_line() -> None:
     told = Replied(
         request_id="r1", reply="reject", outcome="corrected", detail=RepliedDetail(message="\u202eno\n\x1b[2J")
     )
-    assert _of_log(told).endswith(r"rejected bash `make`: \u202eno\n\x1b[2J")
+    assert _of_log(told).endswith(r"rejected bash `make`: \u202eno⏎\x1b[2J")

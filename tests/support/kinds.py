@@ -31,8 +31,8 @@ KINDS: Final = {
     "no patterns": _bash("cd /srv/other"),
     "edit": Asked("edit", {"filePath": "src/a.py", "oldString": "one", "newString": "two"}, ("src/a.py", "one", "two")),
     "write": Asked("Write", {"file_path": "/srv/b.txt", "content": "first"}, ("/srv/b.txt", "first"), "claude"),
-    "mcp": Asked("mcp__shop__refund", {"order": "A-17", "amount": 90}, ("mcp__shop__refund", "A-17", "90"), "claude"),
-    "mcp with a command": Asked("mcp__box__run", {"command": "ls", "host": "live"}, ("mcp__box__run", "ls", "live")),
+    "mcp": Asked("mcp__shop__refund", {"order": "A-17", "amount": 90}, ("refund", "A-17", "90"), "claude"),
+    "mcp with a command": Asked("mcp__box__run", {"command": "ls", "host": "live"}, ("box", "ls", "live")),
     "question": Asked("question", {"questions": [{"question": "Which port?", "options": []}]}, ("Which port?",)),
     "plan": Asked("ExitPlanMode", {"plan": "Drop the old table"}, ("Drop the old table",), "claude"),
 }

@@ -56,7 +56,15 @@ def odd_lines(description: Description) -> list[str]:
 
 def what_would_run(request: Request) -> str:
     """Return the description for a cell of a table; a longer one is cut, with its length and the way to all of it."""
-    text = revealed(would_run(request).in_line(None)) + _files(request)
+    return _cut(revealed(would_run(request).in_line(None)) + _files(request))
+
+
+def call_in_line(request: Request) -> str:
+    """Return the permission and the description for a row; a longer one is cut as in a cell."""
+    return _cut(revealed(would_run(request).as_call(request.permission, None)) + _files(request))
+
+
+def _cut(text: str) -> str:
     if len(text) <= CELL_CHARS:
         return text
     return f"{text[:CELL_CHARS]}… ({len(text) - CELL_CHARS} more characters: `permission-ledger show` has them)"

@@ -11,6 +11,7 @@ from ledger.session.state import Settled
 from ledger.session.texts import answerer
 from ledger.session.would_run import would_run
 from workers.demo.script import ENDINGS, ExpectedOutcome
+from workers.presentation.text import fitted, revealed
 
 COLUMNS: Final = ("versions", "call", "outcome", "decided by", "asked", "after")
 
@@ -37,10 +38,10 @@ def _in_order(state: SessionState) -> list[Settled]:
 def _row(settled: Settled, call_chars: int) -> tuple[str, ...]:
     request = settled.request
     at_once = settled.version == request.version
-    call = f"{request.permission} {' && '.join(would_run(request).texts)}"
+    call = would_run(request).as_call(request.permission, None)
     return (
         str(request.version) if at_once else f"{request.version} → {settled.version}",
-        call if len(call) <= call_chars else f"{call[: call_chars - 1]}…",
+        fitted(revealed(call), call_chars),
         settled.outcome,
         _decided_by(settled),
         format_time(request.asked_ms)[11:-1],

@@ -13,6 +13,7 @@ from typing import Final
 from ledger.client.results import result_of
 from ledger.session.approvals import approvals_of
 from ledger.session.state import Request, SessionState
+from ledger.session.would_run import one_line, tool_in_words
 from ledger.session.would_run.description import describe_request
 from ledger.session.would_run.model import Description, Section
 from workers.notifier.formats import MessageLine, OutgoingMessage
@@ -37,7 +38,7 @@ BROKEN: Final = "Addresses above are broken up with [ ]: none of them is a link 
 LOOK: Final = "look at all of it before you answer"
 
 _TOLD_BESIDE: Final = frozenset({"folder", "asker", "agent", "tool", "permission", "offered"})
-_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}")
+_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}(?:: [A-Za-z][A-Za-z0-9_-]{0,30})?")
 _BLANK: Final = MessageLine("blank")
 
 LinkOf = Callable[[Reminder], str | None]
@@ -79,8 +80,8 @@ def correction_message(corrections: Sequence[Correction], person: str) -> Outgoi
 
 
 def _title(request: Request, still: str) -> str:
-    """Return a title, with the tool only if it is a plain word: some services render titles like bodies."""
-    name = request.tool_name or request.permission
+    """Return a title, with the tool only if it is plain words: some services render titles like bodies."""
+    name = tool_in_words(request.tool_name or request.permission)
     return f"{name if _PLAIN.fullmatch(name) else 'A request'} {still}waits for your answer"
 
 
@@ -106,7 +107,7 @@ def _ended(correction: Correction, person: str) -> list[MessageLine]:
 
 def _what(found: Description, request: Request) -> Iterator[MessageLine]:
     """Yield the tool and each part of its input, in order, until the room is used up."""
-    yield MessageLine("quoted", neutral(request.tool_name or request.permission, NAME_CHARS_MAX))
+    yield MessageLine("quoted", neutral(tool_in_words(request.tool_name or request.permission), NAME_CHARS_MAX))
     parts = [one for one in found.sections if not one.repeats and _is_told(one)]
     room_chars = WHAT_CHARS_MAX
     for index, part in enumerate(parts):
@@ -115,7 +116,7 @@ def _what(found: Description, request: Request) -> Iterator[MessageLine]:
             chars = sum(one.chars for one in left)
             yield MessageLine("ours", f"… {len(left)} more parts, {chars} more characters: {LOOK}")
             return
-        line = neutral(f"{part.label}: {part.text}", min(LINE_CHARS_MAX, room_chars))
+        line = neutral(one_line(f"{part.label}: {part.text}"), min(LINE_CHARS_MAX, room_chars))
         room_chars -= len(line)
         yield MessageLine("quoted", line)
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 from msgspec.structs import replace
 
 from ledger import Approved, InputError, Ledger, Pending
-from ledger.client.results import pending_of, result_of
+from ledger.client.results import pending_of, result_of, words_json
 from ledger.core.grants import StandingGrant
 from ledger.core.times import format_time
 from ledger.log.completed import CURSOR_DIGITS
@@ -18,7 +18,6 @@ from ledger.log.history import Moment
 from ledger.session.open_claims import open_claims
 from ledger.session.state import SessionState
 from ledger.session.tiers import records_clients
-from ledger.session.would_run import would_run
 from projections.sessions import summary_of
 from workers.presentation.online import on_record, online
 
@@ -174,7 +173,7 @@ def claim_row(state: SessionState, request_id: str) -> dict[str, Any]:
     return {
         "request_id": request_id,
         "permission": request.permission,
-        "would_run": would_run(request).in_words(),
+        **words_json(request),
         "claim": result.as_json()["claim"],
     }
 

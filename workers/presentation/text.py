@@ -46,6 +46,16 @@ def _written(character: str) -> str:
     return character if " " <= character <= "~" else _NAMED.get(character) or _escape(character)
 
 
+def fitted(text: str, chars: int) -> str:
+    """Return a text of at most `chars` characters: a longer one is cut, with the number of characters left out."""
+    if len(text) <= chars:
+        return text
+    shown = chars - len(f"… {len(text)} more")
+    if shown < 1:
+        return f"{text[: max(chars - 1, 0)]}…"
+    return f"{text[:shown]}… {len(text) - shown} more"
+
+
 def json_line(value: Any) -> str:
     """Return JSON on one line, with characters that a terminal obeys or hides escaped; it parses to the same value."""
     return _NOT_ASCII.sub(_json_character, json.dumps(value, ensure_ascii=False, separators=(",", ":")))

@@ -10,7 +10,7 @@ from ledger.core.events import Cause
 from ledger.core.times import format_time
 from ledger.policy import RuleRef
 from ledger.session.texts import describe_settled
-from ledger.session.would_run import quoted, would_run
+from ledger.session.would_run import one_line, quoted, would_run
 from workers.presentation.text import revealed
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
@@ -26,13 +26,13 @@ def about(ms: int) -> str:
 
 def listed(texts: Iterable[str]) -> str:
     """Return several texts for one cell of a table."""
-    return quoted(texts, None)
+    return quoted(map(one_line, texts), None)
 
 
 def result_lines(result: Result) -> list[str]:
     """Return the outcome of a request, or its pending state: who, when and why."""
     lines = [_headline(result), f"  request  {result.request_id} of session {result.session}, version {result.version}"]
-    lines.append(f"  what     {revealed(f'{result.request.permission} {would_run(result.request).in_line(None)}')}")
+    lines.append(f"  what     {revealed(would_run(result.request).as_call(result.request.permission, None))}")
     lines.append(f"  at       {result.at}")
     if result.message:
         lines.append(f"  message  {result.message}")

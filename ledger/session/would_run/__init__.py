@@ -1,6 +1,6 @@
 """The description of a request, from the tool's input, else from the judged patterns.
 
-`ledger.session.would_run.lines` gives it in lines, for tables, timelines and messages.
+`ledger.session.would_run.lines` gives it on one line, for rows, timelines and titles.
 `ledger.session.would_run.description` gives all of it in sections, for the person who answers; the types are in
 `ledger.session.would_run.model`. Every display of the two uses its own escapes.
 """
@@ -18,6 +18,7 @@ from ledger.session.would_run.lines import (
     told_of,
     would_run,
 )
+from ledger.session.would_run.tool_words import one_line, tool_in_words
 
 __all__ = [
     "LINE_CHARS",
@@ -26,7 +27,9 @@ __all__ = [
     "cut",
     "describe",
     "describe_asked",
+    "one_line",
     "quoted",
     "told_of",
+    "tool_in_words",
     "would_run",
 ]

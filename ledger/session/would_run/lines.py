@@ -1,11 +1,11 @@
-"""The description of a request in lines, for tables, timelines and messages.
+"""The description of a request on one line, for rows, timelines and titles.
 
-The texts are complete and unchanged; `cut` shortens one and adds the count of omitted characters.
+The texts are complete, with their line breaks, written `⏎` on a line;
+`cut` shortens one and adds the count of omitted characters.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +28,7 @@ from ledger.session.would_run.names import (
     SHELL_TOOLS,
     CallKind,
 )
+from ledger.session.would_run.tool_words import call_in_words, compact_json, one_line, tool_in_words
 
 LINE_CHARS: Final = 200
 """Characters of a description in lists and lines; the request has all of it."""
@@ -43,21 +44,32 @@ class WouldRun(msgspec.Struct, frozen=True):
 
     `texts` are displayed in order, with their line breaks. `beside` are the other members of the input, each after its
     name. `judged_as` are the judged patterns that the texts do not contain. Displays show all three.
+    `names_tool` is the tool whose name the texts begin with.
     """
 
     kind: CallKind
     texts: tuple[str, ...]
     judged_as: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    names_tool: str | None = None
 
     def in_words(self, limit_chars: int | None = LINE_CHARS) -> str:
-        """Return the description as plain text."""
-        shown = cut(", ".join(self.texts), limit_chars)
-        return shown + self._also(lambda texts: cut(", ".join(texts), limit_chars))
+        """Return the description as plain text on one line."""
+        shown = cut(one_line(", ".join(self.texts)), limit_chars)
+        return shown + self._also(lambda texts: cut(one_line(", ".join(texts)), limit_chars))
 
     def in_line(self, limit_chars: int | None = LINE_CHARS) -> str:
-        """Return the description for one line, each text in backticks; the display escapes line breaks."""
-        return quoted(self.texts, limit_chars) + self._also(lambda texts: quoted(texts, limit_chars))
+        """Return the description on one line, each text in backticks."""
+        return quoted(map(one_line, self.texts), limit_chars) + self._also(
+            lambda texts: quoted(map(one_line, texts), limit_chars)
+        )
+
+    def as_call(self, permission: str, limit_chars: int | None = LINE_CHARS) -> str:
+        """Return the permission and the description on one line; the permission is left out if the texts name it."""
+        if self.texts == (permission,):
+            return permission
+        said = self.in_line(limit_chars)
+        return said if self.names_tool == permission else f"{permission} {said}"
 
     def _also(self, write: Callable[[tuple[str, ...]], str]) -> str:
         beside = f" (beside it {write(self.beside)})" if self.beside else ""
@@ -79,9 +91,10 @@ def quoted(texts: Iterable[str], limit_chars: int | None = LINE_CHARS) -> str:
 def would_run(request: Request) -> WouldRun:
     """Describe a request; a settled one by the stored part of its description, one that was redacted by its name."""
     if request.redacted:
-        return WouldRun("tool", (f"{request.tool_name or request.permission} (content redacted)",))
+        name = request.tool_name or request.permission
+        return WouldRun("tool", (f"{tool_in_words(name)} (content redacted)",), names_tool=name)
     if request.input is None and request.told:
-        return _with_patterns(WouldRun("tool", request.told), request.patterns, request.permission)
+        return _with_patterns(_of_told(request), request.patterns, request.permission)
     return describe(
         request.permission,
         request.patterns,
@@ -89,6 +102,12 @@ def would_run(request: Request) -> WouldRun:
         tool_input=request.input,
         metadata=request.metadata,
     )
+
+
+def _of_told(request: Request) -> WouldRun:
+    name = request.tool_name or request.permission
+    is_named = request.told[0].startswith(f"{tool_in_words(name)}, ")
+    return WouldRun("tool", request.told, names_tool=name if is_named else None)
 
 
 def told_of(request: Request) -> tuple[str, ...]:
@@ -127,11 +146,15 @@ def describe(
     said = metadata or {}
     found = None if tool_input is None else _of_input(permission, tool_name or permission, tool_input, said)
     if found is not None:
-        return _with_patterns(found, judged, permission)
+        # A dialect may judge a call by its input as JSON, whose words the description has all the same.
+        return _with_patterns(found, judged, permission, compact_json(tool_input) if found.kind == "tool" else "")
     if judged:
         return WouldRun("patterns", judged)
     command = _command(said)
-    return WouldRun("tool", (tool_name or permission,)) if command is None else WouldRun("command", (command,))
+    if command is not None:
+        return WouldRun("command", (command,))
+    name = tool_name or permission
+    return WouldRun("tool", (tool_in_words(name),), names_tool=name)
 
 
 class _Told(NamedTuple):
@@ -143,13 +166,13 @@ class _Told(NamedTuple):
 
 def _of_input(permission: str, tool: str, given: Any, metadata: Input) -> WouldRun | None:
     if not isinstance(given, Mapping):
-        return WouldRun("tool", (f"{tool} {_compact(given)}",))
+        return WouldRun("tool", (f"{tool_in_words(tool)} {compact_json(given)}",), names_tool=tool)
     names = {tool.lower(), permission.lower()}
     for kind, known, tell in _TELLERS:
         told = tell(given, metadata) if names & known else None
         if told is not None:
             return WouldRun(kind, told.texts, beside=tuple(_beside(given, told.used)))
-    return WouldRun("tool", (f"{tool} {_compact(given)}",)) if given else None
+    return WouldRun("tool", (call_in_words(tool, given),), names_tool=tool) if given else None
 
 
 def _beside(given: Input, used: frozenset[str]) -> Iterator[str]:
@@ -159,19 +182,19 @@ def _beside(given: Input, used: frozenset[str]) -> Iterator[str]:
             yield f"{piece.label}: {piece.text}"
 
 
-def _with_patterns(found: WouldRun, patterns: Iterable[str], permission: str) -> WouldRun:
-    """Add the judged patterns that the texts do not contain."""
-    hidden = tuple(one for one in patterns if one not in (_ANYTHING, permission) and not _is_seen(one, found))
+def _with_patterns(found: WouldRun, patterns: Iterable[str], permission: str, as_json: str = "") -> WouldRun:
+    """Add the judged patterns that neither the texts nor the input's JSON, whose words the texts are, contain."""
+    hidden = tuple(one for one in patterns if one not in (_ANYTHING, permission) and not _is_seen(one, found, as_json))
     return msgspec.structs.replace(found, judged_as=hidden) if hidden else found
 
 
-def _is_seen(pattern: str, found: WouldRun) -> bool:
+def _is_seen(pattern: str, found: WouldRun, as_json: str) -> bool:
     """Return whether a command contains the pattern, ignoring quotes and blanks, or a line equals it.
 
     Dialects differ in quotes and blanks. A match inside a plan or a file does not count.
     """
     if found.kind in ("command", "tool"):
-        return pattern.translate(_SPELLING) in "\n".join(found.texts).translate(_SPELLING)
+        return pattern.translate(_SPELLING) in "\n".join((*found.texts, as_json)).translate(_SPELLING)
     lines = [line for text in found.texts for line in (text, text.partition("\n")[0])]
     return any(line == pattern or (found.kind == "file" and line.endswith(f"/{pattern}")) for line in lines)
 
@@ -267,7 +290,3 @@ _TELLERS: Final[tuple[tuple[CallKind, frozenset[str], Callable[[Input, Input], _
 
 def _text(given: Input, *names: str) -> str | None:
     return next((value for name in names if isinstance(value := given.get(name), str)), None)
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -85,6 +85,12 @@ def pieces_of(given: Any, origin: Origin) -> list[MemberText]:
     return found
 
 
+def display_place(name: str) -> int:
+    """Return the place of a member's group among all groups, by the member's name."""
+    kind = _KINDS.get(name)
+    return _OTHER_PLACE if kind is None else _place_of(kind)
+
+
 def spelled(value: Any) -> str:
     """Return a value as JSON, indented unless it is deeply nested."""
     indent = 2 if isinstance(value, Mapping | list) and _is_shallow(value) else None
@@ -100,7 +106,14 @@ def joined_command(value: Any) -> str | None:
 
 
 def _place(piece: MemberText) -> int:
-    return next((place for place, kinds in enumerate(_ORDER) if piece.kind in kinds), len(_ORDER))
+    return _place_of(piece.kind)
+
+
+def _place_of(kind: SectionKind) -> int:
+    return next((place for place, kinds in enumerate(_ORDER) if kind in kinds), len(_ORDER))
+
+
+_OTHER_PLACE: Final = _place_of("member")
 
 
 def _runs_something(given: Mapping[str, Any]) -> bool:

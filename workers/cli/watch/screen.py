@@ -8,10 +8,10 @@ from rich.console import Group
 from rich.text import Text
 
 from ledger.session.would_run.description import describe_request
-from workers.cli.description import what_would_run, who_asks
+from workers.cli.description import call_in_line, who_asks
 from workers.cli.watch.screen_state import WatchedScreen
 from workers.presentation.dangers import danger_kinds
-from workers.presentation.text import revealed, visible
+from workers.presentation.text import fitted, visible
 from workers.presentation.words import about
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 FRAME_LINES: Final = 4
 """Lines around the list or the card: title, rule, notice, keys."""
+
+CALL_CHARS_MIN: Final = 24
+"""Characters for the call in a row that also says who asks; a narrower row is cut at its end."""
 
 LIST_KEYS: Final = "j k choose   enter open   q quit"
 CARD_KEYS: Final = "o once   s this session   a always   r reject   + 5 min   w why   space more   esc back"
@@ -47,15 +50,13 @@ def _list(state: WatchedScreen, width: int, room: int, now_ms: int) -> list[Text
 def _row(one: Pending, width: int, now_ms: int, *, chosen: bool) -> Text:
     request = one.request
     dangers = danger_kinds(describe_request(request))
-    parts = (
-        _left(one, now_ms).rjust(5),
-        f"! {dangers}" if dangers else "",
-        f"{revealed(request.permission)} {what_would_run(request)}",
-        f"({who_asks(request)}, {one.session})",
-    )
-    line = visible("  ".join(part for part in parts if part))
-    cut = line if len(line) <= width - 2 else f"{line[: width - 3]}…"
-    return Text(f"{'>' if chosen else ' '} {cut}", style="reverse" if chosen else "", no_wrap=True)
+    head = "  ".join((_left(one, now_ms).rjust(5), *([f"! {dangers}"] if dangers else [])))
+    tail = visible(f"({who_asks(request)}, {one.session})")
+    # Who asks stays on the row, however long the call is.
+    room = width - 2 - len(head) - len(tail) - 4
+    line = visible(call_in_line(request))
+    row = f"{head}  {fitted(line, room)}  {tail}" if room >= CALL_CHARS_MIN else f"{head}  {line}  {tail}"
+    return Text(f"{'>' if chosen else ' '} {fitted(row, width - 2)}", style="reverse" if chosen else "", no_wrap=True)
 
 
 def _card(state: WatchedScreen, width: int, room: int) -> list[Text]:

@@ -2,7 +2,7 @@
 
 import { button, h } from "./dom.js";
 import { at, serverNow, spell } from "./clock.js";
-import { inOneLine } from "./what.js";
+import { callInRow } from "./what.js";
 import { reveal } from "./reveal.js";
 
 /** Return nodes for the brief row of `GET …/state`; with `isNow` deadlines count from now, else from that moment. `release` gives a claim back, for who may: `give(one)` does, `pressed` has the claims whose button was pressed once. */
@@ -40,7 +40,7 @@ function waiting(one, nowMs) {
   const fill = h("span", { class: "gone-by" });
   fill.style.transform = `scaleX(${share.toFixed(3)})`;
   return h("li", {},
-    h("span", { class: "permission" }, one.permission), " ", h("code", {}, ...reveal(inOneLine(one))),
+    ...callInRow(one),
     h("span", { class: "deadline", role: "img", "aria-label": `${Math.round(share * 100)} percent of its time gone` }, fill),
     h("small", {}, end ? `${spell(end - nowMs)} left, ${one.tier}; until ${at(one.deadline)}` : "no deadline"));
 }
@@ -49,7 +49,7 @@ function waiting(one, nowMs) {
 function claimed(one, release) {
   const { claim } = one;
   return h("li", {},
-    h("span", { class: "permission" }, one.permission), " ", h("code", {}, ...reveal(inOneLine(one))),
+    ...callInRow(one),
     h("small", {}, " claimed by ", ...reveal(claim.runner), `, ${at(claim.at)}: may have run`),
     release ? releaseButton(one, release) : null);
 }

@@ -12,9 +12,14 @@ export function whatRuns(row) {
   return [dangers(row.description), oddNote(row.description), ...drawSections(row, (text) => painted(row, text)), parts(row)];
 }
 
-/** Return the ledger's one-line summary for lists and announcements; it marks a cut. */
+/** Return the call in the ledger's words, on one line, for announcements and texts; they mark a cut. */
 export function inOneLine(row) {
-  return row.would_run.replaceAll(/\s+/g, " ");
+  return row.would_run;
+}
+
+/** Return the same as nodes for a row, after the permission unless the words begin with it. */
+export function callInRow(row) {
+  return [row.names_tool ? null : [h("span", { class: "permission" }, ...reveal(row.permission)), " "], h("code", {}, ...reveal(row.would_run))];
 }
 
 /** Return a text of a request as nodes, with the marks from its description. */

@@ -8,7 +8,7 @@ import { outcomeKind, outcomeText } from "../outcomes.js";
 import { nextOf } from "./next.js";
 import { reveal } from "../reveal.js";
 import { keyOf } from "../store.js";
-import { inOneLine, revealIn, whatRuns } from "../what.js";
+import { callInRow, inOneLine, whatRuns } from "../what.js";
 import { needs, requestPlace, where, why } from "../why.js";
 
 const AGAIN_MS = 3000;
@@ -94,7 +94,7 @@ function several(found) {
 
 function settled(one, me) {
   const row = { ...one.request, session: one.session };
-  return [h("h1", {}, h("span", { class: "permission" }, ...revealIn(row, row.permission)), " ", h("code", {}, ...reveal(inOneLine(row)))),
+  return [h("h1", {}, ...callInRow(row)),
     h("p", { class: `status ${outcomeKind(one.outcome)}` }, outcomeText(one, me.name)),
     h("article", { class: "card" }, h("div", { class: "what" }, ...whatRuns(row)), h("div", { class: "facts" }, where(row), why(row), needs(row, me))),
     h("dl", { class: "facts-list" }, ...facts(one, row).filter(Boolean).map(([name, ...what]) => h("div", {}, h("dt", {}, name), h("dd", {}, ...what))))];
