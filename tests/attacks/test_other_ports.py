@@ -18,6 +18,7 @@ from tests.attacks.preview import Preview, preview
 from tests.gateway.inbox.test_answer_page import link_to
 from tests.gateway.inbox.visitors import HOLD_ENTRY, Inbox, Visitor
 from workers.gateway.authentication import COOKIE, PROOF_HEADER
+from workers.gateway.inbox.files import served_files
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -187,6 +188,9 @@ async def test_answering_with_the_cookie_from_the_agent_s_own_process(inbox: Inb
             ):
                 refused = await http.request(method, path, json=body, headers=headers)
                 assert refused.status_code == 401, (method, path, refused.text)
+        # The page is the same for everybody: with the cookie it has no request either.
+        page = await http.get("/")
+        assert (page.status_code, page.content) == (200, served_files()["inbox.html"].content)
         # Nor is the approver signed out by it.
         assert (await http.post("/v1/sign-out")).status_code == 204
     await still_waits(inbox, ann)

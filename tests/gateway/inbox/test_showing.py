@@ -22,7 +22,7 @@ from workers.bridges.opencode.questions import answers_in
 from workers.bridges.opencode.requests import ask_body
 from workers.bridges.opencode.shapes import RequestAsked, read_event
 from workers.gateway.signing_in import sign_in_link
-from workers.presentation.dangers import DANGERS
+from workers.presentation.dangers import DANGERS, danger_rank
 
 INVISIBLE_SPANS = """async () => {
   const { oddities } = await import("/inbox/js/reveal.js");
@@ -40,6 +40,14 @@ DANGER_WORDS = """async (kinds) => {
   const drawn = dangers({ dangers: kinds.map((kind) => ({ kind, says: "" })) });
   return [...drawn.querySelectorAll(".chip")].map((one) => one.textContent);
 }"""
+
+DANGER_RANKS = """async (kinds) => {
+  const { ORDERS } = await import("/inbox/js/ordering.js");
+  const row = (found) => ({ session: "s", request_id: "r", asked_at: "", description: { dangers: found.map((kind) => ({ kind })) } });
+  const places = [row(["deletes"]), row(["network"])];
+  return kinds.map((found) => places.filter((one) => ORDERS.danger.compare(one, row(found)) < 0).length);
+}"""
+"""The places of rows with these dangers: how many of the two other kinds of rows come before each."""
 
 RECORDED_QUESTION = ROOT / "tests" / "data" / "agents" / "opencode" / "question.jsonl"
 
@@ -90,6 +98,13 @@ async def test_the_page_and_answer_pages_have_the_same_words_for_a_danger(inbox:
     words = await ann.page.evaluate(DANGER_WORDS, list(DANGERS))
     assert words == list(DANGERS.values())
     assert set(DANGERS) == set(get_args(DangerKind))
+
+
+async def test_the_page_and_the_gateway_sort_by_the_same_dangers(inbox: Inbox) -> None:
+    ann = await inbox.visit("ann")
+    found: list[list[DangerKind]] = [[], *([kind] for kind in DANGERS), ["network", "deletes"], ["outside", "unread"]]
+    places = await ann.page.evaluate(DANGER_RANKS, found)
+    assert places == [danger_rank(kinds) for kinds in found]
 
 
 async def test_what_an_agent_wrote_is_text_and_never_markup(inbox: Inbox) -> None:

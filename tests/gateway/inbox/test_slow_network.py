@@ -13,6 +13,8 @@ import pytest
 from playwright.async_api import CDPSession, Route, expect
 
 from ledger import Timeouts
+from tests.gateway.inbox.barriers import barriers
+from tests.gateway.inbox.test_for_everybody import PHONE
 from tests.gateway.inbox.visitors import Inbox, Visitor
 from workers.gateway.inbox.files import page_parts, served_files
 
@@ -28,10 +30,12 @@ HEADER_BYTES_MAX = 2000
 # Notes the first card where and when it is drawn, what the page has fetched until then, and what replaces it later.
 WATCH = """
 window.seen = { firsts: [] };
+window.placeOf = (card) => [card.getBoundingClientRect().top, card.offsetHeight, document.getElementById("top").offsetHeight];
 new MutationObserver(() => {
   const card = document.querySelector("article.card");
   if (!card?.querySelector(".what .code")) return;
   window.seen.ms ??= performance.now();
+  window.seen.place ??= window.placeOf(card);
   window.seen.isWhole ??= document.getElementById("whole") !== null;
   window.seen.files ??= performance.getEntriesByType("resource").map(({ name, startTime, encodedBodySize }) => [new URL(name).pathname, startTime, encodedBodySize]);
   if (window.seen.firsts.at(-1) !== card) window.seen.firsts.push(card);
@@ -40,7 +44,7 @@ new MutationObserver(() => {
 SEEN = """() => {
   const { firsts, ...seen } = window.seen;
   const [page] = performance.getEntriesByType("navigation");
-  return { ...seen, firsts: firsts.map((card) => card.querySelector(".what .code").textContent), end: page.responseEnd, size: page.encodedBodySize };
+  return { ...seen, placeLater: window.placeOf(firsts[0]), firsts: firsts.map((card) => card.querySelector(".what .code").textContent), end: page.responseEnd, size: page.encodedBodySize };
 }"""
 
 
@@ -52,7 +56,7 @@ async def filled(inbox: Inbox) -> tuple[Visitor, CDPSession]:
         for index in range(100):
             await session.submit("bash", [f"deploy service-{number}-{index} --to production"], request_id=f"r{index}")
     await session.submit("bash", ["sudo dd if=image of=/dev/sda"], request_id="grave")
-    ann = await inbox.visit("ann", None)
+    ann = await inbox.visit("ann", None, **PHONE)
     await ann.page.add_init_script(WATCH)
     cdp = await ann.context.new_cdp_session(ann.page)
     await cdp.send("Network.enable")
@@ -66,7 +70,7 @@ async def first_card(visitor: Visitor, cdp: CDPSession, network: dict[str, Any])
     await visitor.page.wait_for_function("() => window.seen.ms && document.getElementById('whole')")
     await cdp.send("Network.emulateNetworkConditions", {**network, "latency": 0, "downloadThroughput": -1})
     await expect(visitor.page.locator("#nav .count")).to_have_text(str(WAITING + 1), timeout=60_000)
-    await expect(visitor.page.get_by_text("live", exact=True)).to_be_visible()
+    await expect(visitor.page.locator("#connection")).to_have_attribute("data-state", "live")
     seen: dict[str, Any] = await visitor.page.evaluate(SEEN)
     return seen
 
@@ -83,6 +87,7 @@ async def test_the_first_of_three_hundred_cards_takes_two_round_trips_and_few_by
     assert seen["size"] + calls["/v1/pending"][1] + 3 * HEADER_BYTES_MAX <= BYTES_MAX
     # In the order of the list: the others come below it, and nobody draws it again.
     assert seen["firsts"] == ["sudo dd if=image of=/dev/sda"]
+    assert seen["placeLater"] == seen["place"]
 
 
 async def test_the_page_asks_for_requests_in_its_first_lines_and_draws_them_before_its_rest() -> None:
@@ -120,6 +125,7 @@ async def test_a_page_that_was_cut_off_shows_the_card_and_answers_nothing(inbox:
     said = ann.page.get_by_text("This page has not arrived whole. Reload it.").first
     await expect(said).to_be_visible()
     await expect(ann.card("git push").locator(".command")).to_have_text("git push")
+    assert await barriers(ann.page) == []
     await ann.press("git push", "Allow once")
     await ann.page.keyboard.press("o")
     await expect(ann.page.locator("#announcer")).to_have_text("This page has not arrived whole. Reload it.")
