@@ -27,14 +27,17 @@ LABEL org.opencontainers.image.title="permission-ledger" \
     org.opencontainers.image.licenses="MIT" \
     org.opencontainers.image.version="$VERSION" \
     org.opencontainers.image.revision="$REVISION" \
-    org.opencontainers.image.base.name="docker.io/library/python:3.13.15-slim"
+    org.opencontainers.image.base.name="docker.io/library/python:3.13.15-slim" \
+    org.opencontainers.image.base.digest="sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b"
 # A new volume takes over owner and mode of the folder it is mounted on (compose.yaml): no process needs rights of root.
-RUN useradd --create-home --uid 10001 ledger \
+RUN groupadd --gid 10001 ledger \
+    && useradd --create-home --uid 10001 --gid 10001 ledger \
     && install --directory --owner ledger --mode 0700 /var/lib/permission-ledger/url \
     && install --directory --owner ledger --mode 0755 /var/lib/permission-ledger/acl
 COPY --from=build /opt/permission-ledger /opt/permission-ledger
 ENV PATH=/opt/permission-ledger/bin:$PATH PYTHONUNBUFFERED=1
-USER ledger
+# By number: a cluster that forbids root cannot look a name up.
+USER 10001:10001
 WORKDIR /home/ledger
 # Whatever the container runs, its ledger must be reachable; compose.yaml asks each service more exactly.
 HEALTHCHECK --interval=30s --timeout=10s --start-period=20s --retries=3 CMD ["permission-ledger", "doctor"]
