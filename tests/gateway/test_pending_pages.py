@@ -101,6 +101,9 @@ async def test_the_most_dangerous_requests_come_first_then_those_with_the_neares
     monkeypatch.setattr(inboxes, "RANKED_COUNT", 3)
     cut = (await root.get("/v1/pending?sort=danger&limit=2")).json()
     assert ([one["request_id"] for one in cut["pending"]], cut["among"], cut["is_cut"]) == (["r1", "r0"], 3, True)
+    monkeypatch.setattr(inboxes, "RANKED_SECONDS", -1)
+    late = (await root.get("/v1/pending?sort=danger&limit=2")).json()
+    assert ([one["request_id"] for one in late["pending"]], late["among"], late["is_cut"]) == (["r1", "r0"], 2, True)
     refused = await root.get(
         f"/v1/pending?sort=danger&cursor={(await root.get('/v1/pending?limit=1')).json()['cursor']}"
     )

@@ -32,8 +32,11 @@ PENDING_COUNT_MAX: Final = 5000
 EXAMINED_COUNT: Final = PENDING_COUNT_MAX
 """Requests examined for one answer, nearest deadline first; `cursor` continues after them."""
 
-RANKED_COUNT: Final = 1000
+RANKED_COUNT: Final = 500
 """Requests compared by danger for one answer, nearest deadline first."""
+
+RANKED_SECONDS: Final = 0.3
+"""Time for comparing them: the first card of the inbox waits for it, and agents write long calls."""
 
 AT_ONCE_COUNT: Final = 200
 """The least number of requests that are read at once."""
@@ -69,14 +72,26 @@ async def find_pending(
 async def find_most_dangerous(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
     """Return the first rows by danger, then by deadline, of at most `RANKED_COUNT` requests with the nearest deadlines.
 
+    After `RANKED_SECONDS` no more than `limit` requests are compared.
+
     `among` is the number of requests that were compared, and `is_cut` tells whether there are others. There are no further pages.
     """
     listed = await _find(gateway, principal, wanted, None, RANKED_COUNT)
-    ranks = [danger_rank(danger_kinds_of(one.pending)) async for one in _paced(listed.found)]
+    ranks: list[int] = []
+    until = time.monotonic() + RANKED_SECONDS
+    async for one in _paced(listed.found):
+        if len(ranks) >= limit and time.monotonic() > until:
+            break
+        ranks.append(danger_rank(danger_kinds_of(one.pending)))
     # Sorting keeps the order of deadlines among equals.
     order = sorted(range(len(ranks)), key=ranks.__getitem__)[:limit]
     page = await _page(principal, listed, [listed.found[index] for index in order])
-    return {**page, "cursor": None, "among": len(ranks), "is_cut": listed.cursor is not None}
+    return {
+        **page,
+        "cursor": None,
+        "among": len(ranks),
+        "is_cut": listed.cursor is not None or len(ranks) < len(listed.found),
+    }
 
 
 async def _find(

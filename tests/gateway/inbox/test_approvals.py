@@ -9,6 +9,7 @@ from typing import Any, Final
 from playwright.async_api import expect
 
 from ledger import Session
+from tests.gateway.inbox.barriers import barriers
 from tests.gateway.inbox.visitors import Inbox, Visitor
 
 PUSH: Final = "git push origin main"
@@ -87,7 +88,7 @@ async def test_a_person_whom_the_rule_does_not_count_is_told(inbox: Inbox) -> No
     await expect(eve.card(PUSH)).to_contain_text("the rule counts only `ada` and `bob`, and you answer as `eve`")
 
 
-async def test_the_card_fits_a_narrow_phone_in_the_dark(inbox: Inbox) -> None:
+async def test_the_card_fits_a_narrow_phone_in_the_dark_and_has_no_barrier(inbox: Inbox) -> None:
     session = await waiting(inbox, among=["ada", "bob", "a-person-with-a-very-long-name@an-organisation.example"])
     await session.reply("r1", "once", actor="bob")
     phone: dict[str, Any] = {
@@ -100,6 +101,7 @@ async def test_the_card_fits_a_narrow_phone_in_the_dark(inbox: Inbox) -> None:
     width = await ada.page.evaluate("document.documentElement.scrollWidth")
     assert width <= 320
     await picture(ada, "phone")
+    assert await barriers(ada.page) == []
     await ada.card(PUSH).evaluate("card => card.querySelector('.foot').scrollIntoView({ block: 'nearest' })")
     await ada.card(PUSH).get_by_role("button", name="Approve (2 of 2)").click()
     await expect(ada.card(PUSH)).to_contain_text("Allowed by bob and you")
