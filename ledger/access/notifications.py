@@ -154,10 +154,15 @@ def decide_notifications(state: NotificationsState, command: NotificationsComman
 
 def standing_device(state: NotificationsState, device_id: str) -> Device:
     """Return a device that did not end. Raises UnknownDeviceError."""
-    found = state.devices.get(device_id)
-    if found is None or found.ended_ms is not None:
+    found = _standing(state, device_id)
+    if found is None:
         raise UnknownDeviceError(f"there is no device `{device_id}` with push messages", device_id=device_id)
     return found
+
+
+def _standing(state: NotificationsState, device_id: str) -> Device | None:
+    found = state.devices.get(device_id)
+    return None if found is None or found.ended_ms is not None else found
 
 
 def _subscribe(state: NotificationsState, command: Subscribe) -> tuple[Event, ...]:
@@ -199,8 +204,8 @@ def _replaced(state: NotificationsState, command: Subscribe) -> Device | None:
 
 
 def _note_use(state: NotificationsState, command: NoteUse) -> tuple[Event, ...]:
-    device = state.devices.get(command.device_id)
-    if device is None or device.ended_ms is not None:
+    device = _standing(state, command.device_id)
+    if device is None:
         return ()
     if device.used_ms is not None and command.now_ms < device.used_ms + DAY_MS:
         return ()
@@ -208,10 +213,10 @@ def _note_use(state: NotificationsState, command: NoteUse) -> tuple[Event, ...]:
 
 
 def _end(state: NotificationsState, command: EndDevice) -> tuple[Event, ...]:
-    device = state.devices.get(command.device_id)
     if command.cause == "gone":
+        device = _standing(state, command.device_id)
         # Renewed with another endpoint meanwhile, it is not gone.
-        if device is None or device.ended_ms is not None or device.endpoint != command.endpoint:
+        if device is None or device.endpoint != command.endpoint:
             return ()
         return (PushEnded(device_id=command.device_id, cause="gone"),)
     standing_device(state, command.device_id)

@@ -23,7 +23,8 @@ from ledger.core.grants import Recorded
 from ledger.log.tail import read_events
 from ledger.policy import Verdict
 from ledger.stores.port import StreamKey
-from tests.races.claimer import command_of, id_of, is_risky, runner_of, session_of, told_in
+from tests.races.claimer import command_of, is_risky, runner_of, told_in
+from tests.races.contender import id_of, session_of
 from tests.support.auditor import Auditor
 from tests.support.processes import next_line, python
 from tests.support.waiting import pause, wait_until

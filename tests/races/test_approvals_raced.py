@@ -23,7 +23,8 @@ from ledger.core.events import Actor, Agreed, Replied
 from ledger.log.tail import read_events
 from ledger.session.approvals import person_key
 from ledger.stores.port import StreamKey
-from tests.races.approver import PEOPLE, id_of, is_alone, needed_in, patiently, session_of
+from tests.races.approver import PEOPLE, is_alone, needed_in, patiently
+from tests.races.contender import id_of, session_of
 from tests.support.auditor import Auditor
 from tests.support.processes import next_line, python
 

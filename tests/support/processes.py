@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
 from ledger.stores.embedded.binary import BINARY_VARIABLE
+from workers.runtime.children import own_command
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -21,6 +23,22 @@ def environment_without_settings() -> dict[str, str]:
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PERMISSION_LEDGER_")}
     named = os.environ.get(BINARY_VARIABLE)
     return ours if named is None else {**ours, BINARY_VARIABLE: named}
+
+
+@asynccontextmanager
+async def worker_process(*words: str, **more: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A worker by the words of its command, without settings but `more`; killed after the block."""
+    process = await asyncio.create_subprocess_exec(
+        *own_command("worker", *words),
+        env={**environment_without_settings(), **more},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
 
 
 @contextmanager

@@ -16,14 +16,13 @@ from ledger.access.notifications import Device, NotificationChoice
 from ledger.core.access_events import QuietHours
 from ledger.core.events import Actor
 from ledger.testing import TestClock
-from tests.support.processes import environment_without_settings
+from tests.support.processes import worker_process
 from tests.support.push import PushReceived, PushService, push_service, trusted
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 from tests.workers.notifier.listening import TIMING, listening, notifying, settings_for
 from tests.workers.notifier.test_notifier import recorded, until_all_is_heard, until_recorded
 from workers.notifier.settings import NotifierSettings, PushSettings
-from workers.runtime.children import own_command
 
 Start = Callable[..., AbstractAsyncContextManager[None]]
 STARTED_S = 25.0
@@ -294,19 +293,9 @@ services = ["{place}"]
 """
 
 
-@asynccontextmanager
-async def notifier_process(server: RealServer, config: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    process = await asyncio.create_subprocess_exec(
-        *own_command("worker", "notifier", "--config", str(config), "--url", server.url),
-        env={**environment_without_settings(), "SSL_CERT_FILE": str(trusted(config.parent))},
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+def notifier_process(server: RealServer, config: Path) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
+    words = ("notifier", "--config", str(config), "--url", server.url)
+    return worker_process(*words, SSL_CERT_FILE=str(trusted(config.parent)))
 
 
 async def test_a_notifier_killed_between_send_and_record_repeats_the_message_under_the_same_topic(

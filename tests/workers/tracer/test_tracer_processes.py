@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 from ledger import Ledger
 from tests.support.collector import Collector
-from tests.support.processes import environment_without_settings
+from tests.support.processes import worker_process
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
-from workers.runtime.children import own_command
 from workers.tracer.exporter import check_environment
 from workers.tracer.worker import TracePace, run
 
@@ -22,20 +20,8 @@ STARTED_S = 25.0
 DENY = [{"permission": "bash", "pattern": "rm *", "action": "deny"}]
 
 
-@asynccontextmanager
-async def tracer_process(server: RealServer, **more: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A tracer of its own, killed after the block."""
-    process = await asyncio.create_subprocess_exec(
-        *own_command("worker", "tracer", "--url", server.url),
-        env={**environment_without_settings(), **more},
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+def tracer_process(server: RealServer, **more: str) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
+    return worker_process("tracer", "--url", server.url, **more)
 
 
 async def test_a_tracer_that_is_killed_before_it_acknowledges_leaves_the_same_spans_to_the_next(
