@@ -6,6 +6,7 @@ told answer, no decider, no grant, no agent. Where the rules have changed, those
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -68,8 +69,11 @@ def for_several(demands: Iterable[Demand]) -> tuple[Demand, ...]:
 
 
 def person_key(name: str) -> str:
-    """Return the key under which a person counts once."""
-    return name.casefold()
+    """Return the key under which a person counts once: without case, outer blanks, and other forms of the same letters.
+
+    A provider may let a person change their own name, and a second spelling of it must not be a second person.
+    """
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def asker_keys(request: Request) -> frozenset[str]:
@@ -100,10 +104,14 @@ def counting(request: Request, demands: Collection[Demand]) -> tuple[Agreement, 
 
 def lacking(demands: Iterable[Demand], names: Iterable[str]) -> tuple[Lack, ...]:
     """Return the demands that are not met when these people have approved, the one that lacks the most people first."""
-    approved = frozenset(map(person_key, names))
+    approved: dict[str, set[str]] = {}
+    for name in names:
+        approved.setdefault(person_key(name), set()).add(name)
     lacks = []
     for demand in for_several(demands):
-        people = (demand.approvers or 0) - sum(_may_approve(demand, one) for one in approved)
+        people = (demand.approvers or 0) - sum(
+            any(_may_approve(demand, name) for name in spelled) for spelled in approved.values()
+        )
         if people > 0:
             lacks.append(Lack(demand, people))
     return tuple(sorted(lacks, key=lambda one: -one.people))
@@ -149,7 +157,7 @@ def _why_not(request: Request, command: Reply, several: Sequence[Demand], demand
         return f"a yes to it is `once`, and `{given.reply}` would allow other calls too; answer `once` or `reject`"
     if given.updated_input is not None:
         return "they all approve the same call, so its input cannot be changed; answer without a changed input"
-    if not any(_may_approve(one, person_key(by.name)) for one in several):
+    if not any(_may_approve(one, by.name) for one in several):
         named = listed(dict.fromkeys(name for one in several for name in one.among))
         return f"the rule counts only {named}, and you answer as `{by.name}`; let one of them answer"
     names = [one.by.name for one in counting(request, demands)]
@@ -201,7 +209,7 @@ def why_too_few(settled: Settled, demands: Iterable[Demand]) -> str | None:
         names = {person_key(one.by.name): one.by.name for one in counting(settled.request, several)}
         if is_person(settled.by) and person_key(settled.by.name) not in asker_keys(settled.request):
             names[person_key(settled.by.name)] = settled.by.name
-    lacks = lacking(several, names)
+    lacks = lacking(several, names.values())
     if not lacks:
         return None
     demand = lacks[0].demand
@@ -223,5 +231,6 @@ def listed(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _may_approve(demand: Demand, key: str) -> bool:
-    return not demand.among or key in {person_key(name) for name in demand.among}
+def _may_approve(demand: Demand, name: str) -> bool:
+    """Return whether a demand counts this name. Here another spelling is another name, so that none stands in for a person."""
+    return not demand.among or name.casefold() in {one.casefold() for one in demand.among}

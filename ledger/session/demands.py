@@ -147,4 +147,4 @@ def askers(asker: str, owner: str | None) -> tuple[str, ...]:
 
 
 def _is_one_of(name: str, asking: Collection[str]) -> bool:
-    return name.casefold() in {one.casefold() for one in asking}
+    return person_key(name) in {person_key(one) for one in asking}

@@ -387,3 +387,25 @@ def test_a_redaction_takes_the_message_of_a_yes_and_the_yes_still_counts() -> No
     assert settled.approvers == ("bob", "eve")
     assert [(one.by.name, one.message) for one in settled.request.agreed] == [("bob", None)]
     assert settled.request.redacted
+
+
+SPELLED: Final = ("Eve", " eve ", "\N{FULLWIDTH LATIN SMALL LETTER E}ve")
+"""Spellings of one name."""
+
+
+@pytest.mark.parametrize("name", SPELLED)
+def test_another_spelling_of_a_name_is_no_other_person(name: str) -> None:
+    scenario = waiting().given(yes(EVE))
+    again = Actor("person", name, "web")
+    scenario.when(yes(again)).then_nothing_happens()
+    scenario.when(yes(BOB)).then(Replied(request_id="per_1", reply="once", outcome="allowed", approvers=("eve", "bob")))
+
+
+@pytest.mark.parametrize("name", ["Ann", " ann", "\N{FULLWIDTH LATIN SMALL LETTER A}nn"])
+def test_another_spelling_of_the_owner_is_the_owner(name: str) -> None:
+    waiting().when(yes(Actor("person", name, "web"))).then_refused(DemandNotMetError, "DEMAND_NOT_MET")
+
+
+def test_another_spelling_of_a_named_person_does_not_stand_in_for_them() -> None:
+    named = DemandRule(approvers=2, permission="bash", among=("bob", "eve"))
+    waiting(named).when(yes(Actor("person", SPELLED[2], "web"))).then_refused(DemandNotMetError, "DEMAND_NOT_MET")
