@@ -13,6 +13,7 @@ from ledger.core.policy import PolicySource
 from ledger.log.rulesets import read_ruleset
 from ledger.log.tail import read_pages
 from ledger.policy.dialects import compile_policy, listed_rules
+from ledger.policy.errors import PolicyError
 from ledger.policy.rule_list import ListedRule
 from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
@@ -118,7 +119,11 @@ async def _read(ledger: Ledger, digest: str) -> _StoredRules:
     except DamageError as error:
         return _StoredRules(digest, max(size_bytes, 1), None, (), error.text)
     source = state.source
-    rules = () if source is None else listed_rules(compile_policy(source))
+    try:
+        rules = () if source is None else listed_rules(compile_policy(source))
+    except PolicyError as error:
+        # Of a later version, or written by another program: the other rules are listed all the same.
+        return _StoredRules(digest, size_bytes, None, (), error.text)
     return _StoredRules(digest, size_bytes, source, rules, state.why_unreadable)
 
 
