@@ -167,6 +167,7 @@ def _approvals_json(request: Request, settled: Settled | None = None) -> dict[st
             "needed": approvals.needed,
             "missing": 0 if is_allowed else approvals.lacking,
             "among": list(approvals.among),
+            **({} if is_allowed or not approvals.lacking else {"waits_for": approvals.waits_for}),
             "given": [
                 {
                     "by": by.name,

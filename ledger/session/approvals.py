@@ -36,9 +36,15 @@ class NeededApprovals(NamedTuple):
 
     @property
     def waits_for(self) -> str:
-        """Return what is missing in words, for example `1 more person`."""
+        """Return what is missing in words with the names in backticks, for example ``1 more person of `ann` ``."""
         of = f" of {' or '.join(f'`{name}`' for name in self.among)}" if self.among else ""
-        return f"{self.lacking} more {'person' if self.lacking == 1 else 'people'}{of}"
+        return f"{self.more_people}{of}"
+
+    @property
+    def more_people(self) -> str:
+        """Return the number of people who are missing in words, without names: `1 more person`."""
+        more = " more" if self.given else ""
+        return f"{self.lacking}{more} {'person' if self.lacking == 1 else 'people'}"
 
 
 class Lack(NamedTuple):

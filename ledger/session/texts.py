@@ -84,15 +84,15 @@ def describe_settled(settled: Settled) -> str:
     verdict = _VERDICTS.get(settled.outcome)
     if verdict is not None and settled.reply is None:
         return f"{settled.outcome} by {_decided_by(settled.request, verdict)}"
-    who = _together(settled.approvers) or answerer(settled.by.name, settled.told)
+    who = together(settled.approvers) or answerer(settled.by.name, settled.told)
     if verdict is Verdict.DENY:
         return f"denied by the current rules, although {who} answered {settled.reply}"
     how = f" ({settled.reply})" if settled.reply else ""
     return f"{settled.outcome} by {who}{how}"
 
 
-def _together(names: Sequence[str]) -> str:
-    """Return names in one text; empty for none."""
+def together(names: Sequence[str]) -> str:
+    """Return names in one text: `ann, bob and eve`; empty for none."""
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 

@@ -245,7 +245,7 @@ async def hiding(ledger: Ledger) -> Result:
 async def test_hiding_a_second_command_from_the_table_of_what_waits(ledger: Ledger, hiding: Result) -> None:
     cells = dict(zip(COLUMNS, pending_cells((await ledger.pending("ses_1"))[0], 0), strict=True))
     assert "more characters: `permission-ledger show` has them" in (cells["what would run"] or "")
-    assert cells["dangers"] == "deletes, outside"
+    assert cells["dangers"] == "deletes, outside the folder"
     assert cells["asked by"] == "worker-7 (calls itself `ann (approved)`)"
 
 

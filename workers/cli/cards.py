@@ -11,6 +11,17 @@ from ledger.session.approvals import approvals_of
 from ledger.session.state import Request
 from ledger.session.would_run.demanded import demanded
 from workers.cli.description import description_lines
+from workers.presentation.labels import (
+    APPROVED,
+    DEMANDED,
+    NO_DEADLINE,
+    ONLY_ONCE,
+    PENDING_AGAIN,
+    STILL_ASKS,
+    TIME_LEFT,
+    WAITS_FOR,
+    WHY,
+)
 from workers.presentation.text import revealed
 from workers.presentation.words import rule_text
 
@@ -26,23 +37,23 @@ def card_lines(one: Pending) -> list[str]:
 
 
 def _facts(request: Request) -> Iterator[str]:
-    yield from (f"because: {reason}" for reason in _reasons(request))
-    yield from (f"demanded: {revealed(one)}" for one in demanded(request))
+    yield from (f"{WHY}: {reason}" for reason in _reasons(request))
+    yield from (f"{DEMANDED}: {revealed(one)}" for one in demanded(request))
     approvals = approvals_of(request)
     if approvals is not None:
-        for one in approvals.given:
-            yield f"approved by: {revealed(one.by.name)} at {format_time(one.at_ms)}"
-        yield f"waits for: {revealed(approvals.waits_for)}"
+        if approvals.given:
+            given = ", ".join(f"{revealed(one.by.name)} at {format_time(one.at_ms)}" for one in approvals.given)
+            yield f"{APPROVED}: by {given}; {WAITS_FOR} {revealed(approvals.waits_for)}"
     elif not request.always:
-        yield "always: remembers nothing"
+        yield ONLY_ONCE
     if request.still_asked:
-        yield f"always still asks about: {revealed('; '.join(request.still_asked))}"
+        yield f"{STILL_ASKS}: {revealed('; '.join(request.still_asked))}"
     deadline = request.deadline_ms
-    until = "never" if deadline is None else f"{format_time(deadline)} ({request.tier})"
+    until = NO_DEADLINE if deadline is None else f"until {format_time(deadline)} ({request.tier})"
     yield f"asked at: {format_time(request.asked_ms)}"
-    yield f"expires: {until}"
+    yield f"{TIME_LEFT}: {until}"
     if request.round > 1:
-        yield f"pending again, round {request.round}: {revealed(request.reopened_reason or '-')}"
+        yield f"{PENDING_AGAIN}: {revealed(request.reopened_reason or '-')} (round {request.round})"
 
 
 def _reasons(request: Request) -> list[str]:

@@ -15,6 +15,8 @@ from ledger.session.would_run import quoted, would_run
 from ledger.session.would_run.description import describe_request
 from ledger.session.would_run.marks import OddCharacter
 from ledger.session.would_run.model import Description, Section
+from workers.presentation.dangers import DANGERS
+from workers.presentation.labels import CALLS_ITSELF
 from workers.presentation.text import revealed, visible
 
 CELL_CHARS: Final = 2_000
@@ -36,7 +38,7 @@ def description_lines(request: Request) -> list[str]:
 def danger_lines(description: Description) -> list[str]:
     """Return one line for each danger, the gravest first."""
     return [
-        f"! {one.kind}: {revealed(one.says)}" + (f", in `{revealed(one.part)}`" if one.part else "")
+        f"! {DANGERS[one.kind]}: {revealed(one.says)}" + (f", in `{revealed(one.part)}`" if one.part else "")
         for one in description.dangers
     ]
 
@@ -78,7 +80,7 @@ def _files(request: Request) -> str:
 
 def who_asks(request: Request) -> str:
     """Return the asking token's name, and separately the name that the agent claims."""
-    return request.asker.name + (f" (calls itself `{revealed(request.agent)}`)" if request.agent else "")
+    return request.asker.name + (f" ({CALLS_ITSELF} `{revealed(request.agent)}`)" if request.agent else "")
 
 
 def _named(one: OddCharacter) -> str:

@@ -25,6 +25,7 @@ from workers.cli.paging import PagesOf, check_page, page_count, paged, print_pag
 from workers.cli.problems import tell_problems
 from workers.cli.results import print_result
 from workers.presentation.dangers import danger_kinds
+from workers.presentation.labels import ASKED_BY, FOLDER, NO_DEADLINE, STILL_ASKS, TIME_LEFT
 from workers.presentation.text import revealed
 from workers.presentation.words import about, listed
 
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from ledger import Ledger, Pending
 
 COLUMNS = (
-    "request", "session", "permission", "what would run", "dangers", "folder", "asked by", "always grants", "asked",
-    "expires in",
+    "request", "session", "permission", "what would run", "dangers", FOLDER, ASKED_BY, "always allows", "asked",
+    TIME_LEFT,
 )  # fmt: skip
 
 
@@ -159,7 +160,7 @@ def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
         who_asks(request),
         _granted_by_always(request),
         f"{about(now_ms - request.asked_ms)} ago",
-        "never" if deadline is None else f"{about(deadline - now_ms)} ({request.tier})",
+        NO_DEADLINE if deadline is None else f"{about(deadline - now_ms)} ({request.tier})",
     )
 
 
@@ -167,5 +168,5 @@ def _granted_by_always(request: Request) -> str | None:
     """Return the grants of an `always`, and the parts that would be asked again all the same."""
     if not request.always:
         return None
-    asked = f" (still asks: {'; '.join(request.still_asked)})" if request.still_asked else ""
+    asked = f" ({STILL_ASKS}: {'; '.join(request.still_asked)})" if request.still_asked else ""
     return revealed(listed(request.always) + asked)

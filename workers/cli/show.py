@@ -10,7 +10,7 @@ from ledger.client.results import result_of
 from ledger.core.times import format_time, parse_moment
 from ledger.log.history import Moment
 from ledger.session.state import SessionState
-from ledger.session.texts import answerer
+from ledger.session.texts import answerer, together
 from ledger.session.tiers import records_clients
 from workers.cli import grants, pending
 from workers.cli.base import checked, command, with_ledger
@@ -157,7 +157,9 @@ def _settled_cells(state: SessionState, request_id: str) -> tuple[object, ...]:
     result = result_of(state, request_id)
     request = result.request
     asked = what_would_run(request)
-    by = f"{answerer(result.by.name, result.told)}{' (imported)' if result.settled and result.settled.imported else ''}"
+    settled = result.settled
+    by = together(settled.approvers if settled else ()) or answerer(result.by.name, result.told)
+    by += " (imported)" if settled and settled.imported else ""
     return (
         request_id,
         request.permission,

@@ -22,6 +22,16 @@ from workers.notifier.plan import Correction, Reminder
 from workers.presentation.answer_page import headline
 from workers.presentation.dangers import danger_kinds
 from workers.presentation.hidden_characters import named_characters
+from workers.presentation.labels import (
+    APPROVED,
+    ASKED_BY,
+    CALLS_ITSELF,
+    DANGER,
+    FOLDER,
+    NO_DEADLINE,
+    WAITS_FOR,
+    sentence,
+)
 from workers.presentation.words import about
 
 BODY_CHARS_MAX: Final = 3500
@@ -88,14 +98,16 @@ def _title(request: Request, still: str) -> str:
 def _asked(reminder: Reminder, now_ms: int) -> list[MessageLine]:
     state, request = reminder.state, reminder.request
     found = describe_request(request)
-    left = "no deadline" if request.deadline_ms is None else f"{about(max(request.deadline_ms - now_ms, 0))} left"
+    left = NO_DEADLINE if request.deadline_ms is None else f"{about(max(request.deadline_ms - now_ms, 0))} left"
     ago = about(max(now_ms - request.asked_ms, 0))
     return [
         *_what(found, request),
         *_where(state, request),
         *_warnings(found),
         *_approvals(request),
-        MessageLine("ours", f"Asked by the token `{neutral(request.asker.name, NAME_CHARS_MAX)}` {ago} ago, {left}"),
+        MessageLine(
+            "ours", f"{sentence(ASKED_BY)} the token `{neutral(request.asker.name, NAME_CHARS_MAX)}` {ago} ago, {left}"
+        ),
     ]
 
 
@@ -127,27 +139,27 @@ def _is_told(part: Section) -> bool:
 
 def _where(state: SessionState, request: Request) -> Iterator[MessageLine]:
     if request.cwd:
-        yield MessageLine("quoted", f"folder: {neutral(request.cwd, FOLDER_CHARS_MAX)}")
+        yield MessageLine("quoted", f"{FOLDER}: {neutral(one_line(request.cwd), FOLDER_CHARS_MAX)}")
     place = " / ".join(one for one in (state.project, state.session_id) if one)
     yield MessageLine("quoted", f"in {neutral(place, 2 * NAME_CHARS_MAX)}")
     agent = request.agent or state.agent
     if agent:
-        yield MessageLine("quoted", f"calls itself: {neutral(agent, NAME_CHARS_MAX)}")
+        yield MessageLine("quoted", f"{CALLS_ITSELF}: {neutral(agent, NAME_CHARS_MAX)}")
 
 
 def _approvals(request: Request) -> Iterator[MessageLine]:
     approvals = approvals_of(request)
     if approvals is None:
         return
-    yield MessageLine("ours", f"{approvals.needed} people must approve it; {approvals.lacking} more needed")
+    yield MessageLine("ours", f"{approvals.needed} people must approve it; {WAITS_FOR} {approvals.more_people}")
     for one in approvals.given:
-        yield MessageLine("quoted", f"approved by {neutral(one.by.name, NAME_CHARS_MAX)}")
+        yield MessageLine("quoted", f"{APPROVED} by {neutral(one.by.name, NAME_CHARS_MAX)}")
 
 
 def _warnings(found: Description) -> Iterator[MessageLine]:
     dangers = danger_kinds(found)
     if dangers:
-        yield MessageLine("ours", f"Danger: {dangers}")
+        yield MessageLine("ours", f"{sentence(DANGER)}: {dangers}")
     if found.odd:
         named = named_characters(found)
         yield MessageLine("ours", f"Look closely, characters are invisible or look like others: {named}")

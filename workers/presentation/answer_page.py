@@ -16,6 +16,22 @@ from ledger.session.state import Request, SessionState
 from ledger.session.texts import answerer
 from ledger.session.would_run.demanded import demanded
 from workers.presentation.hidden_characters import text
+from workers.presentation.labels import (
+    ANSWERS,
+    APPROVED,
+    ASKED_BY,
+    CALLS_ITSELF,
+    DEMANDED,
+    FOLDER,
+    NO_DEADLINE,
+    PENDING_AGAIN,
+    STILL_ASKS,
+    TIME_LEFT,
+    WAITS_FOR,
+    WHY,
+    approve_label,
+    sentence,
+)
 from workers.presentation.request_page import Shown, block, is_plan, is_question, what_runs
 from workers.presentation.words import about
 
@@ -93,25 +109,26 @@ REFUSING: Final = (
     '<form method="post" class="refusing">'
     '<label for="message">To reject: what should the agent do instead? (optional)</label>'
     '<textarea id="message" name="message" maxlength="4000"></textarea>'
-    '<button class="stop" name="reply" value="reject">Reject</button></form>'
+    '<button class="stop" name="reply" value="reject">'
+    f"{ANSWERS['reject']}</button></form>"
 )
 """Sections that are never folded."""
 
 
 def question_page(state: SessionState, request: Request, name: str, now_ms: int, replies: Collection[ReplyKind]) -> str:
     """Return the page of a pending request, with the rules' demands on its answer, and buttons for these replies."""
-    left = "without a deadline" if request.deadline_ms is None else about(max(request.deadline_ms - now_ms, 0))
-    facts = [("asked by", request.asker.name), ("calls itself", request.agent or state.agent)]
+    left = NO_DEADLINE if request.deadline_ms is None else about(max(request.deadline_ms - now_ms, 0))
+    facts = [(ASKED_BY, request.asker.name), (CALLS_ITSELF, request.agent or state.agent)]
     facts += [
         ("permission", request.permission),
-        ("pending again", request.reopened_reason),
-        ("why", _because(request)),
-        ("demanded", "; ".join(demanded(request))),
-        ("approved", _approved(request, name)),
-        ("folder", request.cwd),
+        (PENDING_AGAIN, request.reopened_reason),
+        (WHY, _because(request)),
+        (DEMANDED, "; ".join(demanded(request))),
+        (APPROVED, _approved(request, name)),
+        (FOLDER, request.cwd),
         ("project", state.project),
     ]
-    facts += [("session", state.session_id), ("time left", left), ("you are", name)]
+    facts += [("session", state.session_id), (TIME_LEFT, left), ("you are", name)]
     shown, told = what_runs(request), _list(facts)
     allowing = _allowing(state, request, replies)
     title = f"May {request.asker.name} run {request.tool_name or request.permission}?"
@@ -187,13 +204,13 @@ def _allowing(state: SessionState, request: Request, replies: Collection[ReplyKi
     lasting = ", ".join(f"<code>{text(one)}</code>" for one in request.always)
     where = f"in project {text(state.project)}" if state.project else "in this session"
     lasting_ones = {
-        "session": _button("session", "Allow in this session", f"also allows {lasting} in this session"),
-        "always": _button("always", "Always allow", f"also allows {lasting} {where} from now on"),
+        "session": _button("session", ANSWERS["session"], f"also allows {lasting} in this session"),
+        "always": _button("always", ANSWERS["always"], f"also allows {lasting} {where} from now on"),
     }
     offers = request.always and not is_plan(request)
     remember = "".join(button for reply, button in lasting_ones.items() if offers and reply in replies)
     if remember and request.still_asked:
-        remember += f"<p>The next such call will still ask: {text('; '.join(request.still_asked))}.</p>"
+        remember += f"<p>{sentence(STILL_ASKS)}: {text('; '.join(request.still_asked))}.</p>"
     allowing = (_button("once", _once(request), "", "go") if "once" in replies else "") + remember
     if not allowing:
         return ""
@@ -205,7 +222,7 @@ def _allowing(state: SessionState, request: Request, replies: Collection[ReplyKi
 
 def _once(request: Request) -> str:
     approvals = approvals_of(request)
-    return "Allow once" if approvals is None else f"Approve ({len(approvals.given) + 1} of {approvals.needed})"
+    return ANSWERS["once"] if approvals is None else approve_label(len(approvals.given), approvals.needed)
 
 
 def _button(reply: str, label: str, small: str, look: str = "") -> str:
@@ -219,7 +236,7 @@ def _approved(request: Request, name: str) -> str:
     if approvals is None or not approvals.given:
         return ""
     given = listed("you" if person_key(one.by.name) == person_key(name) else one.by.name for one in approvals.given)
-    return f"by {given}; waits for {approvals.waits_for}"
+    return f"by {given}; {WAITS_FOR} {approvals.waits_for}"
 
 
 def _because(request: Request) -> str | None:

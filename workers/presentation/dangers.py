@@ -18,7 +18,7 @@ DANGERS: Final[Mapping[DangerKind, str]] = {
     "network": "network",
     "more": "more",
 }
-"""Labels of the kinds, which `inbox/static/js/dangers.js` has too."""
+"""Labels of the kinds, which `inbox/static/js/labels.js` has too."""
 
 
 GRAVE: Final[frozenset[DangerKind]] = frozenset({"runs-downloaded", "privileges", "deletes", "secrets"})
@@ -36,5 +36,5 @@ def danger_rank(kinds: Collection[DangerKind]) -> int:
 
 
 def danger_kinds(description: Description) -> str:
-    """Return the distinct kinds of dangers, the gravest first; an empty text without a known danger."""
-    return ", ".join(dict.fromkeys(one.kind for one in description.dangers if one.kind != "more"))
+    """Return the distinct kinds of dangers in words, the gravest first; an empty text without a known danger."""
+    return ", ".join(dict.fromkeys(DANGERS[one.kind] for one in description.dangers if one.kind != "more"))

@@ -11,6 +11,7 @@ from ledger.core.times import format_time
 from ledger.policy import RuleRef
 from ledger.session.texts import describe_settled
 from ledger.session.would_run import one_line, quoted, would_run
+from workers.presentation.labels import NO_DEADLINE
 from workers.presentation.text import revealed
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
@@ -45,7 +46,7 @@ def result_lines(result: Result) -> list[str]:
 def _headline(result: Result) -> str:
     if result.settled is None:
         deadline = result.request.deadline_ms
-        until = "without a deadline" if deadline is None else f"until {format_time(deadline)} ({result.request.tier})"
+        until = f"with {NO_DEADLINE}" if deadline is None else f"until {format_time(deadline)} ({result.request.tier})"
         return f"pending {until}"
     return describe_settled(result.settled)
 

@@ -15,7 +15,12 @@ def demanded(request: Request) -> tuple[str, ...]:
     """Return the recorded demands on the answer to a request, a sentence each, with names in backticks."""
     owner = None if request.owner == request.asker.name else request.owner
     asking = " or ".join(f"`{name}`" for name in askers(request.asker.name, owner))
-    return tuple(dict.fromkeys(_sentences(request.demands, asking)))
+    return demand_sentences(request.demands, asking)
+
+
+def demand_sentences(demands: Iterable[Demand], asking: str) -> tuple[str, ...]:
+    """Return demands on an answer, a sentence each; `asking` is in words who asks."""
+    return tuple(dict.fromkeys(_sentences(demands, asking)))
 
 
 def _sentences(demands: Iterable[Demand], asking: str) -> Iterator[str]:

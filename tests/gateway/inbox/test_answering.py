@@ -302,6 +302,6 @@ async def test_a_request_that_its_agent_withdraws_says_so(inbox: Inbox) -> None:
     await session.cancel("r1", cause="withdrawn")
 
     async def said() -> bool:
-        return "Withdrawn" in await ann.page.locator("main").inner_text()
+        return "Cancelled" in await ann.page.locator("main").inner_text()
 
     await wait_until_async(said, "the page to say that it was withdrawn")

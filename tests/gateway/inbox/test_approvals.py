@@ -30,11 +30,12 @@ async def picture(visitor: Visitor, name: str) -> None:
 async def test_each_person_approves_on_their_own_page_and_the_others_see_it(inbox: Inbox) -> None:
     session = await waiting(inbox)
     ada, bob = await inbox.visit("ada"), await inbox.visit("bob")
-    await expect(ada.card(PUSH)).to_contain_text("2 people are needed.")
+    await expect(ada.card(PUSH)).to_contain_text("2 people must approve it")
+    assert (await ada.card(PUSH).inner_text()).count("2 people") == 1
     await expect(ada.card(PUSH).get_by_role("button", name="Allow in this session")).to_have_count(0)
     await picture(ada, "before")
     await ada.press(PUSH, "Approve (1 of 2)")
-    await expect(ada.card(PUSH)).to_contain_text("You approved just now; 1 more person is needed.")
+    await expect(ada.card(PUSH)).to_contain_text("You approved just now; waits for 1 more person.")
     await expect(ada.card(PUSH).locator("[data-answer=once]")).to_have_count(0)
     await expect(bob.card(PUSH)).to_contain_text("ada approved")
     await picture(bob, "after-the-first")
@@ -51,7 +52,7 @@ async def test_a_page_without_a_stream_sees_the_yes_of_another(inbox: Inbox) -> 
     bob = await inbox.visit("bob", None)
     await bob.page.route("**/v1/events*", lambda route: route.fulfill(status=404, body="{}"))
     await bob.go()
-    await expect(bob.card(PUSH)).to_contain_text("2 people are needed.")
+    await expect(bob.card(PUSH)).to_contain_text("2 people must approve it")
     await session.reply("r1", "once", actor="ada")
     await inbox.project()
     await bob.go()
@@ -83,7 +84,8 @@ async def test_a_rejection_that_is_being_written_is_not_disturbed_by_a_yes(inbox
 async def test_a_person_whom_the_rule_does_not_count_is_told(inbox: Inbox) -> None:
     await waiting(inbox, among=["ada", "bob"])
     eve = await inbox.visit("eve")
-    await expect(eve.card(PUSH)).to_contain_text("2 people are needed, of ada, bob.")
+    await expect(eve.card(PUSH)).to_contain_text("2 people must approve it")
+    await expect(eve.card(PUSH)).to_contain_text("counting only ada or bob")
     await eve.press(PUSH, "Approve (1 of 2)")
     await expect(eve.card(PUSH)).to_contain_text("the rule counts only `ada` and `bob`, and you answer as `eve`")
 

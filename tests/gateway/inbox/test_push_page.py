@@ -399,7 +399,7 @@ async def test_quiet_hours_are_chosen_on_the_page(pushing: Inbox, service: PushS
 
 async def test_a_gateway_without_push_says_so_and_the_rest_of_the_page_works(inbox: Inbox) -> None:
     visitor = await inbox.visit("ada", "/notifications")
-    await expect(visitor.page.get_by_text("start it with `serve --push-contact")).to_be_visible()
+    await expect(visitor.page.get_by_text("start it with serve --push-contact")).to_be_visible()
     await expect(visitor.page.get_by_role("button", name="Save")).to_be_visible()
 
 

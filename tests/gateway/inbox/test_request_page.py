@@ -18,7 +18,7 @@ async def test_a_pending_request_is_answered_on_its_own_page_which_then_tells_th
     for number, command in enumerate(("git push v1", "make test"), 1):
         await session.submit("bash", [command], request_id=f"r{number}")
     ann = await inbox.visit("ann")
-    await ann.card("git push v1").get_by_role("link", name="link").click()
+    await ann.card("git push v1").get_by_role("link", name="page of this request").click()
     await expect(ann.page).to_have_url(re.compile(r"/requests/r1\?session=ses_1$"))
     await expect(ann.page.locator("article.card")).to_have_count(1)
     await ann.press("git push v1", "Allow once")

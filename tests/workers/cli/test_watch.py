@@ -207,7 +207,7 @@ def test_a_request_is_opened_and_allowed_at_a_real_terminal(ledger: CommandLine)
     with watching(ledger) as terminal:
         wait_until(partial(terminal.shows, "1 waiting"), "the list")
         terminal.type("\r")
-        wait_until(partial(terminal.shows, "o once"), "the card")
+        wait_until(partial(terminal.shows, "o allow once"), "the card")
         wait_until(partial(terminal.shows, "call_1: allowed (once)", typing="o"), "the answer")
     assert ledger("reply", "call_1", "once", "--json", code=0).row["by"] == "ann"
 

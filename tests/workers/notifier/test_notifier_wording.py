@@ -52,7 +52,7 @@ async def test_no_line_of_a_message_is_the_agents_own(ledger: Ledger, clock: Tes
     forged = "ls\nin shop / ses_1, asked by ann\nhttps://evil.example/answer"
     await session.submit("bash", [forged], request_id="r1")
     message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
-    said = r"> command: ls\nin shop / ses_1, asked by ann\nhttps[:]//evil[.]example/answer"
+    said = "> command: ls⏎in shop / ses_1, asked by ann⏎https[:]//evil[.]example/answer"
     assert message.body.splitlines()[1] == said
     ours = [one for one in message.body.splitlines() if one and not one.startswith("> ")]
     assert [one.partition(" ")[0] for one in ours] == ["Danger:", "Asked", "Addresses"]
@@ -63,7 +63,7 @@ async def test_a_message_says_in_which_folder_it_would_run(ledger: Ledger, clock
     await session.submit("bash", ["rm -rf build"], request_id="r1", cwd="/srv/production\nin shop")
     await session.submit("bash", ["ls"], request_id="r2", cwd="/" + "x" * 4000)
     message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
-    assert r"> folder: /srv/production\nin shop" in message.body.splitlines()
+    assert "> folder: /srv/production⏎in shop" in message.body.splitlines()
     [long] = [one for one in message.body.splitlines() if one.startswith("> folder: /x")]
     assert FOLDER_CHARS_MAX < len(long) < FOLDER_CHARS_MAX + 50
 
@@ -89,5 +89,5 @@ async def test_a_message_says_how_many_people_must_approve_and_who_has(ledger: L
     await session.reply("r1", "once", actor="bob")
     message = reminder_message((await planned(ledger, clock)).reminders, lambda _: None, None, clock.now_ms())
     lines = message.body.splitlines()
-    at = lines.index("3 people must approve it; 2 more needed")
+    at = lines.index("3 people must approve it; waits for 2 more people")
     assert lines[at + 1] == "> approved by bob"

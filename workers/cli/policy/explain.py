@@ -9,16 +9,19 @@ from typing import Any, Final
 import msgspec
 
 from ledger.client.machine import machine_facts
-from ledger.core.policy import Part, Policy, PolicySource, RuleRef, Verdict
+from ledger.core.policy import Call, Part, Policy, PolicySource, RuleRef, Verdict
 from ledger.policy.check_questions import JudgedCall, judge, rule_json, with_facts
+from ledger.policy.demands import demands_on
 from ledger.policy.dialects import compile_policy
 from ledger.policy.explanation import Explanation, Near, ReadCommand
 from ledger.policy.explanation import explain as explained
 from ledger.policy.shell.forms.description import form_json, form_text
+from ledger.session.would_run.demanded import demand_sentences
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput
 from workers.cli.policy.calls import call_options, typed_call
 from workers.cli.policy.options import Choices, policy_command
+from workers.presentation.labels import DEMANDED
 
 EXITS: Final = {Verdict.ALLOW: Exit.DONE, Verdict.ASK: Exit.PENDING, Verdict.DENY: Exit.DENIED}
 
@@ -57,10 +60,11 @@ def explain(*, choices: Choices, as_json: bool, **typed: Any) -> int:
                 "unknown": [msgspec.to_builtins(one) for one in found.unknown],
                 "near": [_near_json(one) for one in found.near],
                 "fixes": _fixes_json(found),
+                **_demands_json(policy, call, found.judged),
             }
         )
     else:
-        _tell(output, found)
+        _tell(output, found, demanded_of(policy, call, found.judged))
     return EXITS[found.judged.verdict]
 
 
@@ -81,13 +85,27 @@ def _fixes_json(found: Explanation) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(fix) for fix in found.fixes]
 
 
-def _tell(output: CommandOutput, found: Explanation) -> None:
+def demanded_of(policy: Policy, call: Call, judged: JudgedCall) -> tuple[str, ...]:
+    """Return the demands on the answers to a call and to those asked before it, a sentence each."""
+    found = [one for asked in (*(first for first, _ in judged.first), call) for one in demands_on(policy, asked)]
+    return demand_sentences(found, "the asker")
+
+
+def _demands_json(policy: Policy, call: Call, judged: JudgedCall) -> dict[str, Any]:
+    demanded = demanded_of(policy, call, judged)
+    return {DEMANDED: list(demanded)} if demanded else {}
+
+
+def _tell(output: CommandOutput, found: Explanation, demanded: Iterable[str]) -> None:
     judged: JudgedCall = found.judged
     output.line(_HEADLINES[judged.verdict])
     if judged.reason:
         output.line(f"because {judged.reason}")
     if judged.verdict is Verdict.DENY and judged.message:
         output.line(f"the agent is told: {judged.message}")
+    if judged.verdict is not Verdict.DENY:
+        for one in demanded:
+            output.line(f"{DEMANDED} of an answer: {one}")
     _parts(output, judged)
     _read(output, found.commands)
     for part in found.unknown:

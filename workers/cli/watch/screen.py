@@ -11,6 +11,7 @@ from ledger.session.would_run.description import describe_request
 from workers.cli.description import call_in_line, who_asks
 from workers.cli.watch.screen_state import WatchedScreen
 from workers.presentation.dangers import danger_kinds
+from workers.presentation.labels import NO_DEADLINE
 from workers.presentation.text import fitted, visible
 from workers.presentation.words import about
 
@@ -24,7 +25,7 @@ CALL_CHARS_MIN: Final = 24
 """Characters for the call in a row that also says who asks; a narrower row is cut at its end."""
 
 LIST_KEYS: Final = "j k choose   enter open   q quit"
-CARD_KEYS: Final = "o once   s this session   a always   r reject   + 5 min   w why   space more   esc back"
+CARD_KEYS: Final = "o allow once  s this session  a always allow  r reject  + 5 min  w why  space more  esc back"
 WHY_KEYS: Final = "space more   esc back to the card"
 WORDS_KEYS: Final = "enter reject (empty: the agent stops)   esc back to the card"
 
@@ -69,7 +70,8 @@ def _card_title(state: WatchedScreen, now_ms: int) -> str:
     now = state.as_it_waits
     if now is None or not state.is_waiting:
         return "does not wait any more"
-    return f"{_left(now, now_ms)} left"
+    left = _left(now, now_ms)
+    return left if left == NO_DEADLINE else f"{left} left"
 
 
 def _foot(state: WatchedScreen) -> tuple[Text, str]:
@@ -85,4 +87,4 @@ def _foot(state: WatchedScreen) -> tuple[Text, str]:
 
 def _left(one: Pending, now_ms: int) -> str:
     deadline = one.request.deadline_ms
-    return "never" if deadline is None else about(deadline - now_ms)
+    return NO_DEADLINE if deadline is None else about(deadline - now_ms)

@@ -277,3 +277,17 @@ def test_convert_without_any_file_is_an_error(line: PolicyLine, tmp_path: Path) 
 def test_an_option_that_a_dialect_does_not_know_by_value_is_bad_input(line: PolicyLine, opencode: Path) -> None:
     ran = line("policy", "rules", "--config", opencode, "--order", "random", "--json", code=12)
     assert ran.error["code"] == "POLICY"
+
+
+def test_explain_names_the_demands_on_an_answer(line: PolicyLine, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    demands = [
+        {"permission": "bash", "pattern": "git push *", "approvers": 2, "among": ["ada", "bob"]},
+        {"permission": "bash", "pattern": "rm *", "answer_by": "passkey"},
+    ]
+    rules.write_text(json.dumps({"permission": {"bash": "ask"}, "demands": demands}))
+    said = "2 people must approve it, none of them the asker, counting only `ada` or `bob`"
+    ran = line("policy", "explain", "git push origin", "--config", rules, code=7)
+    assert f"demanded of an answer: {said}" in ran.out.splitlines()
+    assert line("policy", "explain", "git push origin", "--config", rules, "--json", code=7).row["demanded"] == [said]
+    assert "demanded" not in line("policy", "explain", "git status", "--config", rules, code=7).out

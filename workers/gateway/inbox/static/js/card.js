@@ -5,6 +5,7 @@ import { approvalsMark } from "./approvals.js";
 import { foot } from "./foot.js";
 import { isOffered } from "./extending.js";
 import { button, h } from "./dom.js";
+import { LABELS, capital } from "./labels.js";
 import { reasons } from "./reasons.js";
 import { reveal } from "./reveal.js";
 import { at, serverNow, spell } from "./clock.js";
@@ -68,19 +69,19 @@ export function extendButton(page, element) {
 
 /** The card's accessible name; the name that the agent chose comes last. */
 function nameOf({ permission, by, agent }) {
-  return `${permission} asked by ${by}${agent && agent !== by ? `, calls itself ${agent}` : ""}`;
+  return `${permission} asked by ${by}${agent && agent !== by ? `, ${LABELS.calls_itself} ${agent}` : ""}`;
 }
 
 /** The authenticated token, and apart from it the name that the agent chose. */
 function askerOf(row) {
   const asker = h("span", { class: "asker", title: "The token that asks" }, ...revealIn(row, row.by));
   if (!row.agent || row.agent === row.by) return [asker];
-  return [asker, h("span", { class: "calls-itself", title: "Chosen by the agent, not verified" }, "calls itself “", ...revealIn(row, row.agent), "”")];
+  return [asker, h("span", { class: "calls-itself", title: "Chosen by the agent, not verified" }, `${LABELS.calls_itself} “`, ...revealIn(row, row.agent), "”")];
 }
 
 /** Return the reason for which an allowed request is pending again; the text may have names that the agent chose. */
 function cameBack({ reopened }) {
-  return reopened ? h("p", { class: "warning came-back" }, "Pending again: ", ...reveal(reopened)) : null;
+  return reopened ? h("p", { class: "warning came-back" }, `${capital(LABELS.pending_again)}: `, ...reveal(reopened)) : null;
 }
 
 /** A request of an unknown format must not break the page: it is shown as raw JSON. */
@@ -104,14 +105,14 @@ function tick(row, local, { left, bar, gone, extend }) {
     return;
   }
   if (!row.deadline) {
-    left.textContent = "no deadline";
+    left.textContent = LABELS.no_deadline;
     bar.hidden = true;
     return;
   }
   const end = Date.parse(row.deadline);
   const ms = end - serverNow();
   const share = Math.max(0, Math.min(1, ms / Math.max(1, end - Date.parse(row.asked_at))));
-  left.textContent = ms > 0 ? `${spell(ms)} left` : "deadline passed";
+  left.textContent = ms > 0 ? `${spell(ms)} left` : LABELS.deadline_passed;
   left.title = `${row.tier ?? ""} until ${row.deadline}`;
   left.classList.toggle("soon", ms < SOON_MS);
   bar.style.transform = `scaleX(${share.toFixed(3)})`;

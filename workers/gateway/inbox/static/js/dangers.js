@@ -1,18 +1,14 @@
 // The dangers of a request, shown first: facts about its text, the gravest first.
 
 import { h } from "./dom.js";
+import { DANGERS } from "./labels.js";
 import { reveal, revealMarked } from "./reveal.js";
-
-const NAMES = {
-  "runs-downloaded": "runs downloaded code", privileges: "other rights", deletes: "deletes", secrets: "secrets", outside: "outside the folder",
-  unread: "not understood", network: "network", more: "more",
-};
 
 export function dangers({ dangers: found = [] }) {
   if (!found.length) return null;
   const kinds = [...new Set(found.map(({ kind }) => kind))];
   return h("div", { class: "dangers" }, ...kinds.map((kind) => h("p", { class: `danger ${kind}` },
-    h("strong", { class: "chip" }, NAMES[kind] ?? kind),
+    h("strong", { class: "chip" }, DANGERS[kind] ?? kind),
     h("span", {}, ...found.filter((one) => one.kind === kind).flatMap(({ says }, index) => [index ? "; " : "", ...inWords(says)])))));
 }
 

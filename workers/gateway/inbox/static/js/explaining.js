@@ -8,7 +8,7 @@ import { announce, button, h, sessionLink } from "./dom.js";
 import { outcomeText } from "./outcomes.js";
 import { planOf, questionsOf } from "./question.js";
 import { reveal } from "./reveal.js";
-import { LABELS, isSame } from "./why.js";
+import { REACHES, isSame } from "./why.js";
 
 const NAME_CHARS = 16;
 const SOURCES = { index: "the index of requests", log: "the log" };
@@ -21,7 +21,7 @@ export async function explain(row, page, element, inner) {
     inner.replaceChildren(...drawn(why, row, page, element));
     // Buttons have appeared: no press of before counts for them, nor one in the next microtask.
     page.screen?.changeFoot(element);
-    announce(why.refused === null ? why.choices.map((one) => `${LABELS[one.reach]}: ${counted(one, why).join("")}`).join(" ") : "No grant would have answered this.");
+    announce(why.refused === null ? why.choices.map((one) => `${REACHES[one.reach]}: ${counted(one, why).join("")}`).join(" ") : "No grant would have answered this.");
     return true;
   } catch (error) {
     if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
@@ -42,7 +42,7 @@ function drawn(why, row, page, element) {
 }
 
 function choice(one, { why, row, page, element }) {
-  const label = LABELS[one.reach] ?? LABELS.all;
+  const label = REACHES[one.reach] ?? REACHES.all;
   return h("li", { class: one.wide ? "wide" : null },
     h("p", { class: "offer-name" },
       h("b", {}, label),

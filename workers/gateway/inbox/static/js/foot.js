@@ -5,6 +5,7 @@ import { boundsForm, boundsOf, ownPatterns } from "./bounds.js";
 import { at } from "./clock.js";
 import { button, h } from "./dom.js";
 import { holdSeconds } from "./holding.js";
+import { ANSWERS, LABELS, capital } from "./labels.js";
 import { revealIn } from "./what.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
 import { answered, choices, planOf, questionsOf } from "./question.js";
@@ -12,11 +13,10 @@ import { reveal } from "./reveal.js";
 import { firstChoice, rejectionTakesAlong, whatIsGranted } from "./why.js";
 
 const NAME_CHARS = 24;
-export const VERBS = { once: "Allow once", session: "Allow in this session", always: "Always allow", reject: "Reject" };
 
 /** Return the words for an answer to a request. */
 function verb(answer, row) {
-  return row?.approvals && answer.reply !== "reject" ? "Approve" : VERBS[answer.reply];
+  return row?.approvals && answer.reply !== "reject" ? LABELS.approve : ANSWERS[answer.reply];
 }
 
 export function foot(row, local, page, element) {
@@ -67,13 +67,13 @@ function answering(row, local, page, element) {
   };
   return [
     problem, note,
-    isOffered ? granting(row, granted, chosen, { reach, draft, element }) : isPlan ? null : h("p", { class: "granting" }, "This can only be allowed once."),
+    isOffered ? granting(row, granted, chosen, { reach, draft, element }) : isPlan ? null : h("p", { class: "granting" }, `${capital(LABELS.only_once)}.`),
     row.answering === "lock-holder" ? h("p", { class: "granting" }, "In this session only the device that holds the input lock can answer.") : null,
     h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
-      button(isPlan ? "Go ahead" : VERBS.once, say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
-      isOffered ? button(VERBS.session, say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }) : null,
+      button(isPlan ? "Go ahead" : ANSWERS.once, say("once"), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
+      isOffered ? button(ANSWERS.session, say("session"), { kind: "more", "aria-keyshortcuts": "s", data: { answer: "session" } }) : null,
       isOffered ? button(alwaysLabel(row, page.releasedBy([row], chosen)), say("always"), { kind: "more", "aria-keyshortcuts": "a", data: { answer: "always" } }) : null,
-      button("Reject…", mode("reject"), { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } }),
+      button(`${ANSWERS.reject}…`, mode("reject"), { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } }),
       canEdit(row) && !isPlan ? button("Edit…", mode("edit"), { kind: "quiet", "aria-keyshortcuts": "e", data: { answer: "edit" } }) : null),
     lockNote(page, element),
   ].filter(Boolean);
@@ -94,7 +94,7 @@ function approving(row, page, element) {
     row.answering === "lock-holder" ? h("p", { class: "granting" }, "In this session only the device that holds the input lock can answer.") : null,
     h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
       isDone || isAsker(row, page.me) ? null : button(approveLabel(row), () => page.answer(key, { reply: "once" }), { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
-      button("Reject…", reject, { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } })),
+      button(`${ANSWERS.reject}…`, reject, { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } })),
     isDone ? null : lockNote(page, element),
   ];
 }
@@ -124,7 +124,7 @@ function answeringQuestions(row, draft, page, element) {
     h("div", { class: "form" }, ...choices(row, draft, element)), missing,
     h("div", { class: "buttons", role: "group", "aria-label": "Answer" },
       button("Answer", submit, { kind: "once", "aria-keyshortcuts": "o", data: { answer: "once" } }),
-      button("Reject…", () => { draft.mode = "reject"; element.refoot(); element.querySelector("textarea")?.focus(); }, { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } })),
+      button(`${ANSWERS.reject}…`, () => { draft.mode = "reject"; element.refoot(); element.querySelector("textarea")?.focus(); }, { kind: "reject", "aria-keyshortcuts": "r", data: { answer: "reject" } })),
     lockNote(page, element),
   ];
 }
@@ -139,15 +139,15 @@ export function granting(row, granted, chosen, { reach, where = "in this session
     draft.patterns === undefined ? h("p", {}, "A grant covers ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
       reach === "this session" ? `, ${where}.` : [`: ${where}, or in all of `, ...reveal(reach), "."]) : ownPatterns(draft),
     boundsForm(draft, chosen, element),
-    chosen.still.length ? h("p", { class: "warning still-asked" }, "The next such call will still ask: ", ...reveal(chosen.still.join("; ")), ".") : null,
+    chosen.still.length ? h("p", { class: "warning still-asked" }, `${capital(LABELS.still_asks)}: `, ...reveal(chosen.still.join("; ")), ".") : null,
     chosen.wide ? h("p", { class: "warning wide" }, "This is broad: it allows much more than this call.") : null);
 }
 
 /** Return the text of *always*; `count` is how many other requests it is known to release. */
 export function alwaysLabel(row, count = 0) {
-  if (row.always_scope !== "project") return `${VERBS.always} in this session`;
+  if (row.always_scope !== "project") return `${ANSWERS.always} in this session`;
   const more = count ? `: releases ${count} more` : "";
-  return row.project.length > NAME_CHARS ? `${VERBS.always} in this project${more}` : [`${VERBS.always} in `, h("i", {}, ...reveal(row.project)), more];
+  return row.project.length > NAME_CHARS ? `${ANSWERS.always} in this project${more}` : [`${ANSWERS.always} in `, h("i", {}, ...reveal(row.project)), more];
 }
 
 function listed(row, patterns) {

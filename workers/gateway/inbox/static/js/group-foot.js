@@ -2,7 +2,8 @@
 
 import { boundsOf } from "./bounds.js";
 import { button, h } from "./dom.js";
-import { alwaysLabel, granting, heldStatus, status, VERBS } from "./foot.js";
+import { alwaysLabel, granting, heldStatus, status } from "./foot.js";
+import { ANSWERS } from "./labels.js";
 import { reveal } from "./reveal.js";
 import { firstChoice, rejectionTakesAlong, whatIsGranted } from "./why.js";
 
@@ -11,7 +12,7 @@ export function groupFoot(key, group, page, element) {
   const phase = page.members.phase(key);
   const results = summary(key, page);
   if (phase === "held") return [heldStatus(page.members.underWay(key).answer, page, key, waiting.length), results].filter(Boolean);
-  if (phase === "sending") return [status(`Sending: ${VERBS[page.members.underWay(key).answer.reply].toLowerCase()} …`, "busy"), results].filter(Boolean);
+  if (phase === "sending") return [status(`Sending: ${ANSWERS[page.members.underWay(key).answer.reply].toLowerCase()} …`, "busy"), results].filter(Boolean);
   if (!waiting.length) return [results].filter(Boolean);
   if (!page.mayAnswer) return [status("Read-only: you need the approver role to answer.", "")];
   const later = group.later > 0 ? h("p", { class: "status warn later" }, `${group.later} more like ${waiting.length > 1 ? "these" : "it"} ${group.later > 1 ? "are" : "is"} not in this group. `, button(group.later > 1 ? "Add them" : "Add it", () => page.gather(group.likeness), { kind: "small" })) : null;

@@ -6,6 +6,7 @@ import { extendButton } from "./card.js";
 import { h, sessionLink } from "./dom.js";
 import { isOffered } from "./extending.js";
 import { groupFoot } from "./group-foot.js";
+import { LABELS } from "./labels.js";
 import { outcomeKind, outcomeText } from "./outcomes.js";
 import { reveal, revealMarked } from "./reveal.js";
 import { selectBox } from "./selecting.js";
@@ -46,7 +47,7 @@ export function groupCard(group, page) {
     if (extend) extend.hidden = !current.some(isOffered);
     const ends = current.map((row) => Date.parse(row.deadline)).filter((end) => !Number.isNaN(end));
     const ms = ends.length ? Math.min(...ends) - serverNow() : Infinity;
-    left.textContent = !waiting.length ? "" : ms === Infinity ? "no deadline" : ms > 0 ? `first ends in ${spell(ms)}` : "deadline passed";
+    left.textContent = !waiting.length ? "" : ms === Infinity ? LABELS.no_deadline : ms > 0 ? `first ends in ${spell(ms)}` : LABELS.deadline_passed;
     left.classList.toggle("soon", ms < SOON_MS);
   };
   element.refoot = () => {
@@ -78,7 +79,7 @@ function line(row, differ, page) {
   });
   const element = h("li", { data: { member: row.request_id } },
     h("p", { class: "who" }, h("span", { class: "asker" }, ...revealIn(row, row.by)),
-      row.agent && row.agent !== row.by ? h("span", { class: "calls-itself" }, "calls itself “", ...revealIn(row, row.agent), "”") : null,
+      row.agent && row.agent !== row.by ? h("span", { class: "calls-itself" }, `${LABELS.calls_itself} “`, ...revealIn(row, row.agent), "”") : null,
       h("span", { class: "tree" }, ...[...(row.lineage ?? []), row.session].flatMap((session, index) => [index ? " › " : null, sessionLink(session)])),
       left, open),
     ...differ.map((one) => difference(one, differ.length)), result, more);

@@ -2,6 +2,7 @@
 
 import { button, h } from "./dom.js";
 import { at, serverNow, spell } from "./clock.js";
+import { LABELS } from "./labels.js";
 import { callInRow } from "./what.js";
 import { reveal } from "./reveal.js";
 
@@ -42,7 +43,7 @@ function waiting(one, nowMs) {
   return h("li", {},
     ...callInRow(one),
     h("span", { class: "deadline", role: "img", "aria-label": `${Math.round(share * 100)} percent of its time gone` }, fill),
-    h("small", {}, end ? `${spell(end - nowMs)} left, ${one.tier}; until ${at(one.deadline)}` : "no deadline"));
+    h("small", {}, end ? `${spell(end - nowMs)} left, ${one.tier}; until ${at(one.deadline)}` : LABELS.no_deadline));
 }
 
 /** Return a call that a runner took and whose end is not recorded. */

@@ -2,6 +2,7 @@
 
 import { h, link, sessionLink } from "./dom.js";
 import { inWords } from "./dangers.js";
+import { LABELS, capital } from "./labels.js";
 import { reveal } from "./reveal.js";
 import { revealIn } from "./what.js";
 
@@ -11,8 +12,8 @@ export function why(row) {
   const rules = distinct([...(evaluation.rules ?? []), ...(evaluation.parts ?? []).filter((part) => part.verdict !== "allow").flatMap((part) => part.rules ?? [])]);
   const reason = evaluation.reason ?? (rules.length ? null : "no rule matches");
   return h("div", { class: "why" },
-    h("span", { class: "key" }, "Why"),
-    h("span", {}, reason ? inWords(reason.charAt(0).toUpperCase() + reason.slice(1)) : null, ...rules.slice(0, 3).map((rule, index) => [index || reason ? h("br") : null, ...ruleText(rule)]),
+    h("span", { class: "key" }, capital(LABELS.why)),
+    h("span", {}, reason ? inWords(capital(reason)) : null, ...rules.slice(0, 3).map((rule, index) => [index || reason ? h("br") : null, ...ruleText(rule)]),
       rules.length > 3 ? ` and ${rules.length - 3} more` : null));
 }
 
@@ -22,8 +23,8 @@ export function needs(row, me) {
   const isAsker = [row.by, row.owner].some((name) => name?.toLowerCase() === me.name.toLowerCase());
   const isOwn = isAsker && row.demands.some((one) => one.not_by === "asker" && (!one.roles?.length || one.roles.includes(me.role)));
   return h("div", { class: "needs" },
-    h("span", { class: "key" }, "Needs"),
-    h("span", {}, ...row.demanded.flatMap((text, index) => [index ? "; " : "", ...inWords(index ? text : text.charAt(0).toUpperCase() + text.slice(1))]), isOwn ? h("b", {}, ": you cannot give this answer") : null));
+    h("span", { class: "key" }, capital(LABELS.demanded)),
+    h("span", {}, ...row.demanded.flatMap((text, index) => [index ? "; " : "", ...inWords(index ? text : capital(text))]), isOwn ? h("b", {}, ": you cannot give this answer") : null));
 }
 
 export function ruleText(rule) {
@@ -35,8 +36,8 @@ function distinct(rules) {
   return [...new Map(rules.map((rule) => [JSON.stringify(rule), rule])).values()];
 }
 
-/** Return the asking session with its parents, root first, and the folder of the call. */
-export function where(row) {
+/** Return the asking session with its parents, root first, the folder of the call, and with `isLinked` the request's page. */
+export function where(row, isLinked = true) {
   const tree = [...(row.lineage ?? []), row.session];
   return h("div", { class: "where" },
     h("span", { class: "key" }, "Where"),
@@ -45,7 +46,7 @@ export function where(row) {
       row.project ? [h("span", { class: "project" }, ...reveal(row.project)), " · "] : null,
       h("span", { class: "tree", "aria-label": tree.length > 1 ? "sub-agent of" : null },
         ...tree.flatMap((session, index) => [index ? h("span", { class: "below", "aria-label": "whose sub-agent is" }, " › ") : null, sessionLink(session)])),
-      " · ", link(requestPlace(row), { class: "request-link", title: "A page of this request, to send to somebody" }, "link")));
+      isLinked ? [" · ", link(requestPlace(row), { class: "request-link", title: "A page of this request alone, to send to somebody" }, "page of this request")] : null));
 }
 
 /** Return the address of the page of one request. */
@@ -53,7 +54,7 @@ export function requestPlace({ session, request_id: id }) {
   return `/requests/${encodeURIComponent(id)}?session=${encodeURIComponent(session)}`;
 }
 
-export const LABELS = { exact: "exactly this", kind: "this kind", all: "more" };
+export const REACHES = { exact: "exactly this", kind: "this kind", all: "more" };
 
 /**
  * Return the choices of a grant by `session` or `always`, the narrowest first, and its reach. `isSuggested` is the one
@@ -63,7 +64,7 @@ export function whatIsGranted(row) {
   const reach = row.always_scope === "project" ? `project ${row.project}` : "this session";
   const suggested = [...new Set(row.always)];
   const choices = (row.offers ?? []).map(({ entries, wide, name, reach: how, still_asked: still }) => (
-    { patterns: entries, wide: Boolean(wide), name, label: LABELS[how] ?? LABELS.all, still: still ?? [], isSuggested: isSame(entries, suggested) }));
+    { patterns: entries, wide: Boolean(wide), name, label: REACHES[how] ?? REACHES.all, still: still ?? [], isSuggested: isSame(entries, suggested) }));
   return { reach, choices: choices.length ? choices : withoutOffers(row, suggested) };
 }
 
@@ -74,7 +75,7 @@ function withoutOffers(row, suggested) {
   if (!suggested.length) return [];
   const first = { patterns: suggested, wide: false, label: "as suggested", still, isSuggested: true };
   if (!exact.length || isSame(exact, suggested)) return [first];
-  return [first, { patterns: exact, wide: exact.some((one) => /[*?]/.test(one)), label: LABELS.exact, still, isSuggested: false }];
+  return [first, { patterns: exact, wide: exact.some((one) => /[*?]/.test(one)), label: REACHES.exact, still, isSuggested: false }];
 }
 
 /** Return whether two lists have the same texts. */

@@ -2,6 +2,7 @@
 
 import { call, get, path } from "../api.js";
 import { at } from "../clock.js";
+import { inWords } from "../dangers.js";
 import { announce, button, h, link } from "../dom.js";
 import { disablePush, enablePush, subscription, usualName, whyNoPush } from "../push.js";
 
@@ -56,7 +57,7 @@ function drawHere(place, { push, why_not: whyNot, public_key: publicKey }, own, 
       h("p", { class: "lead" }, "Push messages are on, as ", h("strong", {}, own.name), own.ends_at ? `. They end with this sign-in on ${at(own.ends_at)}; sign in again before that.` : "."),
       h("p", {}, button("Turn off", () => attempt(async () => { await disablePush(own.device_id); await load(); say("Push messages are off on this device"); }))));
   }
-  if (reason) return place.replaceChildren(head, h("p", { class: "hint lead" }, reason));
+  if (reason) return place.replaceChildren(head, h("p", { class: "hint lead" }, inWords(reason)));
   const name = h("input", { name: "device", required: true, maxlength: "60", autocomplete: "off", value: usualName() });
   const form = h("form", { class: "find" }, h("label", {}, h("span", {}, "Name of this device"), name), h("button", { class: "button once" }, "Turn on push messages"));
   form.addEventListener("submit", (event) => {

@@ -60,6 +60,8 @@ class RequestPage {
     this.deck.wanted = (row) => one.outcome === null && keyOf(row) === this.key;
     if (one.outcome === null && !requests.rows.has(this.key)) requests.add(one.request);
     this.about.replaceChildren(...(one.outcome === null ? [h("h1", { class: "spoken" }, "Request ", ...reveal(inOneLine(one.request)))] : settled(one, this.app.me)));
+    // A feed without a card is a barrier for screen readers.
+    this.feed.hidden = one.outcome !== null;
     this.deck.draw();
     this.#drawNext();
     if (one.outcome === null) this.deck.focus(this.key);
@@ -96,7 +98,7 @@ function settled(one, me) {
   const row = { ...one.request, session: one.session };
   return [h("h1", {}, ...callInRow(row)),
     h("p", { class: `status ${outcomeKind(one.outcome)}` }, outcomeText(one, me.name)),
-    h("article", { class: "card" }, h("div", { class: "what" }, ...whatRuns(row)), h("div", { class: "facts" }, where(row), why(row), needs(row, me))),
+    h("article", { class: "card" }, h("div", { class: "what" }, ...whatRuns(row)), h("div", { class: "facts" }, where(row, false), why(row), needs(row, me))),
     h("dl", { class: "facts-list" }, ...facts(one, row).filter(Boolean).map(([name, ...what]) => h("div", {}, h("dt", {}, name), h("dd", {}, ...what))))];
 }
 
