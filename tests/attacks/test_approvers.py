@@ -72,7 +72,7 @@ async def test_one_person_through_every_channel_is_one_yes(guarded: Served, aske
     row = first.json()
     assert (row["outcome"], row["message"]) == (None, "approved by `bob`; waits for 1 more person")
     assert row["approvals"] | {"given": [one["by"] for one in row["approvals"]["given"]]} == {
-        "needed": 2, "missing": 1, "among": [], "given": ["bob"],
+        "needed": 2, "waits_for": "1 more person", "missing": 1, "among": [], "given": ["bob"],
     }  # fmt: skip
     other = await guarded.caller("admin", "Bob")
     browser = await guarded.browser((await guarded.ledger.tokens.create("BOB", "approver")).text)
