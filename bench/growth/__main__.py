@@ -39,6 +39,7 @@ PENDING_COUNT: Final = 100
 """Sessions that wait for a person, the same at every size, so that a page of them is full at each."""
 
 START_SECONDS: Final = 60.0
+REWRITE_LOOK_MS: Final = 100
 
 
 class GrowthBench:
@@ -106,9 +107,26 @@ class GrowthBench:
             tell(f"{size:,} sessions: verify and rebuild with one process and with two")
             await Sharing(place, self.figures, size).measure()
         tell(f"{size:,} sessions: restart")
+        await self._restart("restart", size, rewritten_with_preamble="no")
+        await self._restart("restart rewritten", size, rewritten_with_preamble="yes")
+        await self._restart("restart in RDB", size, rewritten_with_preamble=None)
+
+    async def _restart(self, row: str, size: int, *, rewritten_with_preamble: str | None) -> None:
+        """Time a start of the server; afterwards it writes its file anew for the next one, in one form or the other."""
         began = time.perf_counter()
-        async with embedded_server(self._folder, start_timeout_s=START_SECONDS):
-            self.figures.add("restart", size, time.perf_counter() - began)
+        server = embedded_server(self._folder, start_timeout_s=START_SECONDS)
+        async with server:
+            self.figures.add(row, size, time.perf_counter() - began)
+            async with place_at(server.url, quick=self._quick) as place:
+                if rewritten_with_preamble is None:
+                    events = (await totals(place.ledger.store)).events
+                    self.figures.add("memory restarted", size, (await used_bytes(place) - self._empty_bytes) / events)
+                    return
+                await place.floor.send("CONFIG", "SET", "aof-use-rdb-preamble", rewritten_with_preamble)
+                await place.floor.send("BGREWRITEAOF")
+                clock = place.ledger.store.clock
+                while set(await _rewriting(place)) != {"0"}:
+                    await clock.wait_until(clock.now_ms() + REWRITE_LOOK_MS)
 
     async def _memory(self, place: Place, size: int) -> None:
         events = (await totals(place.ledger.store)).events
@@ -122,6 +140,12 @@ class GrowthBench:
             self.figures.add(name, size, value / events)
         for view in MEASURED_VIEWS:
             self.figures.add(f"memory view {view}", size, found.by_view[view] / events)
+
+
+async def _rewriting(place: Place) -> tuple[str, str]:
+    """Return whether the server writes its file anew, and whether it is about to."""
+    told = await place.info("persistence")
+    return told["aof_rewrite_in_progress"], told["aof_rewrite_scheduled"]
 
 
 def _sizes(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...] | None:

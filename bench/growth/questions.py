@@ -77,7 +77,10 @@ HISTORY: Final[dict[str, Asked]] = {
     "memory views": Asked("… in views", "sessions", "bytes"),
     **{f"memory view {view}": Asked(f"… in the view `{view}`", "sessions", "bytes") for view in MEASURED_VIEWS},
     "memory feeds": Asked("… in feeds (bounded: 1,000 lines a partition)", "sessions", "bytes"),
-    "restart": Asked("restart of the server until it answers", "sessions", "s", (Aim("last", "at most", 5),)),
+    "restart": Asked("restart of the server until it answers", "sessions", "s"),
+    "restart rewritten": Asked("… of a file that it has written anew", "sessions", "s"),
+    "restart in RDB": Asked("… with `aof-use-rdb-preamble yes`", "sessions", "s", (Aim("last", "at most", 5),)),
+    "memory restarted": Asked("the server's memory an event after that", "sessions", "bytes"),
 }
 
 CROWDS: Final[dict[str, Asked]] = {
