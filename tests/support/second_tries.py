@@ -11,6 +11,7 @@ import pytest
 
 BROWSER_FIXTURE: Final = "browser"
 AGENTS_MARKER: Final = "agents"
+ERROR_LINES_COUNT: Final = 12
 RERUN: Final = "rerun"
 """The outcome that pytest-rerunfailures gives a report when another try follows it."""
 
@@ -28,10 +29,19 @@ def allow(items: list[pytest.Item]) -> None:
 
 
 def tell(reporter: pytest.TerminalReporter) -> None:
-    """Write how many tests were tried again, and their names; nothing when there were none."""
-    names = [report.nodeid for report in reporter.getreports(RERUN)]
-    if not names:
+    """Write how many tests were tried again, their names, and why the first try failed; nothing when there were none."""
+    reports = reporter.getreports(RERUN)
+    if not reports:
         return
-    reporter.section(f"SECOND TRIES: {len(names)}", red=True)
-    for name in names:
-        reporter.write_line(name)
+    reporter.section(f"SECOND TRIES: {len(reports)}", red=True)
+    for report in reports:
+        reporter.write_line(report.nodeid)
+        for line in _why(report.longreprtext):
+            reporter.write_line(f"    {line}")
+
+
+def _why(traceback: str) -> list[str]:
+    """Return the lines of the error (`E   …`), and the place where it was raised."""
+    lines = traceback.rstrip().splitlines()
+    errors = [line for line in lines if line.startswith("E ")]
+    return [*errors[:ERROR_LINES_COUNT], *lines[-1:]]

@@ -53,10 +53,11 @@ def run(folder: Path, test: str) -> subprocess.CompletedProcess[str]:
     ["def test_it(browser, first_try):", "@pytest.mark.agents('codex')\ndef test_it(first_try):"],
     ids=["browser", "agent"],
 )
-def test_what_other_peoples_programs_spoil_is_tried_again_and_counted(tmp_path: Path, test: str) -> None:
+def test_what_other_peoples_programs_spoil_is_tried_again_counted_and_told(tmp_path: Path, test: str) -> None:
     done = run(tmp_path, test)
     assert done.returncode == 0, done.stdout
     assert "SECOND TRIES: 1" in done.stdout
+    assert "    E       assert not True" in done.stdout
     assert "1 passed, 1 rerun" in done.stdout.splitlines()[-1]
 
 

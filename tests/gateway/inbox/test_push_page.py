@@ -126,7 +126,10 @@ class Device:
         async def are_shown() -> bool:
             return sorted(one["title"] for one in await self.shown()) == sorted(titles)
 
-        await wait_until_async(are_shown, f"the notifications {titles}")
+        try:
+            await wait_until_async(are_shown, f"the notifications {titles}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; shown: {await self.shown()}") from error
         return await self.shown()
 
     async def act(self, action: str, tag: str) -> None:
