@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
-from playwright.async_api import Browser, CDPSession, Page, expect
+from playwright.async_api import Browser, CDPSession, Page, Worker, expect
 
 from ledger import Ledger
 from tests.gateway.inbox.barriers import barriers
@@ -50,6 +50,20 @@ SUBSCRIBE = """([endpoint, p256dh, auth]) => {
 }"""
 SHOWN = """async () => (await (await navigator.serviceWorker.getRegistration("/")).getNotifications())
   .map(({ title, body, tag, silent, data, actions }) => ({ title, body, tag, silent, data, actions: actions.map(({ action }) => action) }))"""
+
+KEEP_WORKS = """() => {
+  if (self.works) return;
+  self.works = [];
+  const { waitUntil } = ExtendableEvent.prototype;
+  ExtendableEvent.prototype.waitUntil = function (work) {
+    self.works.push(work);
+    return waitUntil.call(this, work);
+  };
+}"""
+"""Lets a worker keep the promises of its events."""
+
+WORKS_DONE = "async () => (await Promise.allSettled(self.works.splice(0))).length"
+"""Waits for them, and returns how many there were."""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -112,11 +126,22 @@ class Device:
         await self._session.send("ServiceWorker.enable")
         self._registration = await asyncio.wait_for(found, 15)
 
+    @property
+    def worker(self) -> Worker:
+        (worker,) = [one for one in self.visitor.context.service_workers if one.url.endswith("/sw.js")]
+        return worker
+
     async def deliver(self, payload: Any) -> None:
+        """Deliver a message, and wait for what the worker does with it.
+
+        Chromium forgets a notification that it is about to show if it is asked for the shown ones meanwhile.
+        """
         assert self._session is not None
         data = payload if isinstance(payload, str) else json.dumps(payload)
         said = {"origin": self.visitor.inbox.url, "registrationId": self._registration, "data": data}
+        await self.worker.evaluate(KEEP_WORKS)
         await self._session.send("ServiceWorker.deliverPushMessage", said)
+        await wait_until_async(lambda: self.worker.evaluate(WORKS_DONE), "the worker to handle the message")
 
     async def shown(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = await self.page.evaluate(SHOWN)
@@ -139,7 +164,7 @@ class Device:
         worker alive: its `waitUntil` throws, and what the worker does next would be nobody's to wait for. So the work
         is taken from the call, and this returns when it is done.
         """
-        (worker,) = [one for one in self.visitor.context.service_workers if one.url.endswith("/sw.js")]
+        worker = self.worker
 
         async def is_clicked() -> bool:
             # The worker may not have shown it yet.
@@ -263,7 +288,7 @@ RENEWED = """async ([endpoint, p256dh, auth]) => {
 async def renewed(one: Device, service: PushService, name: str) -> dict[str, Any] | None:
     """Let the browser tell its worker that the subscription ended; the next one is at another address."""
     subscriber = service.subscriber(name)
-    (worker,) = [each for each in one.visitor.context.service_workers if each.url.endswith("/sw.js")]
+    worker = one.worker
     told = [subscriber.endpoint, subscriber.keys["p256dh"], subscriber.keys["auth"]]
     asked: dict[str, Any] | None = await worker.evaluate(RENEWED, told)
     return asked
