@@ -16,7 +16,6 @@ from ledger.policy.dialects import compile_policy
 from ledger.policy.explanation import Explanation, Near, ReadCommand
 from ledger.policy.explanation import explain as explained
 from ledger.policy.shell.forms.description import form_json, form_text
-from ledger.session.would_run.demanded import demand_sentences
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput
 from workers.cli.policy.calls import call_options, typed_call
@@ -88,6 +87,8 @@ def _fixes_json(found: Explanation) -> list[dict[str, Any]]:
 def demanded_of(policy: Policy, call: Call, judged: JudgedCall) -> tuple[str, ...]:
     """Return the demands on the answers to a call and to those asked before it, a sentence each."""
     found = [one for asked in (*(first for first, _ in judged.first), call) for one in demands_on(policy, asked)]
+    from ledger.session.would_run.demanded import demand_sentences  # noqa: PLC0415 - `--help` needs no sessions
+
     return demand_sentences(found, "the asker")
 
 
