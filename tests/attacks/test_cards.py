@@ -244,7 +244,7 @@ async def test_wearing_people_out_with_answers_that_count_for_nothing(inbox: Inb
         await session.submit("bash", [command], actor="ann")
     ann, bob = await inbox.visit("ann"), await inbox.visit("bob")
     needs = ann.card("git push origin").locator(".needs")
-    await expect(needs).to_have_text("NeedsThe answer must be signed with a passkey, in the inbox")
+    await expect(needs).to_have_text("DemandedThe answer must be signed with a passkey, in the inbox")
     for visitor, is_asker in ((ann, True), (bob, False)):
         line = visitor.card("npm publish").locator(".needs")
         await expect(line).to_contain_text("The answer must come from somebody else than ann")

@@ -177,6 +177,14 @@ def test_an_older_version_takes_over_no_alias(clone: Clone, published: Path) -> 
 
 
 def test_make_hands_version_branch_and_alias_on() -> None:
-    command = ["make", "--dry-run", "--old-file=setup-release", "site-version", "VERSION=0.2", "SITE_BRANCH=pages"]
+    command = [
+        "make",
+        "--no-print-directory",
+        "--dry-run",
+        "--old-file=setup-release",
+        "site-version",
+        "VERSION=0.2",
+        "SITE_BRANCH=pages",
+    ]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "scripts/site-version '0.2' 'pages' 'latest'"
