@@ -17,6 +17,7 @@ from workers.presentation.text import json_line, visible, without_passwords
 
 HOSTILE = "rm -rf ~\x1b[2K\x1b[1Gls\r\u202egpj.exe\x9b31m\u200b\u3164[red]\n\x07"
 SHOWN = r"rm -rf ~\x1b[2K\x1b[1Gls\r\u202egpj.exe\x9b31m\u200b\u3164[red]\n\x07"
+ON_A_LINE = SHOWN.replace("\\n", "⏎")
 
 
 @given(st.text())
@@ -64,7 +65,7 @@ def test_what_an_agent_wrote_is_shown_harmlessly_everywhere(ledger: CommandLine)
     ran = [ledger(*words) for words in (["pending"], ["show", "ses_1"], ["log", "ses_1"], ["replay", "ses_1"])]
     ran.append(ledger("reply", "r1", "reject", "--message", HOSTILE))
     for one in ran:
-        assert SHOWN in one.out
+        assert SHOWN in one.out or ON_A_LINE in one.out
         assert one.out.replace("\n", "").isprintable()
     row = ledger("show", "ses_1", "--at", "2", "--json")
     assert row.out.rstrip("\n").isprintable()
@@ -86,7 +87,7 @@ def test_a_narrow_terminal_gets_a_block_for_each_row_without_empty_cells(ledger:
     lines = on_a_terminal(ledger, "pending", COLUMNS="60").splitlines()
     assert lines[0] == "r1"
     assert "  session         ses_1" in lines
-    assert any(line.startswith("  what would run  ") and SHOWN in line for line in lines)
+    assert any(line.startswith("  what would run  ") and ON_A_LINE in line for line in lines)
     assert not any(line.strip().endswith(" -") for line in lines)
     assert "─" not in "".join(lines)
 
