@@ -48,8 +48,9 @@ FAILED_COUNT: Final = 20
 async def sql(ledger: Ledger, output: CommandOutput, *, query: str, limit: int) -> int:
     """Run one SELECT of DuckDB's SQL over the tables `events`, on the server and in the archive, and `rules`.
 
-    The columns of `events` are those of the archive's files: stream, version, ms, type, request, person, permission, outcome, d, x.
-    Each event is there once. `rules` has each stored rule: digest, dialect, number, action, permission, pattern, layer, place. The query reads only, and reaches no file and no network. Events on the server are copied
+    The columns of `events` are those of the archive's files: stream, version, ms, type, request, person, permission,
+    outcome, d, x. Each event is there once. `rules` has each stored rule: digest, dialect, number, action, permission,
+    pattern, layer, place. The query reads only, and reaches no file and no network. Events on the server are copied
     to a temporary file first. The exit code is 11 if a stream could not be read, which is named.
     """
     require_extra("archive", "`sql`")

@@ -72,9 +72,8 @@ async def find_pending(
 async def find_most_dangerous(gateway: Gateway, principal: Principal, wanted: PendingFilter, limit: int) -> Row:
     """Return the first rows by danger, then by deadline, of at most `RANKED_COUNT` requests with the nearest deadlines.
 
-    After `RANKED_SECONDS` no more than `limit` requests are compared.
-
-    `among` is the number of requests that were compared, and `is_cut` tells whether there are others. There are no further pages.
+    After `RANKED_SECONDS` no more than `limit` requests are compared. `among` is the number of those that were, and
+    `is_cut` tells whether there are others. There are no further pages.
     """
     listed = await _find(gateway, principal, wanted, None, RANKED_COUNT)
     ranks: list[int] = []

@@ -134,7 +134,7 @@ class SpanExport:
         """Return a session that tells us the status of the last answer; None where the environment brings its own."""
         if any(os.environ.get(name) for name in PROVIDERS):
             return None
-        import requests  # noqa: PLC0415 - the exporter's
+        import requests  # noqa: PLC0415 - an extra
 
         def answered(response: Any, **_: Any) -> None:
             self._statuses.append(response.status_code)

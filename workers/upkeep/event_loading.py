@@ -12,16 +12,14 @@ import msgspec
 
 from ledger import Ledger
 from ledger.core.errors import DamageError, LedgerError
-from ledger.core.policy import PolicySource
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.columns import ArchiveRow, rows_of
-from ledger.log.rulesets import read_ruleset
 from ledger.log.short_streams import read_short_streams
 from ledger.log.tail import read_pages
-from ledger.policy.dialects import compile_policy, listed_rules
 from ledger.stores.port import Entry, StreamKey
 from ledger.stores.sealed import Seal
 from workers.upkeep.event_database import EventDatabase, RuleRow
+from workers.upkeep.stored_rulesets import KIND, StoredRuleset, read_stored_ruleset
 
 KINDS: Final = ("session", "project")
 """The kinds of streams whose events are loaded. Those of access hold digests of secrets, and no requests."""
@@ -44,7 +42,7 @@ async def load_events(ledger: Ledger, database: EventDatabase) -> Loaded:
     """Load all sessions, projects and rules, and lock the database. Raises ArchiveError, StoreError."""
     loading = _Loading(ledger, database)
     async for keys in _pages_of_keys(ledger):
-        rules = [key for key in keys if key.kind == "policy"]
+        rules = [key for key in keys if key.kind == KIND]
         await loading.take([key for key in keys if key.kind in KINDS])
         await loading.take_rules(rules)
     await loading.end()
@@ -84,16 +82,10 @@ class _Loading:
             if key in self._rulesets:
                 continue
             self._rulesets.add(key)
-            try:
-                state = await read_ruleset(self._ledger.store, key.id)
-            except DamageError as error:
-                self.loaded.failed[key.name] = error.text
-                continue
-            if state.source is None:
-                self.loaded.failed[key.name] = str(state.why_unreadable)
-                continue
-            rows = list(_rule_rows(key.id, state.source))
-            await asyncio.to_thread(self._database.add_rules, rows)
+            found = await read_stored_ruleset(self._ledger.store, key.id)
+            if found.problem is not None:
+                self.loaded.failed[key.name] = found.problem
+            await asyncio.to_thread(self._database.add_rules, list(_rule_rows(found)))
 
     async def _seals(self, keys: Sequence[StreamKey]) -> tuple[Sequence[StreamKey], Sequence[Seal | None]]:
         """Return the streams whose stub, if there is one, can be read, each with its seal."""
@@ -139,11 +131,12 @@ class _Loading:
         self.loaded.live_streams += self.loaded.live_events > before
 
 
-def _rule_rows(policy_digest: str, source: PolicySource) -> Iterator[RuleRow]:
-    for number, rule in enumerate(listed_rules(compile_policy(source)), 1):
+def _rule_rows(ruleset: StoredRuleset) -> Iterator[RuleRow]:
+    dialect = ruleset.source.dialect if ruleset.source else ""
+    for number, rule in enumerate(ruleset.rules, 1):
         yield RuleRow(
-            digest=policy_digest,
-            dialect=source.dialect,
+            digest=ruleset.digest,
+            dialect=dialect,
             number=number,
             action=rule.action.value,
             permission=rule.permission,
@@ -169,7 +162,7 @@ async def _one(page: Sequence[Entry]) -> AsyncIterator[Sequence[Entry]]:
 async def _pages_of_keys(ledger: Ledger) -> AsyncIterator[list[StreamKey]]:
     some: list[StreamKey] = []
     async for key in ledger.store.streams():
-        if key.kind in KINDS or key.kind == "policy":
+        if key.kind in KINDS or key.kind == KIND:
             some.append(key)
         if len(some) == STREAMS_COUNT:
             yield some

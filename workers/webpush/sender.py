@@ -159,7 +159,7 @@ def _targets(parts: SplitResult, addresses: Sequence[str]) -> list[tuple[bool, s
     """Return the addresses to post to, and whether each is the last: the endpoint, with its host replaced."""
     port = "" if parts.port is None else f":{parts.port}"
     places = [f"[{one}]{port}" if ":" in one else f"{one}{port}" for one in addresses] or [parts.netloc]
-    return [(one is places[-1], urlunsplit(parts._replace(netloc=one))) for one in places]
+    return [(index == len(places), urlunsplit(parts._replace(netloc=one))) for index, one in enumerate(places, 1)]
 
 
 async def _read_little(response: httpx2.Response) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ledger import Ledger
-from tests.support.processes import environment_without_settings
+from tests.support.processes import worker_process
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 from tests.workers.notifier.listening import Listening, listening
 from tests.workers.notifier.test_notifier import until_recorded
-from workers.runtime.children import own_command
 
 if TYPE_CHECKING:
     from tests.support.servers import StartServer
@@ -36,20 +34,9 @@ services = ["{url}"]
 """
 
 
-@asynccontextmanager
-async def notifier_process(server: RealServer, config: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A notifier of its own, killed after the block."""
-    process = await asyncio.create_subprocess_exec(
-        *own_command("worker", "notifier", "--config", str(config), "--url", server.url),
-        env=environment_without_settings(),
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+def notifier_process(server: RealServer, config: Path) -> AbstractAsyncContextManager[asyncio.subprocess.Process]:
+    """Start a notifier of its own, killed after the block."""
+    return worker_process("notifier", "--config", str(config), "--url", server.url)
 
 
 def configured(folder: Path, phone: Listening) -> Path:

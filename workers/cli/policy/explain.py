@@ -11,6 +11,7 @@ import msgspec
 from ledger.client.machine import machine_facts
 from ledger.core.policy import Call, Part, Policy, PolicySource, RuleRef, Verdict
 from ledger.policy.check_questions import JudgedCall, judge, rule_json, with_facts
+from ledger.policy.demand_texts import demand_sentences
 from ledger.policy.demands import demands_on
 from ledger.policy.dialects import compile_policy
 from ledger.policy.explanation import Explanation, Near, ReadCommand
@@ -85,16 +86,16 @@ def _fixes_json(found: Explanation) -> list[dict[str, Any]]:
 
 
 def demanded_of(policy: Policy, call: Call, judged: JudgedCall) -> tuple[str, ...]:
-    """Return the demands on the answers to a call and to those asked before it, a sentence each."""
+    """Return the demands on the answers to a call and to those asked before it, a sentence each; none on one that is denied."""
+    if judged.verdict is Verdict.DENY:
+        return ()
     found = [one for asked in (*(first for first, _ in judged.first), call) for one in demands_on(policy, asked)]
-    from ledger.session.would_run.demanded import demand_sentences  # noqa: PLC0415 - `--help` needs no sessions
-
     return demand_sentences(found, "the asker")
 
 
 def _demands_json(policy: Policy, call: Call, judged: JudgedCall) -> dict[str, Any]:
     demanded = demanded_of(policy, call, judged)
-    return {DEMANDED: list(demanded)} if demanded else {}
+    return {"demanded": list(demanded)} if demanded else {}
 
 
 def _tell(output: CommandOutput, found: Explanation, demanded: Iterable[str]) -> None:
@@ -104,9 +105,8 @@ def _tell(output: CommandOutput, found: Explanation, demanded: Iterable[str]) ->
         output.line(f"because {judged.reason}")
     if judged.verdict is Verdict.DENY and judged.message:
         output.line(f"the agent is told: {judged.message}")
-    if judged.verdict is not Verdict.DENY:
-        for one in demanded:
-            output.line(f"{DEMANDED} of an answer: {one}")
+    for one in demanded:
+        output.line(f"{DEMANDED} of an answer: {one}")
     _parts(output, judged)
     _read(output, found.commands)
     for part in found.unknown:

@@ -9,16 +9,12 @@ import click
 import msgspec
 
 from ledger import DamageError, InputError
-from ledger.core.policy import PolicySource
-from ledger.log.rulesets import read_ruleset
 from ledger.log.tail import read_pages
-from ledger.policy.dialects import compile_policy, listed_rules
-from ledger.policy.errors import PolicyError
-from ledger.policy.rule_list import ListedRule
 from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
+from workers.upkeep.stored_rulesets import KIND, StoredRuleset, read_stored_ruleset
 
 if TYPE_CHECKING:
     from ledger import Ledger
@@ -31,23 +27,21 @@ STREAM: Final = "policy:"
 KEYS_AT_ONCE_COUNT: Final = 500
 
 
-class _StoredRules(NamedTuple):
-    """Rules on the server; `problem` says why they cannot be read."""
+class _Sized(NamedTuple):
+    """Rules on the server, with what they take there."""
 
-    digest: str
+    ruleset: StoredRuleset
     size_bytes: int
-    source: PolicySource | None
-    rules: tuple[ListedRule, ...]
-    problem: str | None
 
     def as_json(self) -> dict[str, Any]:
+        source = self.ruleset.source
         return {
-            "digest": self.digest,
-            "stream": f"{STREAM}{self.digest}",
-            "dialect": None if self.source is None else self.source.dialect,
-            "rules": None if self.source is None else len(self.rules),
+            "digest": self.ruleset.digest,
+            "stream": self.ruleset.stream,
+            "dialect": None if source is None else source.dialect,
+            "rules": None if source is None else len(self.ruleset.rules),
             "bytes": self.size_bytes,
-            "problem": self.problem,
+            "problem": self.ruleset.problem,
         }
 
 
@@ -69,28 +63,29 @@ async def stored(ledger: Ledger, output: CommandOutput, *, digest: str | None) -
     if digest is not None:
         return await _print_one(ledger, output, digest.removeprefix(STREAM))
     rows = [(await _read(ledger, one)) async for one in _digests(ledger)]
-    rows.sort(key=lambda one: (-one.size_bytes, one.digest))
+    rows.sort(key=lambda one: (-one.size_bytes, one.ruleset.digest))
     if output.as_json:
         output.rows(one.as_json() for one in rows)
     elif rows:
         output.table(COLUMNS, [_cells(one) for one in rows])
     talk(f"{len(rows)} rulesets, {sum(one.size_bytes for one in rows)} bytes")
-    return Exit.FINDINGS if any(one.problem for one in rows) else Exit.DONE
+    return Exit.FINDINGS if any(one.ruleset.problem for one in rows) else Exit.DONE
 
 
 async def _print_one(ledger: Ledger, output: CommandOutput, digest: str) -> int:
     found = await _read(ledger, digest)
-    if not found.size_bytes and found.problem is not None:
+    ruleset, size_bytes = found
+    if not size_bytes and ruleset.problem is not None:
         raise InputError(
             f"no rules are stored under `{digest}`", hint="`permission-ledger policy stored` lists the digests"
         )
-    if found.source is None:
-        raise DamageError(f"stream `{STREAM}{digest}`: {found.problem}", stream=f"{STREAM}{digest}")
+    if ruleset.source is None:
+        raise DamageError(f"stream `{ruleset.stream}`: {ruleset.problem}", stream=ruleset.stream)
     if output.as_json:
-        output.row({**found.as_json(), "policy": msgspec.to_builtins(found.source)})
+        output.row({**found.as_json(), "policy": msgspec.to_builtins(ruleset.source)})
         return Exit.DONE
-    output.line(f"{found.source.dialect}, {len(found.rules)} rules, {found.size_bytes} bytes")
-    rows = [(one.action.value, one.permission, one.pattern, one.ref.layer, one.place) for one in found.rules]
+    output.line(f"{ruleset.source.dialect}, {len(ruleset.rules)} rules, {size_bytes} bytes")
+    rows = [(one.action.value, one.permission, one.pattern, one.ref.layer, one.place) for one in ruleset.rules]
     if rows:
         output.table(RULE_COLUMNS, rows)
     return Exit.DONE
@@ -103,30 +98,24 @@ async def _digests(ledger: Ledger) -> AsyncIterator[str]:
     while True:
         keys, cursor = await ledger.store.admin.streams_page(cursor, KEYS_AT_ONCE_COUNT)
         for key in keys:
-            if key.kind == "policy" and key.id not in seen:
+            if key.kind == KIND and key.id not in seen:
                 seen.add(key.id)
                 yield key.id
         if not cursor:
             return
 
 
-async def _read(ledger: Ledger, digest: str) -> _StoredRules:
-    key, size_bytes = StreamKey("policy", digest), 0
+async def _read(ledger: Ledger, digest: str) -> _Sized:
+    found, size_bytes = await read_stored_ruleset(ledger.store, digest), 0
     try:
-        async for page in read_pages(ledger.store, key):
+        async for page in read_pages(ledger.store, StreamKey(KIND, digest)):
             size_bytes += sum(len(one.payload) + len(one.content or b"") for one in page)
-        state = await read_ruleset(ledger.store, digest)
-    except DamageError as error:
-        return _StoredRules(digest, max(size_bytes, 1), None, (), error.text)
-    source = state.source
-    try:
-        rules = () if source is None else listed_rules(compile_policy(source))
-    except PolicyError as error:
-        # Of a later version, or written by another program: the other rules are listed all the same.
-        return _StoredRules(digest, size_bytes, None, (), error.text)
-    return _StoredRules(digest, size_bytes, source, rules, state.why_unreadable)
+    except DamageError:
+        # What is there and cannot be read has a size that is not known.
+        size_bytes = max(size_bytes, 1)
+    return _Sized(found, size_bytes)
 
 
-def _cells(one: _StoredRules) -> tuple[object, ...]:
+def _cells(one: _Sized) -> tuple[object, ...]:
     row = one.as_json()
     return tuple(row[name] for name in COLUMNS)
