@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from ledger.client.results import Pending, pending_of
-from ledger.core.errors import InputError
+from ledger.core.errors import DamageError, InputError
 from ledger.core.ids import is_id
 from ledger.log.surveys import Survey, survey
 from ledger.log.viewed import GRANTS_VIEW, REQUESTS_VIEW, USES_VIEW, ahead_among, pages_of_streams, pointed, pointer
 from ledger.session.state import SessionState
+from ledger.stores.admin import FoundFields
 from ledger.stores.port import StreamKey
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ WAITING_MAX: Final = 100_000
 
 USERS_MAX: Final = 1_000_000
 """The sessions in which one grant let calls through; all of them are read."""
+
+AHEAD_MAX: Final = 32
+"""The streams with a line of a feed that are read without a look at whether they are ahead of their views at all."""
 
 ALIKE_COUNT: Final = 5
 ALIKE_CHARS: Final = 4
@@ -49,7 +53,7 @@ class Lookups:
         if not is_id(request_id):
             return Survey([], [])
         store = self._ledger.store
-        found = await store.views.look_up(REQUESTS_VIEW, pointer(request_id), KNOWN_IN_MAX + 1)
+        found = await self._look_up(REQUESTS_VIEW, pointer(request_id), KNOWN_IN_MAX + 1)
         named = {StreamKey("session", pointed(field)[1]) for field in found.fields[:KNOWN_IN_MAX]}
         unsure = frozenset(found.unsure)
         named.update(key for key in found.ahead if key.kind == "session" and store.partition_of(key) not in unsure)
@@ -72,7 +76,7 @@ class Lookups:
 
     async def of_grant(self, grant_id: str) -> Survey[StreamKey]:
         """Return the streams that have a grant, revoked ones included, and the streams that cannot be read."""
-        found = await self._ledger.store.views.look_up(GRANTS_VIEW, pointer(grant_id), KNOWN_IN_MAX)
+        found = await self._look_up(GRANTS_VIEW, pointer(grant_id), KNOWN_IN_MAX)
         named = {StreamKey.parse(pointed(field)[1]) for field in found.fields}
         named.update(key for key in found.ahead if key.has_calls)
         having = await self._having(sorted(named), grant_id)
@@ -96,12 +100,29 @@ class Lookups:
 
     async def users_of_grant(self, grant_id: str) -> AsyncIterator[list[StreamKey]]:
         """Iterate over the sessions in which a grant of a project may have let a call through, page by page."""
-        found = await self._ledger.store.views.look_up(USES_VIEW, pointer(grant_id), USERS_MAX)
+        found = await self._look_up(USES_VIEW, pointer(grant_id), USERS_MAX)
         named = {StreamKey("session", pointed(field)[1]) for field in found.fields}
         named.update(key for key in found.ahead if key.kind == "session")
         yield sorted(named)
         async for keys in self._others(found.unsure, named, "session"):
             yield keys
+
+    async def _look_up(self, view: str, prefix: str, count: int) -> FoundFields:
+        """Return the fields of an index with this prefix; of many streams with a line of a feed, those ahead of their views.
+
+        Sealing leaves a line for each session, and all of them would be read from the archive.
+        """
+        store = self._ledger.store
+        found = await store.views.look_up(view, prefix, count)
+        if len(found.ahead) <= AHEAD_MAX:
+            return found
+        try:
+            ahead = await ahead_among(store, found.ahead)
+        except DamageError:
+            return found  # the reader names the damaged one
+        # What was projected since the first look is in the index only now.
+        fields = {*found.fields, *(await store.views.look_up(view, prefix, count)).fields}
+        return FoundFields(fields=sorted(fields)[:count], ahead=ahead, unsure=found.unsure)
 
     async def _others(
         self, partitions: Collection[int], read: Collection[StreamKey], *kinds: str
@@ -123,7 +144,7 @@ class Lookups:
         if len(part) < ALIKE_CHARS or not is_id(part):
             return []
         store = self._ledger.store
-        found = await store.views.look_up(REQUESTS_VIEW, part, KNOWN_IN_MAX + 1)
+        found = await self._look_up(REQUESTS_VIEW, part, KNOWN_IN_MAX + 1)
         if len(found.fields) > KNOWN_IN_MAX:
             raise InputError(
                 f"`{part}` begins the ids of more than {KNOWN_IN_MAX} requests; type more of the one you mean"

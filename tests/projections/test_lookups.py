@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,9 +12,12 @@ import pytest
 from ledger import InputError, Ledger, UnknownGrantError, UnknownRequestError
 from ledger.client import lookups
 from ledger.log.stream import Stream
+from ledger.log.surveys import Survey, survey
+from ledger.log.viewed import ahead_among
 from ledger.session.state import SessionState
 from ledger.stores.admin import PROJECTORS
-from ledger.stores.port import START, StreamKey
+from ledger.stores.port import START, Store, StreamKey
+from projections.engine import Engine
 from tests.support.backends import answer_to, append_of
 from tests.support.waiting import wait_until_async
 from workers.projector.worker import Pace, run
@@ -231,3 +234,46 @@ async def test_what_cannot_be_an_id_is_an_unknown_request(ledger: Ledger, text: 
     await three_sessions(ledger)
     with pytest.raises(UnknownRequestError):
         await ledger.reply(text, "once")
+
+
+async def add_to_each(ledger: Ledger) -> list[StreamKey]:
+    """Let a later request come to each of three sessions, with its line in a feed that no projector reads."""
+    async with projecting(ledger):
+        await three_sessions(ledger)
+    for number in (1, 2, 3):
+        await (await ledger.attach(f"ses_{number}")).submit("bash", ["late"], request_id=f"late_{number}")
+    return [StreamKey("session", f"ses_{number}") for number in (1, 2, 3)]
+
+
+async def test_of_many_streams_with_a_line_only_those_that_are_ahead_of_their_views_are_read(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = await add_to_each(ledger)
+    for key in keys[:2]:
+        await Engine(ledger.store).catch_up(key)
+    read: list[StreamKey] = []
+
+    async def reading(wanted: Iterable[StreamKey], one: Callable[[StreamKey], Awaitable[Any]]) -> Survey[Any]:
+        read.extend(wanted := list(wanted))
+        return await survey(wanted, one)
+
+    monkeypatch.setattr(lookups, "survey", reading)
+    monkeypatch.setattr(lookups, "AHEAD_MAX", 1)
+    assert await ledger.sessions_of("late_3") == ["ses_3"]
+    assert read == keys[2:]
+    read.clear()
+    assert await ledger.sessions_of("late_1") == ["ses_1"]
+    assert read == [keys[0], keys[2]]
+
+
+async def test_what_is_projected_between_the_looks_is_found(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    await add_to_each(ledger)
+
+    async def after_the_projector(store: Store, keys: Sequence[StreamKey]) -> list[StreamKey]:
+        for key in keys:
+            await Engine(store).catch_up(key)
+        return await ahead_among(store, keys)
+
+    monkeypatch.setattr(lookups, "ahead_among", after_the_projector)
+    monkeypatch.setattr(lookups, "AHEAD_MAX", 1)
+    assert await ledger.sessions_of("late_2") == ["ses_2"]

@@ -9,6 +9,7 @@ from ledger.log.verify import head_of
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Store, StreamKey
 from ledger.stores.sealed import Seal
+from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine
 from tests.projections.looking import RULES, data_of, streams
 from tests.support.backends import log_of
 from workers.projector.worker import CatchingUp
@@ -53,3 +54,33 @@ async def test_a_session_that_was_sealed_before_it_was_projected_is_named(
     assert await CatchingUp(ledger).catch_up_all([SES_1]) == [SES_1]
     assert await skipped(ledger.store) == ["session:ses_1"]
     assert "skipped: " in caplog.text
+
+
+async def test_of_many_streams_a_sealed_one_whose_views_are_as_of_its_head_is_not_read_again(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await session_of(ledger)
+    await CatchingUp(ledger).catch_up_all(await streams(ledger.store))
+    await sealed(ledger)
+    others = [StreamKey("session", f"live_{number}") for number in range(STREAMS_AT_ONCE_COUNT)]
+    for key in others:
+        await (await ledger.session(key.id, rules=RULES)).submit("bash", ["git log"])
+    read: list[StreamKey] = []
+    catch_up = Engine.catch_up
+
+    async def reading(engine: Engine, key: StreamKey) -> CaughtUp:
+        read.append(key)
+        return await catch_up(engine, key)
+
+    monkeypatch.setattr(Engine, "catch_up", reading)
+    assert await CatchingUp(ledger).catch_up_all([SES_1, *others]) == [SES_1, *others]
+    assert read == others
+    assert await skipped(ledger.store) == []
+
+
+async def test_of_many_streams_a_sealed_one_that_was_not_projected_is_named(ledger: Ledger) -> None:
+    await session_of(ledger)
+    await sealed(ledger)
+    others = [StreamKey("session", f"live_{number}") for number in range(STREAMS_AT_ONCE_COUNT)]
+    await CatchingUp(ledger).catch_up_all([SES_1, *others])
+    assert await skipped(ledger.store) == ["session:ses_1"]

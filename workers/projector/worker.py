@@ -22,6 +22,7 @@ import msgspec
 from ledger import Ledger
 from ledger.core.errors import DamageError, LedgerError, StoreError
 from ledger.log.tail import LostHistoryError
+from ledger.log.viewed import checkpoints
 from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import FeedItem, StreamKey
 from projections.engine import (
@@ -175,11 +176,28 @@ class CatchingUp:
     async def catch_up_all(self, keys: Iterable[StreamKey]) -> list[StreamKey]:
         """Return the streams that are finished: up to their head, or as far as possible. Raises StoreError."""
         wanted = list(keys)
-        results = await asyncio.gather(*(self._catch_up(key) for key in wanted), return_exceptions=True)
+        behind = await self._without_resting(wanted) if len(wanted) > STREAMS_AT_ONCE_COUNT else wanted
+        results = await asyncio.gather(*(self._catch_up(key) for key in behind), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
         return wanted
+
+    async def _without_resting(self, keys: Sequence[StreamKey]) -> Sequence[StreamKey]:
+        """Return streams without the sealed ones whose views are as of their head: the archive need not be read for them.
+
+        A round of an archiver leaves a line of the feed for each session that it seals.
+        """
+        try:
+            seals = await self._store.admin.seals(keys)
+        except DamageError:
+            return keys  # the damaged one is named when it is projected
+        sealed = {key: seal.head for key, seal in zip(keys, seals, strict=True) if seal is not None}
+        known = await checkpoints(self._store, list(sealed))
+        resting = {key for key, at in zip(sealed, known, strict=True) if at == sealed[key]}
+        for key in resting:
+            await self._count(CaughtUp(key, sealed[key].version, 0))
+        return [key for key in keys if key not in resting]
 
     async def _catch_up(self, key: StreamKey) -> None:
         async with self._turns:
