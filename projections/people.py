@@ -20,7 +20,7 @@ PEOPLE: Final = "people"
 def _is_own_answer(event: Event | NewerEvent) -> bool:
     if isinstance(event, Agreed):
         return True
-    return isinstance(event, Replied) and event.cause is None and event.told is None
+    return isinstance(event, Replied) and event.is_own
 
 
 def project_people(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:

@@ -20,7 +20,7 @@ from projections.sessions import Latest, summary_of
 
 NAMES: Final = (
     *("session", "project", "agent", "parent", "opened_at", "closed_at", "at", "version", "pending", "dialect"),
-    "imported_at",
+    *("answered_at", "imported_at"),
 )
 """The members of a row, in order; `imported_at` is only in those of imported sessions."""
 

@@ -90,6 +90,7 @@ def row_of(state: SessionState) -> SessionRow:
         dialect=state.dialect or None,
         imported_ms=state.imported_ms,
         token_id=state.token_id,
+        answered_ms=state.answered_ms,
     )
 
 
@@ -127,5 +128,6 @@ def _summary(session: str, row: SessionRow) -> dict[str, Any]:
         "version": row.version,
         "pending": row.pending,
         "dialect": row.dialect,
+        "answered_at": format_time_or_none(row.answered_ms),
         **({} if row.imported_ms is None else {"imported_at": format_time(row.imported_ms)}),
     }

@@ -369,6 +369,11 @@ class Replied(Value, tag="replied", kw_only=True, frozen=True):
     approvers: tuple[str, ...] = ()
     detail: RepliedDetail | None = None
 
+    @property
+    def is_own(self) -> bool:
+        """Return whether a person gave this answer to the ledger itself: it follows from no other, nor is it reported."""
+        return self.cause is None and self.told is None
+
 
 class GrantedDetail(Detail, frozen=True):
     pattern: str

@@ -74,6 +74,7 @@ class SessionRow(msgspec.Struct, frozen=True, array_like=True):
     dialect: str | None
     imported_ms: int | None
     token_id: str | None
+    answered_ms: int | None
 
 
 _row_decoder: Final = msgspec.msgpack.Decoder(SessionRow)

@@ -223,7 +223,7 @@ def _agreed(state: SessionState, recorded: Recorded, event: Agreed) -> SessionSt
     name = recorded.actor.name.casefold()
     others = tuple([one for one in request.agreed if one.by.name.casefold() != name])
     request = replace(request, agreed=(*others, agreement), redacted=request.redacted or recorded.redacted)
-    return replace(state, pending=state.pending.insert(event.request_id, request))
+    return replace(state, pending=state.pending.insert(event.request_id, request), answered_ms=recorded.ms)
 
 
 def _replied(state: SessionState, recorded: Recorded, event: Replied) -> SessionState:
@@ -245,6 +245,8 @@ def _replied(state: SessionState, recorded: Recorded, event: Replied) -> Session
         request = replace(request, redacted=True)
     if event.rests_on_project:
         request = replace(request, rests_on_project=True, project_version=event.project_version)
+    if event.is_own:
+        state = replace(state, answered_ms=recorded.ms)
     return _settle(
         state,
         recorded,

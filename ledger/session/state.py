@@ -227,6 +227,8 @@ class SessionState(Value, kw_only=True, frozen=True):
     closed_ms: int | None = None
     imported_ms: int | None = None
     """The time (server ms) of an import of the earlier events from a file, if any."""
+    answered_ms: int | None = None
+    """The time (server ms) of the last answer that a person gave the ledger itself."""
     newer: bool = False
     project: str | None = None
     agent: str | None = None

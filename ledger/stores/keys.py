@@ -10,7 +10,7 @@ from ledger.stores.port import BOUND_INBOXES, AskersOf, Place, StreamKey, Stream
 
 APPEND_KEYS_KEPT_COUNT = 4096
 
-VIEWS_FORMAT = 6
+VIEWS_FORMAT = 7
 """The format of all views: part of their keys, so that a version never reads the views of another one.
 
 It is raised with each change by which older views would be misread. A projector then builds the views anew, beside the

@@ -146,6 +146,25 @@ async def test_the_busiest_sessions_come_first_when_asked_for(root: Caller, ledg
     assert (found["among"], found["is_cut"], found["cursor"]) == (3, False, None)
 
 
+async def test_the_session_that_a_person_answered_last_comes_first_when_asked_for(
+    root: Caller, ledger: Ledger, clock: Any
+) -> None:
+    for name in ("early", "late", "never"):
+        await root.put(f"/v1/sessions/{name}")
+        await root.ask(name, request_id="r1")
+    for name in ("early", "late"):
+        clock.advance("1s")
+        await root.post(f"/v1/sessions/{name}/asks/r1/reply", {"reply": "once"})
+    clock.advance("1s")
+    await root.ask("early", request_id="r2")
+    await root.ask("never", request_id="r2")
+    await project_as_a_worker(ledger)
+    assert await pages(root, "sort=last_answered") == [["late", "early", "never"]]
+    rows = {one["session"]: one for one in (await root.get("/v1/sessions")).json()["sessions"]}
+    assert rows["never"]["answered_at"] is None
+    assert rows["early"]["answered_at"] < rows["late"]["answered_at"] < rows["early"]["at"]
+
+
 @pytest.mark.parametrize("query", ["sort=loudest", "sort=most_asked&cursor=1-ses_1"])
 async def test_an_order_that_cannot_be_had_is_refused(root: Caller, query: str) -> None:
     assert (await root.get(f"/v1/sessions?{query}")).status_code in (400, 422)

@@ -42,6 +42,7 @@ SUMMARIES: Final[list[tuple[SessionState, dict[str, Any]]]] = [
             "version": 7,
             "pending": 0,
             "dialect": "codelia",
+            "answered_at": None,
         },
     ),
     (
@@ -57,6 +58,7 @@ SUMMARIES: Final[list[tuple[SessionState, dict[str, Any]]]] = [
             "version": 0,
             "pending": 0,
             "dialect": None,
+            "answered_at": None,
             "imported_at": "1970-01-01T00:00:02.000Z",
         },
     ),

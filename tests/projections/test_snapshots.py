@@ -245,6 +245,7 @@ def test_every_member_of_a_fold_is_known_to_be_kept_whole() -> None:
         "opened_ms",
         "closed_ms",
         "imported_ms",
+        "answered_ms",
         "newer",
         "project",
         "agent",

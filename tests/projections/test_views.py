@@ -115,6 +115,7 @@ async def test_recent_sessions_come_newest_first_with_how_their_requests_ended(
         "version": 6,
         "pending": 0,
         "dialect": "opencode",
+        "answered_at": "2027-01-15T08:00:00.000Z",
         "outcomes": {"allowed": 1, "denied": 1, "corrected": 1},
     }
     assert (shown.rows[0]["pending"], shown.rows[0]["outcomes"]) == (1, {})

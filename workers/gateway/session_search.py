@@ -27,8 +27,9 @@ EXAMINED_AT_ONCE_COUNT: Final = 200
 """Sessions read at once where a filter leaves some out."""
 
 
-SessionSort = Literal["latest", "most_asked", "most_rejected"]
-"""The order of a search: newest first, or by the requests that were asked, or that people rejected."""
+SessionSort = Literal["latest", "last_answered", "most_asked", "most_rejected"]
+"""The order of a search: newest event first, newest answer of a person first, or by the number of requests that were
+asked, or that people rejected."""
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,18 +75,20 @@ async def find_sessions(
     return _page(found, after)
 
 
-async def find_busiest(store: Store, principal: Principal, wanted: SessionFilter, sort: SessionSort, limit: int) -> Row:
+async def find_sorted(store: Store, principal: Principal, wanted: SessionFilter, sort: SessionSort, limit: int) -> Row:
     """Return the first sessions in another order than by time, of the newest ones that are examined for one answer.
 
     `among` is how many matched, and `is_cut` whether older sessions were left out. There is no `cursor`.
     """
     found = await find_sessions(store, principal, wanted, None, EXAMINED_COUNT)
-    rows = sorted(found["sessions"], key=lambda row: (-_count(row, sort), -parse_time(row["at"]), row["session"]))
+    rows = sorted(found["sessions"], key=lambda row: (-_rank(row, sort), -parse_time(row["at"]), row["session"]))
     is_cut = found["cursor"] is not None
     return {"sessions": rows[:limit], "cursor": None, "among": len(rows), "is_cut": is_cut}
 
 
-def _count(row: Row, sort: SessionSort) -> int:
+def _rank(row: Row, sort: SessionSort) -> int:
+    if sort == "last_answered":
+        return 0 if row["answered_at"] is None else parse_time(row["answered_at"])
     outcomes: dict[str, int] = row["outcomes"]
     if sort == "most_asked":
         return sum(outcomes.values()) + int(row["pending"])

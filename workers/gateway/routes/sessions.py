@@ -18,7 +18,7 @@ from workers.gateway.parameters import After, Id, Limit, OptionalText, TheGatewa
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, session_row_now
 from workers.gateway.session_opening import open_session as open_by_rules
-from workers.gateway.session_search import SessionFilter, SessionSort, find_busiest, find_sessions
+from workers.gateway.session_search import SessionFilter, SessionSort, find_sessions, find_sorted
 from workers.gateway.settings import PAGE_COUNT_MAX
 from workers.presentation.moments import approved_at, clients_of, moment_json, project_grants
 from workers.upkeep.stream_checks import Checked, StreamChecker
@@ -69,7 +69,7 @@ async def list_sessions(
         raise InputError(f"`sort={sort}` has no further pages; leave `cursor` out, or narrow the search")
     await gateway.views.of_everything()
     if sort != "latest":
-        return await find_busiest(gateway.ledger.store, principal, wanted, sort, limit)
+        return await find_sorted(gateway.ledger.store, principal, wanted, sort, limit)
     return await find_sessions(gateway.ledger.store, principal, wanted, cursor, limit)
 
 
