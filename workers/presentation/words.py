@@ -11,7 +11,7 @@ from ledger.core.times import format_time
 from ledger.policy import RuleRef
 from ledger.session.texts import describe_settled
 from ledger.session.would_run import one_line, quoted, would_run
-from workers.presentation.labels import NO_DEADLINE
+from workers.presentation.labels import NO_DEADLINE, WHY
 from workers.presentation.text import revealed
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
@@ -37,7 +37,7 @@ def result_lines(result: Result) -> list[str]:
     lines.append(f"  at       {result.at}")
     if result.message:
         lines.append(f"  message  {result.message}")
-    lines += [f"  because  {reason}" for reason in _reasons(result)]
+    lines += [f"  {WHY:<7}  {reason}" for reason in _reasons(result)]
     if result.outcome not in (None, "allowed"):
         lines.append(f"  agent    {result.agent}")
     return lines

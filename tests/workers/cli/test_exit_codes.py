@@ -26,7 +26,7 @@ def asked(ledger: CommandLine, request_id: str = "r1", session: str = "ses_1") -
 def test_0_is_an_allow_by_rule_and_a_thing_done(ledger: CommandLine, rules: Path) -> None:
     allowed = ledger("ask", "ses_1", "bash", "git status", "--rules", rules, code=0)
     assert allowed.out.startswith("allowed by rule\n")
-    assert f"because  rule `bash git status allow` ({rules}:1)\n" in allowed.out
+    assert f"why      rule `bash git status allow` ({rules}:1)\n" in allowed.out
     assert ledger("pending", code=0) == (0, "", "nothing is pending\n")
 
 
@@ -277,4 +277,4 @@ def test_3_is_also_a_yes_that_a_newer_rule_overrules(ledger: CommandLine, tmp_pa
     ledger("ask", "ses_1", "bash", "git status", "--rules", stricter, "--no-wait", code=7)
     answered = ledger("reply", "r1", "once", "--as", "ann", code=3)
     assert answered.out.startswith("denied by the current rules, although ann answered once\n")
-    assert "because  rule `bash git push* deny`" in answered.out
+    assert "why      rule `bash git push* deny`" in answered.out

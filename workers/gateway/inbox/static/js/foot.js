@@ -136,7 +136,7 @@ export function granting(row, granted, chosen, { reach, where = "in this session
     h("input", { type: "radio", name, checked: one === chosen, onchange: () => { draft.choice = index; element.refoot(); element.querySelector(`input[name="${CSS.escape(name)}"]:checked`)?.focus(); } }), ` ${one.label}`);
   return h("div", { class: `granting${chosen.wide ? " wide" : ""}` },
     granted.length < 2 ? null : h("fieldset", { class: "reach" }, h("legend", { class: "spoken" }, "Scope of the grant"), h("span", { "aria-hidden": "true" }, "Scope"), ...granted.map(choice)),
-    draft.patterns === undefined ? h("p", {}, "A grant covers ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
+    draft.patterns === undefined ? h("p", {}, "A grant also allows ", ...(chosen.name ? revealIn(row, chosen.name) : listed(row, chosen.patterns)), ...(chosen.name ? [] : [" for ", ...revealIn(row, row.permission)]),
       reach === "this session" ? `, ${where}.` : [`: ${where}, or in all of `, ...reveal(reach), "."]) : ownPatterns(draft),
     boundsForm(draft, chosen, element),
     chosen.still.length ? h("p", { class: "warning still-asked" }, `${capital(LABELS.still_asks)}: `, ...reveal(chosen.still.join("; ")), ".") : null,
