@@ -10,7 +10,7 @@ from ledger.core.errors import AgentAction
 from ledger.core.events import CancelCause, Settings
 from ledger.core.policy import PolicySource, Verdict
 from ledger.policy.dialects import dialect_of
-from ledger.session.state import Request, Settled
+from ledger.session.state import Settled
 
 CANCEL_CAUSES: Final[Mapping[CancelCause, str]] = {
     "asker_gave_up": "the agent gave up waiting",
@@ -81,11 +81,11 @@ def describe_settled(settled: Settled) -> str:
         return "expired"
     if settled.cause is not None and settled.cause.kind == "unfrozen":
         return f"{settled.outcome} by the rules when a freeze ended"
-    verdict = _VERDICTS.get(settled.outcome)
-    if verdict is not None and settled.reply is None:
-        return f"{settled.outcome} by {_decided_by(settled.request, verdict)}"
+    decider = decided_by(settled)
+    if decider is not None:
+        return f"{settled.outcome} by {decider}"
     who = together(settled.approvers) or answerer(settled.by.name, settled.told)
-    if verdict is Verdict.DENY:
+    if settled.outcome == "denied":
         return f"denied by the current rules, although {who} answered {settled.reply}"
     how = f" ({settled.reply})" if settled.reply else ""
     return f"{settled.outcome} by {who}{how}"
@@ -99,8 +99,14 @@ def together(names: Sequence[str]) -> str:
 _VERDICTS: Final = {"allowed": Verdict.ALLOW, "denied": Verdict.DENY}
 
 
-def _decided_by(request: Request, verdict: Verdict) -> str:
-    """Return the decider of an outcome without a person's answer: grants, a decider after the rules, or the rules."""
+def decided_by(settled: Settled) -> str | None:
+    """Return what decided without a person's answer: `rule`, `grant ID`, or the name of a decider after the rules.
+
+    None where a person answered, and where nothing was decided: the request expired, or was cancelled.
+    """
+    verdict, request = _VERDICTS.get(settled.outcome), settled.request
+    if verdict is None or settled.reply is not None:
+        return None
     if verdict is Verdict.ALLOW and request.grants:
         return f"grant {', '.join(request.grants)}"
     by_rules = request.evaluation is not None and request.evaluation.verdict is verdict

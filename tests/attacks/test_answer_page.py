@@ -93,7 +93,7 @@ async def test_having_a_long_command_allowed_before_it_was_unfolded(inbox: Inbox
     await page.get_by_text("Show the rest").click()
     await expect(page.get_by_text("make the-one-in-the-middle").first).to_be_visible()
     await page.get_by_role("button", name="Allow once").click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Answered: you allowed it (once)")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Allowed by you (once)")
 
 
 @in_a_browser
@@ -103,7 +103,7 @@ async def test_keeping_a_person_from_rejecting_what_is_folded(inbox: Inbox) -> N
     page = await phone(inbox)
     await page.goto(await link_to(inbox, "r1"))
     await page.get_by_role("button", name="Reject").click()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Answered: you rejected it")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Rejected by you")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from ledger import Ledger
 from tests.gateway.callers import Caller, Served
 from workers.cli.log import event_line
-from workers.presentation.answer_page import headline
+from workers.presentation.outcomes import outcome_words
 from workers.presentation.timeline import TimelineFold
 
 OUR_OWN = ("inbox", "link", "gateway", "told", "local", "cli", "api")
@@ -73,7 +73,7 @@ async def test_passing_for_a_person_in_the_log_of_the_command_line(taken_over: C
 async def test_passing_for_the_reader_by_bearing_their_name(taken_over: Caller, ledger: Ledger) -> None:
     await tell(taken_over, "once")
     result = await (await ledger.session("s1")).result("r1")
-    assert headline(result, "ann") == "Answered: ann (told, not seen: answered at editor) allowed it (once)"
+    assert outcome_words(result, "ann") == "Allowed by ann (told, not seen: answered at editor) (once)"
 
 
 async def test_making_a_grant_of_the_project_by_telling_of_an_always(

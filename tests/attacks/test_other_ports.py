@@ -208,7 +208,7 @@ async def test_making_the_approver_answer_as_somebody_else(inbox: Inbox, agent_p
     # The link of a notification needs no cookie, and a wrong one has no effect on it.
     await ann.page.goto(await link_to(inbox, "r1"))
     await ann.page.get_by_role("button", name="Allow once").click()
-    await expect(ann.page.get_by_role("heading", level=1)).to_have_text("Answered: you allowed it (once)")
+    await expect(ann.page.get_by_role("heading", level=1)).to_have_text("Allowed by you (once)")
 
 
 async def test_a_cookie_from_before_the_second_proof_signs_in_again_and_is_told_why(inbox: Inbox) -> None:

@@ -152,7 +152,7 @@ async def test_a_question_with_choices_leads_to_the_inbox_and_can_be_refused(
 async def test_an_answer_counts_as_the_person_of_the_link(anybody: Caller, ledger: Ledger) -> None:
     path = await link_for(ledger)
     answer = await sent(anybody, path, reply="once")
-    assert (answer.status_code, headline(answer)) == (200, "Answered: you allowed it (once)")
+    assert (answer.status_code, headline(answer)) == (200, "Allowed by you (once)")
     events = [one async for one in (await ledger.session("s1")).events(follow_on=False)]
     last = events[-1].as_json()
     token = (await ledger.tokens.person("ann")).token_for("s1", "shop")
@@ -163,7 +163,7 @@ async def test_an_answer_counts_as_the_person_of_the_link(anybody: Caller, ledge
 
 async def test_a_rejection_carries_what_the_person_wrote(anybody: Caller, agent: Caller, ledger: Ledger) -> None:
     answer = await sent(anybody, await link_for(ledger), reply="reject", message=" use a branch ")
-    assert headline(answer) == "Answered: you rejected it"
+    assert headline(answer) == "Rejected with instructions by you"
     row = (await agent.get("/v1/sessions/s1/asks/r1")).json()
     assert (row["outcome"], row["by"]) == ("corrected", "ann")
     assert row["message"].endswith("use a branch")
@@ -173,10 +173,10 @@ async def test_whoever_is_second_is_told_who_was_first(anybody: Caller, ann: Cal
     path = await link_for(ledger, name="bob")
     await ann.post("/v1/sessions/s1/asks/r1/reply", {"reply": "once"})
     again = await sent(anybody, path, reply="reject")
-    assert (again.status_code, headline(again)) == (409, "Answered: ann allowed it (once)")
+    assert (again.status_code, headline(again)) == (409, "Allowed by ann (once)")
     same = await sent(anybody, path, reply="once")
-    assert (same.status_code, headline(same)) == (200, "Answered: ann allowed it (once)")
-    assert headline(await anybody.get(path)) == "Answered: ann allowed it (once)"
+    assert (same.status_code, headline(same)) == (200, "Allowed by ann (once)")
+    assert headline(await anybody.get(path)) == "Allowed by ann (once)"
 
 
 async def test_an_expired_request_and_an_expired_link_say_so(anybody: Caller, ledger: Ledger, clock: TestClock) -> None:
@@ -186,7 +186,7 @@ async def test_an_expired_request_and_an_expired_link_say_so(anybody: Caller, le
     assert (old.status_code, "This link has expired" in old.text) == (410, True)
     clock.advance("7d")
     late = await sent(anybody, path, reply="once")
-    assert (late.status_code, headline(late)) == (410, "Too late: the request expired")
+    assert (late.status_code, headline(late)) == (410, "Expired: nobody answered in time")
 
 
 async def test_a_link_is_good_for_the_request_as_it_was_shown_only(anybody: Caller, ledger: Ledger) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from ledger import Ledger
 from ledger.client.results import Pending, Result
 from ledger.session.state import SessionState
+from ledger.session.texts import decided_by
 from ledger.session.tiers import records_clients
 from ledger.session.wanted import always_scope
 from projections.sessions import summary_of
@@ -50,7 +51,8 @@ def result_row(result: Result, *, is_described: bool = True) -> Row:
 
     `feedback` is a person's own text, without the dialect's frame; `cause` is the event that led to the outcome;
     `cancel_cause` is the reason of a withdrawal; `via` is the channel of the answer as observed by the gateway; `told`
-    is the agent's prompt where only the agent reports the answer. The description is for people: agents, and readers of
+    is the agent's prompt where only the agent reports the answer; `decided_by` is what decided without an answer. The
+    description is for people: agents, and readers of
     the rules' decisions, do not get it.
     """
     request = Pending(session=result.session, request=result.request)
@@ -60,6 +62,7 @@ def result_row(result: Result, *, is_described: bool = True) -> Row:
         "updated_input": result.updated_input,
         "feedback": settled.message if settled is not None and result.outcome == "corrected" else None,
         "via": None if settled is None else settled.by.via,
+        "decided_by": None if settled is None else decided_by(settled),
         "cause": None if settled is None else msgspec.to_builtins(settled.cause),
         "cancel_cause": None if settled is None else settled.cancel_cause,
         "request": described(request) if is_described else request.as_json(),

@@ -20,8 +20,8 @@ from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
 from workers.notifier.neutral import neutral
 from workers.notifier.plan import Correction, Reminder
-from workers.presentation.answer_page import headline
 from workers.presentation.dangers import DANGERS
+from workers.presentation.outcomes import outcome_words
 from workers.webpush.sender import PAYLOAD_BYTES_MAX, PushMessage, PushSender, topic_of
 
 log = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ def reminder_push(reminders: Sequence[Reminder], now_ms: int) -> PushMessage:
 def correction_push(correction: Correction, person: str) -> PushMessage:
     """Return the message that a request needs no answer any more, and why."""
     state, request = correction.state, correction.settled.request
-    said = headline(result_of(state, request.request_id), person)
+    said = outcome_words(result_of(state, request.request_id), person)
     return PushMessage(
         {
             "kind": "settled",

@@ -19,7 +19,6 @@ from ledger.session.would_run.model import Description, Section
 from workers.notifier.formats import MessageLine, OutgoingMessage
 from workers.notifier.neutral import has_broken_addresses, neutral
 from workers.notifier.plan import Correction, Reminder
-from workers.presentation.answer_page import headline
 from workers.presentation.dangers import danger_kinds
 from workers.presentation.hidden_characters import named_characters
 from workers.presentation.labels import (
@@ -32,6 +31,7 @@ from workers.presentation.labels import (
     WAITS_FOR,
     sentence,
 )
+from workers.presentation.outcomes import outcome_words
 from workers.presentation.words import about
 
 BODY_CHARS_MAX: Final = 3500
@@ -113,7 +113,7 @@ def _asked(reminder: Reminder, now_ms: int) -> list[MessageLine]:
 
 def _ended(correction: Correction, person: str) -> list[MessageLine]:
     state, request = correction.state, correction.settled.request
-    said = neutral(headline(result_of(state, request.request_id), person), LINE_CHARS_MAX)
+    said = neutral(outcome_words(result_of(state, request.request_id), person), LINE_CHARS_MAX)
     return [MessageLine("ours", said), *_what(describe_request(request), request)]
 
 

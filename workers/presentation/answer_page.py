@@ -13,7 +13,6 @@ from ledger.core.policy import ReplyKind
 from ledger.policy.demands import asks_passkey
 from ledger.session.approvals import agreement_of, approvals_of, listed, person_key
 from ledger.session.state import Request, SessionState
-from ledger.session.texts import answerer
 from ledger.session.would_run.demanded import demanded
 from workers.presentation.hidden_characters import text
 from workers.presentation.labels import (
@@ -32,6 +31,7 @@ from workers.presentation.labels import (
     approve_label,
     sentence,
 )
+from workers.presentation.outcomes import outcome_words
 from workers.presentation.request_page import Shown, block, is_plan, is_question, what_runs
 from workers.presentation.words import about
 
@@ -145,37 +145,12 @@ def outcome_page(result: Result, name: str | None, now_ms: int) -> str:
     ago = f"{about(max(now_ms - result.at_ms, 0))} ago" if now_ms - result.at_ms >= SECOND_MS else "now"
     shown = what_runs(result.request)
     folded = _folded(shown, "", "") if shown.folded else ""
-    return _page(headline(result, name), f"<p>{text(ago)}</p>", _said(result), shown.at_once, folded, NEXT_LINK)
+    return _page(outcome_words(result, name), f"<p>{text(ago)}</p>", _said(result), shown.at_once, folded, NEXT_LINK)
 
 
 def problem_page(title: str, why: str) -> str:
     """Return a page with the reason why no answer is possible here, and a link to continue."""
     return _page(title, f"<p>{text(why[:1].upper() + why[1:])}.</p>", INBOX_LINK)
-
-
-def headline(result: Result, name: str | None) -> str:
-    """Return the outcome in a few words, for the person of this name."""
-    is_own = result.by.name == name and result.told is None
-    match result.outcome:
-        case None:
-            return "Still waiting"
-        case "expired":
-            return "Too late: the request expired"
-        case "cancelled":
-            return "No answer needed: the request was cancelled"
-        case "denied" if result.reply is not None:
-            return f"Denied by the current rules: {'your' if is_own else 'an'} answer came too late"
-        case "denied":
-            return "Denied by rule"
-        case "allowed" if result.reply is None:
-            return "Allowed by rule"
-    word = "allowed" if result.outcome == "allowed" else "rejected"
-    who = "you" if is_own else answerer(result.by.name, result.told)
-    approvers = result.settled.approvers if result.settled is not None else ()
-    if len(approvers) > 1:
-        who = listed("you" if one == name else one for one in approvers).replace("`", "")
-    how = f" ({result.reply})" if result.outcome == "allowed" else ""
-    return f"Answered: {who} {word} it{how}"
 
 
 def _said(result: Result) -> str:

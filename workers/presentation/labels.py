@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ledger.core.events import Outcome
 from ledger.core.policy import ReplyKind
 
 ASKED_BY: Final = "asked by"
@@ -33,6 +34,21 @@ ANSWERS: Final[Mapping[ReplyKind, str]] = {
     "reject": "Reject",
 }
 """Labels of the answers."""
+
+OUTCOMES: Final[Mapping[Outcome, str]] = {
+    "allowed": "Allowed",
+    "denied": "Denied",
+    "rejected": "Rejected",
+    "corrected": "Rejected with instructions",
+    "expired": "Expired",
+    "cancelled": "Cancelled",
+}
+"""The first words of an outcome."""
+
+WAITING: Final = "Still waiting"
+NOBODY_ANSWERED: Final = "nobody answered in time"
+UNFROZEN: Final = "by the rules when a freeze ended"
+ALTHOUGH: Final = "by the current rules, although"
 
 APPROVE: Final = "Approve"
 """The label of a yes to a request that several people must approve, with its number: `Approve (2 of 3)`."""

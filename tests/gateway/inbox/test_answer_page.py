@@ -47,12 +47,12 @@ async def test_a_link_answers_with_one_tap_and_afterwards_says_what_became_of_it
     await expect(page.locator("pre").first).to_have_text(COMMAND)
     assert (await session.result("r1")).outcome is None
     await page.get_by_role("button", name="Allow once").tap()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Answered: you allowed it (once)")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Allowed by you (once)")
     result = await session.result("r1")
     assert (result.outcome, result.by.name, result.by.via) == ("allowed", "ann", "link")
     # Used: the same address says how it ended, and has nothing more to press.
     await page.goto(link)
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Answered: you allowed it (once)")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Allowed by you (once)")
     await expect(page.get_by_role("button")).to_have_count(0)
 
 
@@ -71,7 +71,7 @@ async def test_a_rejection_with_words_reaches_the_agent(inbox: Inbox) -> None:
     await page.goto(await link_to(inbox, "r1"))
     await page.get_by_role("textbox").fill("show me the diff first")
     await page.get_by_role("button", name="Reject").tap()
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Answered: you rejected it")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Rejected with instructions by you")
     await expect(page.locator("main")).to_contain_text("show me the diff first")
     result = await session.result("r1")
     assert (result.outcome, result.settled.message) == ("corrected", "show me the diff first")
@@ -95,7 +95,7 @@ async def test_a_request_whose_time_is_over_says_so(inbox: Inbox) -> None:
         await session.ask("bash", [COMMAND], request_id="r1")
     page = await phone(inbox)
     await page.goto(link)
-    await expect(page.get_by_role("heading", level=1)).to_have_text("Too late: the request expired")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Expired: nobody answered in time")
     await expect(page.get_by_role("button")).to_have_count(0)
 
 
@@ -136,5 +136,5 @@ async def test_on_a_narrow_phone_it_has_no_barrier_and_nothing_is_cut_off(inbox:
         assert box
         assert box["height"] >= TAP_PX_MIN
     await page.get_by_role("button", name="Allow once").tap()
-    await expect(page.get_by_role("heading", level=1)).to_contain_text("Answered")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("Allowed by you")
     assert await barriers(page) == []

@@ -361,15 +361,15 @@ async def test_an_end_elsewhere_replaces_the_notification_by_a_quiet_one(pushing
     await one.deliver(about(first, second))
     (shown,) = await one.until_shown("2 requests wait for your answer")
     assert (shown["body"], shown["silent"], shown["actions"]) == ("Project shop", False, [])
-    settled = {"kind": "settled", "session": "ses_1", "request": "r1", "said": "Answered: ben allowed it (once)"}
+    settled = {"kind": "settled", "session": "ses_1", "request": "r1", "said": "Allowed by ben (once)"}
     await one.deliver(settled)
-    found = await one.until_shown("A request waits for your answer", "Answered: ben allowed it (once)")
+    found = await one.until_shown("A request waits for your answer", "Allowed by ben (once)")
     assert {row["title"]: row["silent"] for row in found} == {
         "A request waits for your answer": True,
-        "Answered: ben allowed it (once)": True,
+        "Allowed by ben (once)": True,
     }
-    await one.deliver({**settled, "request": "r2", "said": "Too late: the request expired"})
-    await one.until_shown("Answered: ben allowed it (once)", "Too late: the request expired")
+    await one.deliver({**settled, "request": "r2", "said": "Expired: nobody answered in time"})
+    await one.until_shown("Allowed by ben (once)", "Expired: nobody answered in time")
 
 
 async def test_the_same_message_twice_is_one_notification(pushing: Inbox, service: PushService) -> None:

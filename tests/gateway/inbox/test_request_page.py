@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from playwright.async_api import expect
 
 from ledger.core.events import Actor
 from tests.gateway.inbox.test_answer_page import asked, link_to, phone
 from tests.gateway.inbox.visitors import Inbox
+from workers.presentation.outcomes import outcome_words
 
 BOB = Actor("person", "bob", "gateway")
 
@@ -39,6 +41,31 @@ async def test_an_answer_given_elsewhere_turns_the_page_into_the_outcome(inbox: 
     await session.reply("r1", "reject", message="not today", actor=BOB)
     await expect(ann.page.get_by_text("Rejected with instructions by bob").first).to_be_visible()
     await expect(ann.page.locator(".facts-list")).to_contain_text("not today")
+
+
+async def test_every_outcome_is_told_in_the_words_of_the_answer_page(inbox: Inbox) -> None:
+    rules = [{"permission": "bash", "pattern": one, "action": act} for one, act in (("*", "ask"), ("ls", "allow"))]
+    session = await inbox.session(rules=[*rules, {"permission": "bash", "pattern": "rm *", "action": "deny"}])
+    for name, command in {"by-rule": "ls", "denied": "rm -rf x"}.items():
+        await session.submit("bash", [command], request_id=name)
+    answers: dict[str, dict[str, Any]] = {
+        "mine": {"reply": "once", "actor": Actor("person", "ann", "gateway")},
+        "others": {"reply": "session", "actor": BOB},
+        "told": {"reply": "once", "actor": BOB, "told": "editor"},
+        "corrected": {"reply": "reject", "message": "not today", "actor": BOB},
+        "rejected": {"reply": "reject", "actor": BOB},
+    }
+    for name, answer in answers.items():
+        await session.submit("bash", [f"make {name}"], request_id=name, always=[f"make {name}"])
+        await session.reply(name, **answer)
+    await session.submit("bash", ["make others"], request_id="by-grant")
+    await session.submit("bash", ["make more"], request_id="cancelled")
+    await session.cancel("cancelled", reason="the agent changed its mind")
+    ann = await inbox.visit("ann", None)
+    for name in (*answers, "by-rule", "denied", "by-grant", "cancelled"):
+        await ann.go(f"/requests/{name}")
+        words = outcome_words(await session.result(name), "ann")
+        await expect(ann.page.locator("p.status")).to_have_text(re.compile(rf"^{re.escape(words)}(: .+)?$"))
 
 
 async def test_an_unknown_request_is_named_and_several_are_listed(inbox: Inbox) -> None:

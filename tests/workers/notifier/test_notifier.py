@@ -117,7 +117,7 @@ async def test_reminders_follow_the_clock_and_stop_with_the_answer(
     assert phone.titles == [
         "bash waits for your answer",
         "bash still waits for your answer",
-        "Answered: bob allowed it (once)",
+        "Allowed by bob (once)",
         "bash waits for your answer",
     ]
 
@@ -221,7 +221,7 @@ async def test_a_notifier_that_starts_goes_on_where_another_ended(
     await session.reply("r2", "once", actor="bob")
     async with notifier(settings):
         await wait_until_async(lambda: len(phone.messages) == 3, "the correction")
-    assert phone.titles[2] == "Answered: bob allowed it (once)"
+    assert phone.titles[2] == "Allowed by bob (once)"
 
 
 async def test_nothing_secret_of_a_service_is_recorded_or_logged(

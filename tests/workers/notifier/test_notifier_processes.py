@@ -63,7 +63,7 @@ async def test_what_was_sent_by_a_notifier_that_was_killed_before_it_could_recor
             await session.reply("r1", "once", actor="bob")
             told = [("r1", "ann", "json", "sent", 0), ("r1", "ann", "json", "withdrawn", None)]
             await until_recorded(ledger, *told, timeout_s=STARTED_S)
-        assert phone.titles[2:] == ["Answered: bob allowed it (once)"]
+        assert phone.titles[2:] == ["Allowed by bob (once)"]
 
 
 async def test_a_wrong_configuration_ends_it_with_exit_code_12(server: RealServer, tmp_path: Path) -> None:

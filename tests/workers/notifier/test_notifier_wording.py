@@ -78,8 +78,8 @@ async def test_how_several_ended_is_one_message(ledger: Ledger, clock: TestClock
     message = correction_message((await planned(ledger, clock)).corrections, "ann")
     assert message.title == "2 requests were settled"
     assert sorted(message.body.split("\n\n")) == [
-        "Answered: bob rejected it\n> bash\n> command: r1",
-        "No answer needed: the request was cancelled\n> bash\n> command: r2",
+        "Cancelled\n> bash\n> command: r2",
+        "Rejected by bob\n> bash\n> command: r1",
     ]
 
 

@@ -116,7 +116,7 @@ async def test_an_answer_elsewhere_withdraws_it_by_the_same_topic_on_all_devices
             "kind": "settled",
             "session": "ses_1",
             "request": "r1",
-            "said": "Answered: ben allowed it (once)",
+            "said": "Allowed by ben (once)",
         }
 
 

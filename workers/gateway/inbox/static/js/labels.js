@@ -11,6 +11,9 @@ export const LABELS = {
   "still_asks": "the next such call will still ask",
   "only_once": "this can only be allowed once",
   "waits_for": "waits for",
+  "nobody_answered": "nobody answered in time",
+  "unfrozen": "by the rules when a freeze ended",
+  "although": "by the current rules, although",
   "approve": "Approve",
 };
 
@@ -19,6 +22,15 @@ export const ANSWERS = {
   "session": "Allow in this session",
   "always": "Always allow",
   "reject": "Reject",
+};
+
+export const OUTCOMES = {
+  "allowed": "Allowed",
+  "denied": "Denied",
+  "rejected": "Rejected",
+  "corrected": "Rejected with instructions",
+  "expired": "Expired",
+  "cancelled": "Cancelled",
 };
 
 export const DANGERS = {

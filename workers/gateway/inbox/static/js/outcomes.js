@@ -1,24 +1,30 @@
-// Outcomes of requests in words.
+// Outcomes of requests in words, as `workers/presentation/outcomes.py` says them; a test compares them.
 
-const WORDS = { allowed: "Allowed", denied: "Denied", rejected: "Rejected", corrected: "Rejected with instructions", expired: "Expired", cancelled: "Cancelled" };
+import { LABELS, OUTCOMES } from "./labels.js";
 
-const CANCELLED = /^Permission request cancelled: /; // what the agent is told begins with it
+const BEGINNING = /^(Permission request cancelled|Denied by rule): /; // what the agent is told begins so
 
 /** Return for example `Allowed by ann (once)`; `me` is the reader's name. */
 export function outcomeText(result, me) {
-  const word = WORDS[result.outcome] ?? result.outcome ?? "Settled";
-  if (result.outcome === "expired") return "Expired: nobody answered in time";
-  if (result.outcome === "cancelled") return `Cancelled${result.message ? `: ${result.message.replace(CANCELLED, "")}` : ""}`;
-  if (result.cause?.kind === "unfrozen") return `${word} by the rules when a freeze ended`;
-  if (result.outcome === "denied" && result.reply) return `Denied by the current rules${result.message ? `: ${result.message}` : ""}`;
-  const by = result.told ? ` at ${result.told}, as reported by ${result.by}; not seen by the ledger` : result.by ? ` by ${namesOf(result).map((name) => (name === me ? "you" : name)).join(" and ")}` : "";
-  const reply = result.reply && result.reply !== "reject" ? ` (${result.reply})` : "";
-  return `${word}${by}${reply}`;
+  const word = OUTCOMES[result.outcome] ?? result.outcome ?? "Settled";
+  const said = (result.message ?? "").replace(BEGINNING, "");
+  if (result.decided_by) return `${word} by ${result.decided_by}`;
+  if (result.outcome === "expired") return `${word}: ${LABELS.nobody_answered}`;
+  if (result.outcome === "cancelled") return `${word}: ${said}`;
+  if (result.cause?.kind === "unfrozen") return `${word} ${LABELS.unfrozen}`;
+  if (!result.by) return word;
+  const who = result.told ? `${result.by} (told, not seen: answered at ${result.told})` : together(namesOf(result).map((name) => (name === me ? "you" : name)));
+  if (result.outcome === "denied" && result.reply) return `${word} ${LABELS.although} ${who} answered ${result.reply}: ${said}`;
+  return `${word} by ${who}${result.outcome === "allowed" && result.reply ? ` (${result.reply})` : ""}`;
 }
 
 /** Return the people who answered: all who approved, where several had to. */
 function namesOf({ outcome, approvals, by }) {
   return outcome === "allowed" && approvals?.given.length ? approvals.given.map((one) => one.by) : [by];
+}
+
+function together(names) {
+  return [names.slice(0, -1).join(", "), ...names.slice(-1)].filter(Boolean).join(" and ");
 }
 
 /** Return a class for the outcome's colour. */

@@ -117,8 +117,11 @@ function drawEmpty(empty, words, app) {
     ...(app.me.role === "admin" ? [h("p", { class: "hint try" }, "To try it, run on the ledger's machine: ", h("code", {}, "permission-ledger ask demo bash 'git push'"))] : []));
 }
 
+/** Return words as they stand within a line; names keep their capitals. */
+const withinLine = (words) => words.charAt(0).toLowerCase() + words.slice(1);
+
 function settledLine({ row, result }, app) {
-  const decided = result.isByRule ? `${result.outcome === "denied" ? "denied" : "allowed"} by rule` : outcomeText(result, app.me.name).toLowerCase();
+  const decided = result.isByRule ? `${result.outcome === "denied" ? "denied" : "allowed"} by rule` : withinLine(outcomeText(result, app.me.name));
   return h("li", { class: result.isByRule ? "by-rule" : outcomeKind(result.outcome) },
     h("code", {}, ...reveal(inOneLine(row))),
     h("span", { class: "how" }, decided),
