@@ -17,7 +17,7 @@ from ledger.core.durations import DAY_MS
 from ledger.core.events import Outcome
 from ledger.core.times import parse_time
 from ledger.log.places import ALL, ASKED, WAITING_VIEW, asked_ms_of, field_of, parts_of
-from ledger.log.viewed import session_row_of
+from ledger.log.viewed import requests_view_of, session_row_of
 from ledger.stores.port import Position, Store, StreamKey
 from projections.answers import ANSWER, HOUR, HOURS_COUNT
 from projections.approved import APPROVED
@@ -29,7 +29,6 @@ from projections.outcomes import DECISIONS
 from projections.pending import PENDING
 from projections.people import PEOPLE
 from projections.projection import COUNTS
-from projections.requests import REQUESTS
 from projections.sessions import LATEST, OUTCOMES, SESSIONS, Latest, shown_row
 from projections.views import HEADS
 
@@ -118,7 +117,8 @@ async def _summaries_in(store: Store, partition: int, sessions: Sequence[str]) -
 
 async def sessions_of_request(store: Store, request_id: str) -> list[str]:
     """Return the sessions with a request id; a new request may not be listed yet."""
-    return [parts_of(field)[1] for field in await store.views.starting(REQUESTS, field_of(request_id, ""))]
+    fields = await store.views.starting(requests_view_of(request_id), field_of(request_id, ""))
+    return [parts_of(field)[1] for field in fields]
 
 
 async def answered_by(store: Store, name: str, sessions: Iterable[str]) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Final
 from ledger.core.events import Asked, DeadlineMoved, Expired, Granted, Replied, SessionClosed
 from ledger.core.notification_event import Notification
 from ledger.log.snapshots import SNAPSHOTS_VIEW
-from ledger.log.viewed import HEADS_VIEW
+from ledger.log.viewed import HEADS_VIEW, REQUESTS_VIEWS
 from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, StreamKey, ViewWrite
@@ -22,7 +22,7 @@ from projections.notifications import TOLD, project_notifications
 from projections.pending import PENDING, WAITING, project_pending
 from projections.people import PEOPLE, project_people
 from projections.projection import COUNTS, Change, LateRow, Projection, RunProjection, Seen, StreamState
-from projections.requests import REQUESTS, project_requests
+from projections.requests import project_requests
 from projections.sessions import LATEST, OUTCOMES, SESSIONS, project_outcomes, project_sessions
 from projections.uses import USES, project_uses
 
@@ -52,7 +52,8 @@ HEADS: Final = HEADS_VIEW
 
 FIXED: Final = (
     *(HEADS, SNAPSHOTS_VIEW, SKIPPED, PENDING, APPROVED, SESSIONS, LATEST, OUTCOMES),
-    *(REQUESTS, GRANTS, COUNTS, TOLD, PEOPLE, USES, STANDING, USED, WAITING),
+    *REQUESTS_VIEWS,
+    *(GRANTS, COUNTS, TOLD, PEOPLE, USES, STANDING, USED, WAITING),
 )
 """Every view. A partition has no other one."""
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 from bench.growth.rows import Aim, Asked
+from bench.growth.server_memory import index_of
 from projections.comparison import CHECKPOINTS
 from projections.views import FIXED
 
 Part = Literal["history", "sealed", "crowds", "costs"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 
-MEASURED_VIEWS: Final = (*FIXED, CHECKPOINTS)
-"""The views whose memory is measured, each by itself."""
+MEASURED_VIEWS: Final = tuple(dict.fromkeys(map(index_of, (*FIXED, CHECKPOINTS))))
+"""The views whose memory is measured, each by itself; those of one index together."""
 
 _FOR_PEOPLE: Final = Aim("growth", "at most", 1.5)
 _COMMAND: Final = (_FOR_PEOPLE, Aim("last", "at most", 500))

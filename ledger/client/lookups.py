@@ -7,14 +7,23 @@ partition with their views, the streams there are compared now, and those that a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ledger.client.results import Pending, pending_of
 from ledger.core.errors import DamageError, InputError
 from ledger.core.ids import is_id
 from ledger.log.surveys import Survey, survey
-from ledger.log.viewed import GRANTS_VIEW, REQUESTS_VIEW, USES_VIEW, ahead_among, pages_of_streams, pointed, pointer
+from ledger.log.viewed import (
+    GRANTS_VIEW,
+    REQUESTS_VIEWS,
+    USES_VIEW,
+    ahead_among,
+    pages_of_streams,
+    pointed,
+    pointer,
+    requests_view_of,
+)
 from ledger.session.state import SessionState
 from ledger.stores.admin import FoundFields
 from ledger.stores.port import StreamKey
@@ -53,7 +62,7 @@ class Lookups:
         if not is_id(request_id):
             return Survey([], [])
         store = self._ledger.store
-        found = await self._look_up(REQUESTS_VIEW, pointer(request_id), KNOWN_IN_MAX + 1)
+        found = await self._look_up([requests_view_of(request_id)], pointer(request_id), KNOWN_IN_MAX + 1)
         named = {StreamKey("session", pointed(field)[1]) for field in found.fields[:KNOWN_IN_MAX]}
         unsure = frozenset(found.unsure)
         named.update(key for key in found.ahead if key.kind == "session" and store.partition_of(key) not in unsure)
@@ -76,7 +85,7 @@ class Lookups:
 
     async def of_grant(self, grant_id: str) -> Survey[StreamKey]:
         """Return the streams that have a grant, revoked ones included, and the streams that cannot be read."""
-        found = await self._look_up(GRANTS_VIEW, pointer(grant_id), KNOWN_IN_MAX)
+        found = await self._look_up([GRANTS_VIEW], pointer(grant_id), KNOWN_IN_MAX)
         named = {StreamKey.parse(pointed(field)[1]) for field in found.fields}
         named.update(key for key in found.ahead if key.has_calls)
         having = await self._having(sorted(named), grant_id)
@@ -100,20 +109,20 @@ class Lookups:
 
     async def users_of_grant(self, grant_id: str) -> AsyncIterator[list[StreamKey]]:
         """Iterate over the sessions in which a grant of a project may have let a call through, page by page."""
-        found = await self._look_up(USES_VIEW, pointer(grant_id), USERS_MAX)
+        found = await self._look_up([USES_VIEW], pointer(grant_id), USERS_MAX)
         named = {StreamKey("session", pointed(field)[1]) for field in found.fields}
         named.update(key for key in found.ahead if key.kind == "session")
         yield sorted(named)
         async for keys in self._others(found.unsure, named, "session"):
             yield keys
 
-    async def _look_up(self, view: str, prefix: str, count: int) -> FoundFields:
-        """Return the fields of an index with this prefix; of many streams with a line of a feed, those ahead of their views.
+    async def _look_up(self, views: Sequence[str], prefix: str, count: int) -> FoundFields:
+        """Return the fields of an index, which may be several views, with this prefix; of many streams with a line of a feed, those ahead of their views.
 
         Sealing leaves a line for each session, and all of them would be read from the archive.
         """
         store = self._ledger.store
-        found = await store.views.look_up(view, prefix, count)
+        found = await store.views.look_up(views, prefix, count)
         if len(found.ahead) <= AHEAD_MAX:
             return found
         try:
@@ -121,7 +130,7 @@ class Lookups:
         except DamageError:
             return found  # the reader names the damaged one
         # What was projected since the first look is in the index only now.
-        fields = {*found.fields, *(await store.views.look_up(view, prefix, count)).fields}
+        fields = {*found.fields, *(await store.views.look_up(views, prefix, count)).fields}
         return FoundFields(fields=sorted(fields)[:count], ahead=ahead, unsure=found.unsure)
 
     async def _others(
@@ -144,7 +153,7 @@ class Lookups:
         if len(part) < ALIKE_CHARS or not is_id(part):
             return []
         store = self._ledger.store
-        found = await self._look_up(REQUESTS_VIEW, part, KNOWN_IN_MAX + 1)
+        found = await self._look_up(REQUESTS_VIEWS, part, KNOWN_IN_MAX + 1)
         if len(found.fields) > KNOWN_IN_MAX:
             raise InputError(
                 f"`{part}` begins the ids of more than {KNOWN_IN_MAX} requests; type more of the one you mean"
@@ -162,16 +171,16 @@ class Lookups:
 
     async def requests_alike(self, part: str) -> str:
         """Return the requests whose id begins with a part, for an error's text; empty if there are none."""
-        return await self._alike(REQUESTS_VIEW, "requests", part)
+        return await self._alike(REQUESTS_VIEWS, "requests", part)
 
     async def grants_alike(self, part: str) -> str:
         """Return the grants whose id begins with a part, for an error's text; empty if there are none."""
-        return await self._alike(GRANTS_VIEW, "grants", part)
+        return await self._alike([GRANTS_VIEW], "grants", part)
 
-    async def _alike(self, view: str, what: str, part: str) -> str:
+    async def _alike(self, views: Sequence[str], what: str, part: str) -> str:
         if len(part) < ALIKE_CHARS or not is_id(part):
             return ""
-        found = await self._ledger.store.views.look_up(view, part, ALIKE_COUNT + 1)
+        found = await self._ledger.store.views.look_up(views, part, ALIKE_COUNT + 1)
         ids = [pointed(field) for field in found.fields]
         named = ", ".join(f"`{one}` in `{place}`" for one, place in ids[:ALIKE_COUNT])
         more = " and more" if len(ids) > ALIKE_COUNT else ""

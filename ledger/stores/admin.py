@@ -113,8 +113,8 @@ class ViewReader(Protocol):
         """Return the fields with this prefix, over all partitions, of a sorted view whose numbers are all 0."""
         ...
 
-    async def look_up(self, view: str, prefix: str, count: int) -> FoundFields:
-        """Return the first fields with this prefix, at most `count`, and the streams that may have others.
+    async def look_up(self, views: Sequence[str], prefix: str, count: int) -> FoundFields:
+        """Return fields of these views with this prefix, at most `count` and the first ones of one view, and the streams that may have others.
 
         Each partition is read as of one instant, so that every appended event is in the view, or its stream in `ahead`,
         or its partition in `unsure`.

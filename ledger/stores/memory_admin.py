@@ -54,11 +54,11 @@ class MemoryViews:
             field for views in self._server.views.values() for field in views.get(view, {}) if field.startswith(prefix)
         )
 
-    async def look_up(self, view: str, prefix: str, count: int) -> FoundFields:
+    async def look_up(self, views: Sequence[str], prefix: str, count: int) -> FoundFields:
         server = self._server
         partitions = range(self._store.partition_count)
-        fields = await self.starting(view, prefix)
-        skipped = [name for views in server.views.values() for name in views.get(SKIPPED, {})]
+        fields = sorted([field for view in views for field in await self.starting(view, prefix)])
+        skipped = [name for own in server.views.values() for name in own.get(SKIPPED, {})]
         ahead = [item.key for one in partitions for item in self._unfinished(one)]
         return FoundFields(
             fields=fields[:count],

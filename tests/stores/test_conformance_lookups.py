@@ -11,7 +11,7 @@ ALL = range(PARTITION_COUNT)
 
 
 async def look_up(store: Store, prefix: str, count: int = 10) -> FoundFields:
-    return await store.views.look_up("index", prefix, count)
+    return await store.views.look_up(["index"], prefix, count)
 
 
 async def list_fields(store: Store, key: StreamKey, *fields: str) -> None:
@@ -41,6 +41,16 @@ async def test_the_fields_with_the_prefix_are_found_in_all_partitions_in_order(s
     assert (await look_up(store, "per_1")).fields == ["per_1\nses_1", "per_1\nses_2", "per_1\nshop", "per_10\nses_1"]
     assert (await look_up(store, "per_é")).fields == ["per_é\nses_1"]
     assert (await look_up(store, "per_1\n", 2)).fields == ["per_1\nses_1", "per_1\nses_2"]
+
+
+async def test_fields_of_several_views_are_found_together_and_no_more_than_asked_for(store: Store) -> None:
+    at = await store.checkpoint(SESSION)
+    writes = [ViewWrite(view, f"per_{view}", 0, "sorted") for view in ("one", "two", "three")]
+    assert await store.project(SESSION, at, at, writes)
+    found = await store.views.look_up(["one", "three", "none"], "per_", 10)
+    assert found.fields == ["per_one", "per_three"]
+    assert len((await store.views.look_up(["one", "two", "three"], "per_", 2)).fields) == 2
+    assert (await store.views.look_up([], "", 0)).fields == []
 
 
 async def test_a_stream_is_ahead_until_its_line_is_acknowledged(store: Store) -> None:

@@ -1,12 +1,16 @@
 #!lua flags=no-writes
 -- Find the fields of an index of this partition, and the streams that its views may lag behind.
 --
--- KEYS  1 index (sorted set)   2 feed   3 checkpoints (hash)   4 streams that no projector could read (sorted set)
+-- KEYS  1 feed   2 checkpoints (hash)   3 streams that no projector could read (sorted set)   4... index (sorted sets)
 -- ARGV  1, 2 first and last field   3 the most fields   4 group of the projectors   5 length of a full feed
 --
 -- Answers  {sure, fields, names of streams}; sure is 1 if every stream that is ahead of its views is named.
 
-local fields = redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2], 'BYLEX', 'LIMIT', 0, ARGV[3])
+local fields, most = {}, tonumber(ARGV[3])
+for i = 4, #KEYS do
+  local found = redis.call('ZRANGE', KEYS[i], ARGV[1], ARGV[2], 'BYLEX', 'LIMIT', 0, most - #fields)
+  for _, field in ipairs(found) do fields[#fields + 1] = field end
+end
 local ahead, known = {}, {}
 local function add(name)
   if not known[name] then
@@ -14,16 +18,16 @@ local function add(name)
     ahead[#ahead + 1] = name
   end
 end
-for _, name in ipairs(redis.call('ZRANGE', KEYS[4], 0, -1)) do add(name) end
+for _, name in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do add(name) end
 
-local census = redis.call('HMGET', KEYS[3], '\nbegun', '\ndone')
+local census = redis.call('HMGET', KEYS[2], '\nbegun', '\ndone')
 local sure = census[1] and census[1] == census[2]
-local oldest = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1)[1]
+local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
 -- No line tells of streams that were put here without the ledger (a copy by hand): only the census does.
 if not oldest then return {sure and 1 or 0, fields, ahead} end
 
 local delivered, owed_count = '0-0', 0
-for _, flat in ipairs(redis.call('XINFO', 'GROUPS', KEYS[2])) do
+for _, flat in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
   local facts = {}
   for i = 1, #flat, 2 do facts[flat[i]] = flat[i + 1] end
   if facts['name'] == ARGV[4] then delivered, owed_count = facts['last-delivered-id'], facts['pending'] end
@@ -37,13 +41,13 @@ local function before(one, other)
 end
 
 -- Lines were trimmed from a full feed only; trimmed before a projector had them, they name nothing.
-local is_full = redis.call('XLEN', KEYS[2]) >= tonumber(ARGV[5])
+local is_full = redis.call('XLEN', KEYS[1]) >= tonumber(ARGV[5])
 if is_full and before(delivered, oldest[1]) then sure = false end
 if owed_count > 0 then
-  for _, owed in ipairs(redis.call('XPENDING', KEYS[2], ARGV[4], '-', '+', ARGV[5])) do
-    local line = redis.call('XRANGE', KEYS[2], owed[1], owed[1])[1]
+  for _, owed in ipairs(redis.call('XPENDING', KEYS[1], ARGV[4], '-', '+', ARGV[5])) do
+    local line = redis.call('XRANGE', KEYS[1], owed[1], owed[1])[1]
     if line then add(line[2][2]) else sure = false end
   end
 end
-for _, line in ipairs(redis.call('XRANGE', KEYS[2], '(' .. delivered, '+')) do add(line[2][2]) end
+for _, line in ipairs(redis.call('XRANGE', KEYS[1], '(' .. delivered, '+')) do add(line[2][2]) end
 return {sure and 1 or 0, fields, ahead}

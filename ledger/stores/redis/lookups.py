@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from redis.exceptions import ResponseError
@@ -16,13 +17,13 @@ from ledger.stores.redis.script import Script
 _LOOK_UP: Final = Script.named("look_up.lua")
 
 
-async def look_up(store: RetriedCommands, view: str, prefix: str, count: int) -> FoundFields:
-    """Return the fields of a sorted view with this prefix, at most `count`, and the streams that are ahead of it."""
+async def look_up(store: RetriedCommands, views: Sequence[str], prefix: str, count: int) -> FoundFields:
+    """Return the fields of sorted views with this prefix, at most `count`, and the streams that are ahead of them."""
     keys = store.keys
     first, last = lex_range(prefix)
     calls = [
         _LOOK_UP.call(
-            (keys.view(view, one), keys.feed(one), keys.checkpoints(one), keys.view(SKIPPED, one)),
+            (keys.feed(one), keys.checkpoints(one), keys.view(SKIPPED, one), *(keys.view(view, one) for view in views)),
             (first, last, count, PROJECTORS, FEED_LENGTH_COUNT),
         )
         for one in range(store.partition_count)

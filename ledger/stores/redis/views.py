@@ -124,8 +124,8 @@ class RedisViews:
         )
         return sorted(field.decode() for reply in replies for field in reply)
 
-    async def look_up(self, view: str, prefix: str, count: int) -> FoundFields:
-        return await look_up(self._store, view, prefix, count)
+    async def look_up(self, views: Sequence[str], prefix: str, count: int) -> FoundFields:
+        return await look_up(self._store, views, prefix, count)
 
     async def counts(self, view: str) -> list[dict[str, int]]:
         replies = await self._store.ask(
