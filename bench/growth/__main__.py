@@ -10,9 +10,9 @@ import asyncio
 import os
 import platform
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -23,12 +23,14 @@ from bench.growth.crowds import Crowds
 from bench.growth.filling import fill, filled_count, tell, until_projected
 from bench.growth.passes import Passes
 from bench.growth.questions import MEASURED_VIEWS, PARTS, TABLES, Part
+from bench.growth.restarts import START_SECONDS, Restarts
 from bench.growth.rows import Figures, GrowthRun, print_rows, write_rows
-from bench.growth.sealed import HalfSealed
-from bench.growth.server_memory import server_memory, used_bytes
+from bench.growth.sealed import HALF, Sealing
+from bench.growth.server_memory import server_memory, server_name, used_bytes
 from bench.growth.serving import Serving
 from bench.growth.sharing import Sharing
 from bench.growth.working import Working
+from bench.growth.year import Year
 from bench.place import Place, child, place_at
 from ledger.stores.embedded import embedded_server
 from projections.queries import totals
@@ -37,9 +39,6 @@ SIZES: Final = (1_000, 10_000)
 SIZES_QUICK: Final = (20, 40)
 PENDING_COUNT: Final = 100
 """Sessions that wait for a person, the same at every size, so that a page of them is full at each."""
-
-START_SECONDS: Final = 60.0
-REWRITE_LOOK_MS: Final = 100
 
 
 class GrowthBench:
@@ -64,6 +63,12 @@ class GrowthBench:
                 await self._at_size(size)
                 self.on_size()
             return
+        if part == "year":
+            year = Year(self._folder, self.figures, self._pending, self._repetitions, self._jobs, quick=self._quick)
+            for size in self._sizes:
+                self.server = await year.measure(size)
+                self.on_size()
+            return
         with tempfile.TemporaryDirectory() as folder:
             async with embedded_server(Path(folder)) as server, place_at(server.url, quick=self._quick) as place:
                 await self._begin(place)
@@ -75,14 +80,16 @@ class GrowthBench:
                     await Costs(place, self.figures).measure()
 
     async def _half_sealed(self, place: Place, archive: Path) -> None:
-        half = HalfSealed(place, self.figures, archive, self._pending, repetitions=self._repetitions, jobs=self._jobs)
-        for size in self._sizes:
-            await half.measure(size)
+        half = Sealing(place, self.figures, archive, self._pending, HALF, repetitions=self._repetitions)
+        for first, size in pairwise((0, *self._sizes)):
+            await fill(place, size, self._pending, self._jobs)
+            async with child("workers.cli", "worker", "projector", "--url", place.url):
+                await until_projected(place.ledger.store)
+                await half.measure(size, first)
             self.on_size()
 
     async def _begin(self, place: Place) -> None:
-        info = await place.info("server")
-        self.server = f"{info.get('server_name', 'redis')} {info.get('valkey_version', info['redis_version'])}"
+        self.server = await server_name(place)
         await place.set_fsync("everysec")
 
     async def _at_size(self, size: int) -> None:
@@ -106,27 +113,8 @@ class GrowthBench:
             await Passes(place, self.figures, size, max(1, self._repetitions // 2)).measure()
             tell(f"{size:,} sessions: verify and rebuild with one process and with two")
             await Sharing(place, self.figures, size).measure()
-        tell(f"{size:,} sessions: restart")
-        await self._restart("restart", size, rewritten_with_preamble="no")
-        await self._restart("restart rewritten", size, rewritten_with_preamble="yes")
-        await self._restart("restart in RDB", size, rewritten_with_preamble=None)
-
-    async def _restart(self, row: str, size: int, *, rewritten_with_preamble: str | None) -> None:
-        """Time a start of the server; afterwards it writes its file anew for the next one, in one form or the other."""
-        began = time.perf_counter()
-        server = embedded_server(self._folder, start_timeout_s=START_SECONDS)
-        async with server:
-            self.figures.add(row, size, time.perf_counter() - began)
-            async with place_at(server.url, quick=self._quick) as place:
-                if rewritten_with_preamble is None:
-                    events = (await totals(place.ledger.store)).events
-                    self.figures.add("memory restarted", size, (await used_bytes(place) - self._empty_bytes) / events)
-                    return
-                await place.floor.send("CONFIG", "SET", "aof-use-rdb-preamble", rewritten_with_preamble)
-                await place.floor.send("BGREWRITEAOF")
-                clock = place.ledger.store.clock
-                while set(await _rewriting(place)) != {"0"}:
-                    await clock.wait_until(clock.now_ms() + REWRITE_LOOK_MS)
+        restarts = Restarts(self._folder, self.figures, self._empty_bytes, quick=self._quick)
+        await restarts.measure(size)
 
     async def _memory(self, place: Place, size: int) -> None:
         events = (await totals(place.ledger.store)).events
@@ -140,12 +128,6 @@ class GrowthBench:
             self.figures.add(name, size, value / events)
         for view in MEASURED_VIEWS:
             self.figures.add(f"memory view {view}", size, found.by_view[view] / events)
-
-
-async def _rewriting(place: Place) -> tuple[str, str]:
-    """Return whether the server writes its file anew, and whether it is about to."""
-    told = await place.info("persistence")
-    return told["aof_rewrite_in_progress"], told["aof_rewrite_scheduled"]
 
 
 def _sizes(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int, ...] | None:

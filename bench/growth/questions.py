@@ -9,7 +9,7 @@ from bench.growth.server_memory import index_of
 from projections.comparison import CHECKPOINTS
 from projections.views import FIXED
 
-Part = Literal["history", "sealed", "crowds", "costs"]
+Part = Literal["history", "year", "sealed", "crowds", "costs"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 
 MEASURED_VIEWS: Final = tuple(dict.fromkeys(map(index_of, (*FIXED, CHECKPOINTS))))
@@ -48,13 +48,39 @@ SERVING: Final[dict[str, Asked]] = {
     "project grant": Asked("a grant for a project", "sessions", "ms", _ANSWER),
 }
 
-HALF_SEALED: Final[dict[str, Asked]] = {
-    **{f"half sealed {name}": asked._replace(what=f"half sealed: {asked.what}") for name, asked in SERVING.items()},
-    "half sealed command show sealed": Asked("half sealed: `show` of a sealed session", "sessions", "ms", _COMMAND),
-    "sealing": Asked(
-        "sealing, by processor time of the command", "sessions", "events/s", (Aim("last", "at least", 20_000),)
+
+def _sealed(before: str, what: str) -> dict[str, Asked]:
+    """Return the rows of a ledger of which a share is sealed."""
+    return {
+        **{f"{before} {name}": asked._replace(what=f"{what}: {asked.what}") for name, asked in SERVING.items()},
+        f"{before} command show sealed": Asked(f"{what}: `show` of a sealed session", "sessions", "ms", _COMMAND),
+        f"{before} sealing": Asked(
+            "sealing, by processor time of the command", "sessions", "events/s", (Aim("last", "at least", 20_000),)
+        ),
+        f"{before} freed": Asked("memory that an event leaves when it is sealed", "sessions", "bytes"),
+    }
+
+
+HALF_SEALED: Final[dict[str, Asked]] = _sealed("half sealed", "half sealed")
+
+RESTARTS: Final[dict[str, Asked]] = {
+    "restart": Asked("restart of the server until it answers", "sessions", "s"),
+    "restart rewritten": Asked("… of a file that it has written anew", "sessions", "s"),
+    "restart in RDB": Asked("… with `aof-use-rdb-preamble yes`", "sessions", "s", (Aim("last", "at most", 5),)),
+    "memory restarted": Asked("the server's memory an event after that", "sessions", "bytes"),
+}
+
+YEAR: Final[dict[str, Asked]] = {
+    **{f"year {name}": asked._replace(what=f"nothing sealed: {asked.what}") for name, asked in SERVING.items()},
+    "year memory": Asked("nothing sealed: the server's memory an event", "sessions", "bytes"),
+    **_sealed("hot month", "eleven of twelve sealed"),
+    "hot month memory": Asked("eleven of twelve sealed: the server's memory", "sessions", "MB"),
+    "hot month bytes": Asked(
+        "… for each event of the whole history", "sessions", "bytes", (Aim("last", "at most", 100),)
     ),
-    "freed": Asked("memory that an event leaves when it is sealed", "sessions", "bytes"),
+    **{f"hot month view {view}": Asked(f"… in the view `{view}`", "sessions", "bytes") for view in MEASURED_VIEWS},
+    "archive bytes": Asked("the archive's files, for each sealed event", "sessions", "bytes"),
+    **{f"hot month {name}": asked for name, asked in RESTARTS.items()},
 }
 
 HISTORY: Final[dict[str, Asked]] = {
@@ -78,10 +104,7 @@ HISTORY: Final[dict[str, Asked]] = {
     "memory views": Asked("… in views", "sessions", "bytes"),
     **{f"memory view {view}": Asked(f"… in the view `{view}`", "sessions", "bytes") for view in MEASURED_VIEWS},
     "memory feeds": Asked("… in feeds (bounded: 1,000 lines a partition)", "sessions", "bytes"),
-    "restart": Asked("restart of the server until it answers", "sessions", "s"),
-    "restart rewritten": Asked("… of a file that it has written anew", "sessions", "s"),
-    "restart in RDB": Asked("… with `aof-use-rdb-preamble yes`", "sessions", "s", (Aim("last", "at most", 5),)),
-    "memory restarted": Asked("the server's memory an event after that", "sessions", "bytes"),
+    **RESTARTS,
 }
 
 CROWDS: Final[dict[str, Asked]] = {
@@ -111,6 +134,7 @@ COSTS: Final[dict[str, Asked]] = {
 
 TABLES: Final[dict[Part, dict[str, Asked]]] = {
     "history": HISTORY,
+    "year": YEAR,
     "sealed": HALF_SEALED,
     "crowds": CROWDS,
     "costs": COSTS,

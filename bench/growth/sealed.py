@@ -1,4 +1,4 @@
-"""A ledger of which half the sessions are sealed: what sealing costs, what it leaves, and the questions asked again."""
+"""A ledger of which many sessions are sealed: what sealing costs, what it leaves, and the questions asked again."""
 
 from __future__ import annotations
 
@@ -6,60 +6,68 @@ import asyncio
 import os
 import resource
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bench.growth.filling import fill, until_projected
+from bench.growth.filling import tell
 from bench.growth.lives import EVENTS_COUNT, session_of
 from bench.growth.serving import Serving
-from bench.place import ROOT, Place, child
+from bench.place import ROOT, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from bench.growth.rows import Figures
-
-BEFORE: Final = "half sealed "
-"""The beginning of the names of this part's rows."""
 
 AT_ONCE_COUNT: Final = 20_000
 """Sessions of one command, whose names must fit on its line."""
 
 
-class HalfSealed:
-    """The part: every second session that is closed is sealed, at each size."""
+class Share(NamedTuple):
+    """The sessions that stay in the server: one of so many. `before` is what the names of the rows begin with."""
+
+    before: str
+    one_of: int
+
+    def sealed(self, first: int, end: int) -> Iterable[int]:
+        return (number for number in range(first, end) if number % self.one_of)
+
+
+HALF: Final = Share("half sealed ", 2)
+HOT_MONTH: Final = Share("hot month ", 12)
+
+
+class Sealing:
+    """Sessions are sealed but for a share, at each size."""
 
     def __init__(
-        self, place: Place, figures: Figures, archive: Path, pending: int, *, repetitions: int, jobs: int
+        self, place: Place, figures: Figures, archive: Path, pending: int, share: Share, *, repetitions: int
     ) -> None:
         self._place = place
         self._figures = figures
         self._archive = archive
         self._pending = pending
+        self._share = share
         self._repetitions = repetitions
-        self._jobs = jobs
-        self._sealed = pending | 1
 
-    async def measure(self, size: int) -> None:
-        """Fill up to a size, seal what came since the last one, and ask."""
-        await fill(self._place, size, self._pending, self._jobs)
-        async with child("workers.cli", "worker", "projector", "--url", self._place.url):
-            await until_projected(self._place.ledger.store)
-            numbers = range(self._sealed, size, 2)
-            self._sealed = size | 1
-            await self._seal([session_of(number) for number in numbers], size)
-            serving = Serving(self._place, self._figures, size, self._pending, self._repetitions, before=BEFORE)
-            await serving.measure()
-            await serving.command("show sealed", "show", session_of(numbers[0]))
+    async def measure(self, size: int, first: int) -> None:
+        """Seal sessions from the first on, and ask. A projector runs meanwhile."""
+        numbers = list(self._share.sealed(max(first, self._pending), size))
+        await self._seal([session_of(number) for number in numbers], size)
+        before = self._share.before
+        serving = Serving(self._place, self._figures, size, self._pending, self._repetitions, before=before)
+        await serving.measure()
+        await serving.command("show sealed", "show", session_of(numbers[0]))
 
     async def _seal(self, sessions: Sequence[str], size: int) -> None:
         before = await self._used_bytes()
         spent = 0.0
         for start in range(0, len(sessions), AT_ONCE_COUNT):
             spent += await self._processor_seconds(sessions[start : start + AT_ONCE_COUNT])
+            tell(f"{min(start + AT_ONCE_COUNT, len(sessions)):,} of {len(sessions):,} sessions sealed")
         freed = before - await self._used_bytes()
-        self._figures.add("sealing", size, len(sessions) * EVENTS_COUNT / spent)
-        self._figures.add("freed", size, freed / len(sessions) / EVENTS_COUNT)
+        self._figures.add(self._share.before + "sealing", size, len(sessions) * EVENTS_COUNT / spent)
+        self._figures.add(self._share.before + "freed", size, freed / len(sessions) / EVENTS_COUNT)
 
     async def _used_bytes(self) -> int:
         return int((await self._place.info("memory"))["used_memory"])

@@ -40,6 +40,11 @@ async def used_bytes(place: Place) -> int:
     return int((await place.info("memory"))["used_memory"])
 
 
+async def server_name(place: Place) -> str:
+    info = await place.info("server")
+    return f"{info.get('server_name', 'redis')} {info.get('valkey_version', info['redis_version'])}"
+
+
 async def server_memory(place: Place, empty_bytes: int) -> ServerMemory:
     """Measure the whole, and every view and feed."""
     views: dict[str, str] = {}

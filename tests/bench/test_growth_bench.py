@@ -32,6 +32,7 @@ def run_growth(*options: str) -> subprocess.CompletedProcess[str]:
     ("part", "sizes"),
     [
         pytest.param("history", [20, 40], marks=pytest.mark.slow),
+        pytest.param("year", [20, 40], marks=pytest.mark.slow),
         pytest.param("sealed", [20, 40], marks=pytest.mark.slow),
         ("crowds", None),
         ("costs", [20]),
