@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import Any
 
-from playwright.async_api import Browser, BrowserContext, Locator, Page, Request, StorageState
+from playwright.async_api import Browser, BrowserContext, Locator, Page, Request, StorageState, expect
 
 from ledger import Ledger, Session
 from ledger.core.access_events import Role
@@ -19,6 +19,9 @@ HOLD_ENTRY = "permission-ledger.hold"
 
 LABELS = {"once": "Allow once", "session": "Allow in this session", "always": "Always allow in shop"}
 """The buttons of a card in project `shop`, by their reply."""
+
+PRESSES_MAX = 10
+"""Presses of one button until a test gives up: on a busy machine a card may move between the look and the press."""
 
 RULES = [
     {"permission": "bash", "pattern": "ls*", "action": "allow"},
@@ -54,10 +57,25 @@ class Visitor:
         return self.page.locator("article.card", has_text=text)
 
     async def press(self, text: str, button: str) -> None:
-        card = self.card(text)
-        # Nothing can be allowed before it was on the screen. The foot stays; its buttons are made anew at times.
-        await card.evaluate("card => card.querySelector('.foot').scrollIntoView({ block: 'nearest' })")
-        await card.get_by_role("button", name=button, exact=True).click()
+        """Press a button of the card that shows a text."""
+        await self.press_on(self.card(text), button)
+
+    async def press_on(self, card: Locator, button: str, *, by_key: bool = False) -> None:
+        """Press a button of a card; as a person does, again where the press was refused because the list had just changed."""
+        for _ in range(PRESSES_MAX):
+            element = await card.element_handle()
+            await element.evaluate("card => card.classList.remove('moved')")
+            # Nothing can be allowed before it was on the screen. The foot stays; its buttons are made anew at times.
+            await element.evaluate("card => card.querySelector('.foot').scrollIntoView({ block: 'nearest' })")
+            found = card.get_by_role("button", name=button, exact=True)
+            await (found.press("Enter") if by_key else found.click())
+            if not await element.evaluate("card => card.classList.contains('moved')"):
+                return
+            announcer = self.page.locator("#announcer")
+            await expect(announcer).not_to_be_empty()
+            if "has just changed" not in await announcer.inner_text():
+                return
+        raise AssertionError(f"`{button}` was refused {PRESSES_MAX} times, because the list went on changing")
 
 
 class Inbox:
