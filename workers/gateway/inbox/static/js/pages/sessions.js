@@ -6,7 +6,7 @@ import { button, h, sessionLink } from "../dom.js";
 import { requestBox } from "../finding.js";
 
 const OUTCOMES = ["allowed", "denied", "rejected", "corrected", "expired", "cancelled"];
-const SORTS = { "": "newest event", last_answered: "last answered by a person", most_asked: "most asked", most_rejected: "most rejected" };
+const SORTS = { "": "newest event", last_answered: "last answered", most_asked: "most asked", most_rejected: "most rejected" };
 const TYPING_MS = 250;
 const PAGE_COUNT = 50;
 const NARROW_PX = 620;
@@ -74,7 +74,7 @@ function queryOf(form) {
 function sessionRow(one) {
   return h("li", { class: "session-row" },
     h("div", { class: "session-name" }, sessionLink(one.session), one.pending ? h("span", { class: "count" }, `${one.pending} waiting`) : null, one.closed_at ? h("small", {}, "closed") : null),
-    h("div", { class: "hint" }, [one.project && `project ${one.project}`, one.agent && `agent ${one.agent}`, one.parent && `sub-agent of ${one.parent}`].filter(Boolean).join(" · ")),
+    h("div", { class: "hint" }, [one.project && `project ${one.project}`, one.agent && `agent ${one.agent}`, one.parent && `sub-agent of ${one.parent}`, one.answered_at && `answered ${ago(one.answered_at)}`].filter(Boolean).join(" · ")),
     h("div", { class: "chips" }, ...Object.entries(one.outcomes ?? {}).map(([outcome, count]) => h("span", { class: `chip ${outcome}` }, `${count} ${outcome}`))),
-    h("div", { class: "hint when", title: `opened ${fullTime(one.opened_at)}` }, ago(one.at), h("br"), one.answered_at ? [`answered ${ago(one.answered_at)}`, h("br")] : null, `${one.version} event${one.version === 1 ? "" : "s"}`));
+    h("div", { class: "hint when", title: `opened ${fullTime(one.opened_at)}` }, ago(one.at), h("br"), `${one.version} event${one.version === 1 ? "" : "s"}`));
 }
