@@ -33,8 +33,8 @@ async def proxy(server: RealServer) -> AsyncIterator[Proxy]:
 @pytest.fixture
 async def impatient(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RedisStore]:
     """A store behind the proxy with a short time-out."""
-    monkeypatch.setattr(commands, "GIVE_UP_SECONDS", 0.4)
-    monkeypatch.setattr(commands, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(commands, "GIVE_UP_SECONDS", 1.2)
+    monkeypatch.setattr(commands, "ANSWER_SECONDS", 0.4)
     store = as_redis(open_store(proxy.url))
     await store.start()
     yield store
