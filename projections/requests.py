@@ -1,4 +1,4 @@
-"""Views `requests-0` to `requests-f`: the sessions of each request id, so that a reply by the id alone need not search all sessions."""
+"""Views `requests-0` to `requests-f`: the sessions of each request id, which a reply by the id alone looks up."""
 
 from __future__ import annotations
 

@@ -117,8 +117,9 @@ class Lookups:
             yield keys
 
     async def _look_up(self, views: Sequence[str], prefix: str, count: int) -> FoundFields:
-        """Return the fields of an index, which may be several views, with this prefix; of many streams with a line of a feed, those ahead of their views.
+        """Return the fields with this prefix of the views of an index, and the streams that are ahead of it.
 
+        Of many streams with a line of a feed only those are named that are ahead of their views.
         Sealing leaves a line for each session, and all of them would be read from the archive.
         """
         store = self._ledger.store

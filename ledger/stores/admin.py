@@ -114,8 +114,9 @@ class ViewReader(Protocol):
         ...
 
     async def look_up(self, views: Sequence[str], prefix: str, count: int) -> FoundFields:
-        """Return fields of these views with this prefix, at most `count` and the first ones of one view, and the streams that may have others.
+        """Return the fields of these views with this prefix, and the streams that may have others.
 
+        Of more than `count` fields those of the first views are returned, of a view its first ones.
         Each partition is read as of one instant, so that every appended event is in the view, or its stream in `ahead`,
         or its partition in `unsure`.
         """

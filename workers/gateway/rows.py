@@ -52,8 +52,7 @@ def result_row(result: Result, *, is_described: bool = True) -> Row:
     `feedback` is a person's own text, without the dialect's frame; `cause` is the event that led to the outcome;
     `cancel_cause` is the reason of a withdrawal; `via` is the channel of the answer as observed by the gateway; `told`
     is the agent's prompt where only the agent reports the answer; `decided_by` is what decided without an answer. The
-    description is for people: agents, and readers of
-    the rules' decisions, do not get it.
+    description is for people: agents, and readers of the rules' decisions, do not get it.
     """
     request = Pending(session=result.session, request=result.request)
     settled = result.settled
