@@ -57,11 +57,11 @@ class MemoryViews:
     async def look_up(self, views: Sequence[str], prefix: str, count: int) -> FoundFields:
         server = self._server
         partitions = range(self._store.partition_count)
-        fields = sorted([field for view in views for field in await self.starting(view, prefix)])
+        fields = [field for view in views for field in await self.starting(view, prefix)]
         skipped = [name for own in server.views.values() for name in own.get(SKIPPED, {})]
         ahead = [item.key for one in partitions for item in self._unfinished(one)]
         return FoundFields(
-            fields=fields[:count],
+            fields=sorted(fields[:count]),
             ahead=list(dict.fromkeys([*map(StreamKey.parse, skipped), *ahead])),
             unsure=[one for one in partitions if self._is_unsure(one)],
         )
