@@ -13,6 +13,7 @@ from ledger.core.policy import Part, Verdict, without_facts
 from ledger.core.times import format_time
 from ledger.policy.check_questions import part_json, rule_json
 from ledger.session.past_reach import PastCall
+from workers.presentation.labels import WHY
 from workers.presentation.text import revealed
 
 LOOK_BACK_DAYS: Final = 30
@@ -118,13 +119,13 @@ def _rule_lines(rule: Mapping[str, Any] | None) -> Iterator[str]:
 def _asking_lines(asks: Mapping[str, Any]) -> Iterator[str]:
     rules = list({msgspec.json.encode(one): one for one in _rules(asks)}.values())
     if asks["reason"] or not rules:
-        yield f"asked because {_shown(asks['reason'] or 'no rule matches')}"
+        yield f"{WHY}: {_shown(asks['reason'] or 'no rule matches')}"
     for rule in rules[:RULES_COUNT]:
         place = f"{rule['file']}:{rule['line']}" if rule["file"] and rule["line"] else rule["file"]
         where = ", ".join(_shown(one) for one in (rule["layer"], place) if one)
-        yield f"asked by rule `{_shown(rule['text'])}`{f' ({where})' if where else ''}"
+        yield f"rule `{_shown(rule['text'])}`{f' ({where})' if where else ''}"
     if len(rules) > RULES_COUNT:
-        yield f"and by {len(rules) - RULES_COUNT} more rules"
+        yield f"and {len(rules) - RULES_COUNT} more rules"
 
 
 def _rules(asks: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

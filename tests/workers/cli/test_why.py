@@ -26,7 +26,7 @@ def test_why_tells_the_rule_the_smallest_grant_and_what_else_each_would_let_thro
 ) -> None:
     fill(ledger, tmp_path)
     told = ledger("why", "per_now", code=0).out.splitlines()
-    assert told[1].startswith("asked by rule `bash * ask`")
+    assert told[1].startswith("rule `bash * ask`")
     assert "rules.json:4" in told[1]
     exact = told.index("exactly this (smallest)")
     assert told[exact + 1 : exact + 4] == [
@@ -58,7 +58,7 @@ async def test_in_watch_a_key_shows_the_reason_and_no_key_answers_over_it() -> N
     state = await opened("git push")
     assert state.press("w", LATER_S) is None
     assert state.wants_why
-    state.explain(["asked because no rule matches", *map(str, range(50))])
+    state.explain(["why: no rule matches", *map(str, range(50))])
     shown = screen(state, 60, 20, 0).renderables
     assert "no rule matches" in str(shown[2])
     assert str(shown[-1]) == WHY_KEYS
