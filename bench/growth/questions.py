@@ -73,8 +73,8 @@ RESTARTS: Final[dict[str, Asked]] = {
 YEAR: Final[dict[str, Asked]] = {
     **{f"year {name}": asked._replace(what=f"nothing sealed: {asked.what}") for name, asked in SERVING.items()},
     "year memory": Asked("nothing sealed: the server's memory an event", "sessions", "bytes"),
-    **_sealed("hot month", "eleven of twelve sealed"),
-    "hot month memory": Asked("eleven of twelve sealed: the server's memory", "sessions", "MB"),
+    **_sealed("hot month", "nine of ten sealed"),
+    "hot month memory": Asked("nine of ten sealed: the server's memory", "sessions", "MB"),
     "hot month bytes": Asked(
         "… for each event of the whole history", "sessions", "bytes", (Aim("last", "at most", 100),)
     ),

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bench.growth.filling import tell
-from bench.growth.lives import EVENTS_COUNT, session_of
+from bench.growth.lives import EVENTS_COUNT, OPEN_EVERY_COUNT, session_of
 from bench.growth.serving import Serving
 from bench.place import ROOT, Place
 
@@ -34,7 +34,8 @@ class Share(NamedTuple):
 
 
 HALF: Final = Share("half sealed ", 2)
-HOT_MONTH: Final = Share("hot month ", 12)
+HOT_MONTH: Final = Share("hot month ", OPEN_EVERY_COUNT)
+"""All sessions that were closed are sealed: the open ones are the last month."""
 
 
 class Sealing:
