@@ -109,7 +109,7 @@ async def test_a_link_shows_who_approved_and_gives_its_person_s_yes(guarded: Ser
     assert 'value="once"' not in page
     shown = (await visitor.http.get(eves)).text
     assert "Approve (2 of 2)" in shown
-    assert "allowed it" in (await visitor.http.post(eves, data={"reply": "once"})).text
+    assert "Allowed by bob and you (once)" in (await visitor.http.post(eves, data={"reply": "once"})).text
 
 
 @pytest.mark.parametrize("reply", ["session", "always"])
