@@ -32,6 +32,18 @@ async def test_the_box_finds_requests_and_leads_to_the_moment_of_their_decision(
     await expect(eve.page).to_have_url(f"{inbox.url}/sessions/ses_found#3")
 
 
+async def test_a_cancelled_request_is_found_with_its_reason_once(inbox: Inbox, tmp_path: Path) -> None:
+    session = await inbox.session("ses_found")
+    await session.submit("bash", ["make all"], request_id="r1")
+    await session.cancel("r1", reason="another plan")
+    await index(inbox.ledger, tmp_path / "search.sqlite")
+    eve = await inbox.visit("eve", "/sessions", role="auditor")
+    await eve.page.get_by_role("searchbox", name="Find requests").fill("make")
+    outcome = eve.page.locator(".request-row .hint", has_text="Cancelled")
+    await expect(outcome).to_contain_text("another plan")
+    assert ": :" not in await outcome.inner_text()
+
+
 async def test_without_an_index_the_box_says_what_to_start(inbox: Inbox) -> None:
     eve = await inbox.visit("eve", "/sessions", role="auditor")
     await eve.page.get_by_role("searchbox", name="Find requests").fill("git")

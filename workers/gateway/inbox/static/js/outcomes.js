@@ -7,14 +7,15 @@ const BEGINNING = /^(Permission request cancelled|Denied by rule): /; // what th
 /** Return for example `Allowed by ann (once)`; `me` is the reader's name. */
 export function outcomeText(result, me) {
   const word = OUTCOMES[result.outcome] ?? result.outcome ?? "Settled";
-  const said = (result.message ?? "").replace(BEGINNING, "");
+  // A row of a search has no message.
+  const said = result.message ? `: ${result.message.replace(BEGINNING, "")}` : "";
   if (result.decided_by) return `${word} by ${result.decided_by}`;
   if (result.outcome === "expired") return `${word}: ${LABELS.nobody_answered}`;
-  if (result.outcome === "cancelled") return `${word}: ${said}`;
+  if (result.outcome === "cancelled") return `${word}${said}`;
   if (result.cause?.kind === "unfrozen") return `${word} ${LABELS.unfrozen}`;
   if (!result.by) return word;
   const who = result.told ? `${result.by} (told, not seen: answered at ${result.told})` : together(namesOf(result).map((name) => (name === me ? "you" : name)));
-  if (result.outcome === "denied" && result.reply) return `${word} ${LABELS.although} ${who} answered ${result.reply}: ${said}`;
+  if (result.outcome === "denied" && result.reply) return `${word} ${LABELS.although} ${who} answered ${result.reply}${said}`;
   return `${word} by ${who}${result.outcome === "allowed" && result.reply ? ` (${result.reply})` : ""}`;
 }
 
