@@ -21,7 +21,7 @@ REWRITE_LOOK_MS: Final = 100
 
 
 class Restarts:
-    """Restarts of one size; `before` is what the names of the rows begin with."""
+    """Restarts of one size; `before` is the beginning of the names of the rows."""
 
     def __init__(self, folder: Path, figures: Figures, empty_bytes: int, *, quick: bool, before: str = "") -> None:
         self._folder = folder

@@ -24,7 +24,7 @@ AT_ONCE_COUNT: Final = 20_000
 
 
 class Share(NamedTuple):
-    """The sessions that stay in the server: one of so many. `before` is what the names of the rows begin with."""
+    """The sessions that stay in the server: one of so many. `before` is the beginning of the names of the rows."""
 
     before: str
     one_of: int

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from bench.growth.filling import OWN_NOTES, fill, filled_count, tell, until_projected
 from bench.growth.lives import EVENTS_COUNT
 from bench.growth.questions import MEASURED_VIEWS
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from bench.growth.rows import Figures
 
 BEFORE: Final = "year "
-"""What the names of the rows begin with, as long as nothing is sealed."""
+"""The beginning of the names of the rows while nothing is sealed."""
 
 SERVER_FOLDER: Final = "year"
 ARCHIVE_FOLDER: Final = "year-archive"
@@ -45,7 +47,8 @@ class Year:
     async def measure(self, size: int) -> str:
         """Measure a size; return the name of the server. A projector runs while the sessions are written.
 
-        Sessions of a smaller size, also of an earlier run over this folder, are sealed already.
+        Sessions of a smaller size, also of an earlier run over this folder, are sealed already. Raises UsageError where
+        there are none beyond them.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         server = embedded_server(self._folder, start_timeout_s=START_SECONDS)
@@ -53,6 +56,8 @@ class Year:
             await place.set_fsync("everysec")
             store = place.ledger.store
             first = int((await store.admin.notes(OWN_NOTES)).get(SEALED_NOTE, b"0"))
+            if first >= size:
+                raise click.UsageError(f"the folder has a year of {first:,} sessions already; give larger sizes")
             if not await filled_count(store):
                 self._empty_bytes = self._used_before = await used_bytes(place)
             async with child("workers.cli", "worker", "projector", "--url", place.url):

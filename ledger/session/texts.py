@@ -81,7 +81,7 @@ def describe_settled(settled: Settled) -> str:
         return "expired"
     if settled.cause is not None and settled.cause.kind == "unfrozen":
         return f"{settled.outcome} by the rules when a freeze ended"
-    decider = decided_by(settled)
+    decider = decider_of(settled)
     if decider is not None:
         return f"{settled.outcome} by {decider}"
     who = together(settled.approvers) or answerer(settled.by.name, settled.told)
@@ -99,7 +99,7 @@ def together(names: Sequence[str]) -> str:
 _VERDICTS: Final = {"allowed": Verdict.ALLOW, "denied": Verdict.DENY}
 
 
-def decided_by(settled: Settled) -> str | None:
+def decider_of(settled: Settled) -> str | None:
     """Return what decided without a person's answer: `rule`, `grant ID`, or the name of a decider after the rules.
 
     None where a person answered, and where nothing was decided: the request expired, or was cancelled.

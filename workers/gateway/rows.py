@@ -9,7 +9,7 @@ import msgspec
 from ledger import Ledger
 from ledger.client.results import Pending, Result
 from ledger.session.state import SessionState
-from ledger.session.texts import decided_by
+from ledger.session.texts import decider_of
 from ledger.session.tiers import records_clients
 from ledger.session.wanted import always_scope
 from projections.sessions import summary_of
@@ -61,7 +61,7 @@ def result_row(result: Result, *, is_described: bool = True) -> Row:
         "updated_input": result.updated_input,
         "feedback": settled.message if settled is not None and result.outcome == "corrected" else None,
         "via": None if settled is None else settled.by.via,
-        "decided_by": None if settled is None else decided_by(settled),
+        "decided_by": None if settled is None else decider_of(settled),
         "cause": None if settled is None else msgspec.to_builtins(settled.cause),
         "cancel_cause": None if settled is None else settled.cancel_cause,
         "request": described(request) if is_described else request.as_json(),

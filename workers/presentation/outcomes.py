@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ledger.client.results import Result
-from ledger.session.texts import answerer, decided_by, together
+from ledger.session.texts import answerer, decider_of, together
 from workers.presentation.labels import (
     ALTHOUGH,
     NOBODY_ANSWERED,
@@ -26,7 +26,7 @@ def outcome_words(result: Result, name: str | None) -> str:
     if settled is None:
         return WAITING
     word = OUTCOMES[settled.outcome]
-    decider = decided_by(settled)
+    decider = decider_of(settled)
     if decider is not None:
         return f"{word} by {decider}"
     if settled.outcome == "expired":
