@@ -203,6 +203,7 @@ async def test_an_agent_that_was_killed_with_its_bridge_and_started_again_attach
     first = start([shell("touch proof")])
     ann = gateway.person()
     [shown] = await ann.waiting(SESSION)
+    await wait_until_async(gateway.is_waited_for, "the first bridge to say that it waits")
     first.client.kill()
     again = start([shell("touch proof")])
     await wait_until_async(gateway.is_waited_for, "the second bridge to wait")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -83,9 +84,15 @@ class RunningGateway:
         return "inbox" in (self.home / "log").read_text()
 
     def is_waited_for(self, session: str = "*") -> bool:
-        """Return whether some bridge or hook waits for an answer. Takes no lock: one would block the bridge or hook."""
+        """Return whether some bridge or hook waits for an answer, and its file says for which.
+
+        Takes no lock: one would block the bridge or hook.
+        """
         locked = {line.split()[5].rpartition(":")[2] for line in Path("/proc/locks").read_text().splitlines()}
-        return any(str(path.stat().st_ino) in locked for path in (self.home / "askers").glob(f"{session}/*"))
+        found = list((self.home / "askers").glob(f"{session}/*"))
+        with suppress(FileNotFoundError):  # an asker has just left
+            return any(one.st_size > 0 and str(one.st_ino) in locked for one in (path.stat() for path in found))
+        return False
 
     async def _make_tokens(self) -> None:
         """Create the people's tokens, and the agent's in the file from which programs of this user read it."""

@@ -245,16 +245,13 @@ async def test_a_killed_bridge_leaves_its_question_to_the_resumed_agent(play: Pl
     first = play(pushes().receives(answer("never")))
     ann = gateway.person()
     [shown] = await ann.waiting(SESSION)
+    await wait_until_async(gateway.is_waited_for, "the first bridge to say that it waits")
     first.kill()
     first.wait()
-
-    async def attached() -> bool:
-        return gateway.is_waited_for()
-
     conversation = Conversation().starts(SESSION).asks("ui_7", "shell", {"command": "git push"})
     conversation.answered("ui_7", ok=True).ends()
     second = play(conversation)
-    await wait_until_async(attached, "the resumed agent's bridge to wait for the answer")
+    await wait_until_async(gateway.is_waited_for, "the resumed agent's bridge to wait for the answer")
     await ann.answer_next(SESSION, "once")
     assert ended(second, conversation) == (0, conversation.for_host)
     assert [row["event"]["request_id"] for row in await ann.events(SESSION) if row["type"] == "asked"] == [
