@@ -21,12 +21,14 @@ from ledger.stores.port import START, Entry, StreamInfo, StreamKey
 _SCHEMAS: Final = "|".join(str(schema) for schema in range(codec.FIRST_SCHEMA, codec.SCHEMA_VERSION + 1))
 
 _BEGINNING: Final = re.compile(
-    rf'\{{"v":({_SCHEMAS}),"id":"([^"\\]+)","prev":"([0-9a-f]{{64}})","actor":\{{[^{{}}\\]*\}},'
-    r'(?:"x":"([A-Za-z0-9_-]{43}|[0-9a-f]{64})",)?"event":\{"type":"([a-z_]+)"'.encode()
+    rf'\{{"v":({_SCHEMAS}),"id":"([^"\\]+)","prev":"(.{{64}})","actor":\{{[^{{}}\\]*\}},'
+    r'(?:"x":"(.{43}|.{64})",)?"event":\{"type":"([a-z_]+)"'.encode(),
+    re.DOTALL,
 )
 """The members of a payload before those of its event: schema, id, `prev`, commitment, and the event's type.
 
 Texts in JSON have a backslash before a quotation mark, so that without any backslash no text can look like a member.
+`prev` and commitment are compared with those computed, so their characters are not looked at here.
 """
 
 _FIRST_SCHEMA: Final = str(codec.FIRST_SCHEMA).encode()
@@ -62,7 +64,7 @@ def _is_linked(key: StreamKey, entries: Sequence[Entry]) -> bool:
         if found is None or version != expected:
             return False
         _, event_id, written_prev, commitment, event_type = found.groups()
-        prev = written_prev.decode()
+        prev = written_prev.decode("latin-1")  # never fails; other characters than those of a hash only differ from it
         if version == 1:
             linked = prev == chain.genesis(key.kind, key.id)
         else:

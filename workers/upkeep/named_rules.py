@@ -9,6 +9,7 @@ import msgspec
 
 from ledger.client.passkeys.audit import Demands
 from ledger.core.errors import DamageError, RulesUnreadableError
+from ledger.core.limits import PAGE_COUNT
 from ledger.core.policy import demand_rules
 from ledger.log.rulesets import read_ruleset
 from ledger.log.verify import Problem
@@ -53,9 +54,18 @@ def named_rules(key: StreamKey, entries: Sequence[object]) -> dict[str, int]:
 
 
 def _naming(entries: Sequence[object]) -> Iterator[Entry]:
-    for entry in entries:
-        if isinstance(entry, Entry) and (_CHANGED in entry.payload or _OPENED in entry.payload):
-            yield entry
+    own = [entry for entry in entries if isinstance(entry, Entry)]
+    yield from filter(_names_rules, own[:1])
+    # Most sessions name rules in their first entry alone, and one search through a page is quicker than one an entry.
+    for start in range(1, len(own), PAGE_COUNT):
+        some = own[start : start + PAGE_COUNT]
+        text = b"\n".join([entry.payload for entry in some])
+        if _CHANGED in text or _OPENED in text:
+            yield from filter(_names_rules, some)
+
+
+def _names_rules(entry: Entry) -> bool:
+    return _OPENED in entry.payload or _CHANGED in entry.payload
 
 
 class NamedRules:

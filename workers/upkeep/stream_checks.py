@@ -194,7 +194,7 @@ def _may_be_signed(entries: Sequence[Entry]) -> bool:
     """Return whether entries may hold a demand, a proof or a passkey: most streams have none, and need no fold."""
     for start in range(0, len(entries), PAGE_COUNT):
         some = entries[start : start + PAGE_COUNT]
-        text = b"\n".join([part for entry in some for part in (entry.payload, entry.content) if part])
+        text = b"\n".join([entry.payload for entry in some] + [entry.content for entry in some if entry.content])
         if any(sign in text for sign in _SIGNS):
             return True
     return False
