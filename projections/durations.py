@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from ledger.core.events import DeadlineMoved, Expired
@@ -60,8 +61,13 @@ def _settled(settled: Settled, by: int) -> Iterator[ViewWrite]:
 
 
 def _measured(what: str, ms: int, buckets: Sequence[int], by: int) -> Iterator[ViewWrite]:
-    yield counted(COUNTS, field_of(DURATION, what, bucket_of(ms, buckets)), by)
-    yield counted(COUNTS, field_of(DURATION, what, SUM), by * max(ms, 0))
+    yield counted(COUNTS, _field(what, bucket_of(ms, buckets)), by)
+    yield counted(COUNTS, _field(what, SUM), by * max(ms, 0))
+
+
+@lru_cache(maxsize=256)
+def _field(what: str, bucket: str) -> str:
+    return field_of(DURATION, what, bucket)
 
 
 def bucket_of(ms: int, buckets: Sequence[int]) -> str:

@@ -138,6 +138,8 @@ class PackedMap(Mapping[str, V]):
         found = self._whole.get(key)
         if found is not None:
             return found
+        if self._blocks is _NO_BLOCKS:
+            return default  # saves the hash, which takes longer than all of the rest
         number = self._blocks.number_of(self._packing.mark(key))
         return default if number is None else self._records_in(number).get(key, default)
 

@@ -7,7 +7,7 @@ everybody else sees whole events. An event that could not be filled in to the sa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from msgspec.structs import force_setattr, replace
 
@@ -30,15 +30,10 @@ class KnownMembers(Protocol):
     def settings(self) -> Settings: ...
 
 
-class _Member(NamedTuple):
-    """A member of an event: the value that is said already, and the one that a reader finds where it is left out."""
+_Member: TypeAlias = tuple[str, Any, Any]
+"""A member of an event: its name, the value that is said already, and the one that a reader finds where it is left out."""
 
-    name: str
-    said: Any
-    left_out: Any
-
-
-_PROJECT: Final = _Member("project_version", 0, None)
+_PROJECT: Final[_Member] = ("project_version", 0, None)
 """The version of a project without grants, as of most."""
 
 
@@ -47,10 +42,10 @@ def shortened(event: Event, said: Any) -> Event:
     if not isinstance(event, Asked | Claimed) or event.brief:
         return event
     members = [*_members(event, said), *([_PROJECT] if isinstance(event, Asked) else [])]
-    if any(getattr(event, one.name) == one.left_out != one.said for one in members):
+    if any(getattr(event, name) == left_out != already for name, already, left_out in members):
         return event
     changes: dict[str, Any] = {
-        one.name: one.left_out for one in members if getattr(event, one.name) == one.said != one.left_out
+        name: left_out for name, already, left_out in members if getattr(event, name) == already != left_out
     }
     if isinstance(event, Asked):
         digest = short_digest(event.digest)
@@ -73,9 +68,10 @@ def fill_in(event: Any, said: KnownMembers | None) -> None:
 
     Without that state the event stays brief: it has everything but its durations and the digest of the rules.
     """
-    if not isinstance(event, Asked | Claimed) or not event.brief:
+    kind = type(event)
+    if (kind is not Asked and kind is not Claimed) or not event.brief:
         return
-    if isinstance(event, Asked):
+    if kind is Asked:
         force_setattr(event, "digest", long_digest(event.digest))
         _fill_in(event, _PROJECT)
         if event.detail is not None:
@@ -87,19 +83,20 @@ def fill_in(event: Any, said: KnownMembers | None) -> None:
 
 
 def _fill_in(event: Asked | Claimed, member: _Member) -> None:
-    if getattr(event, member.name) == member.left_out:
-        force_setattr(event, member.name, member.said)
+    name, said, left_out = member
+    if getattr(event, name) == left_out:
+        force_setattr(event, name, said)
 
 
 def _members(event: Asked | Claimed, said: KnownMembers) -> Iterator[_Member]:
     """Yield the members that the session's state says."""
-    yield _Member("policy_digest", said.policy_digest, "")
+    yield "policy_digest", said.policy_digest, ""
     if isinstance(event, Asked) and event.verdict is Verdict.ASK:
         settings = said.settings
         ends_ms = settings.attended_ms if event.tier == "attended" else settings.unattended_ms
-        yield _Member("duration_ms", ends_ms, None)
-        yield _Member("unattended_ms", settings.unattended_ms, None)
-        yield _Member("cap_ms", settings.cap_ms, None)
+        yield "duration_ms", ends_ms, None
+        yield "unattended_ms", settings.unattended_ms, None
+        yield "cap_ms", settings.cap_ms, None
 
 
 def _fill_in_rules(verdict: Verdict, detail: AskedDetail) -> None:
