@@ -12,6 +12,7 @@ from ledger.core import codec
 from ledger.core.events import Asked, ClaimReleased, EndUnknown, Event, ToolFinished
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
+from ledger.log.one_append import are_one_append
 from ledger.log.tail import entry_at, foreign_is_damage
 from ledger.masks.masking import Masks
 from ledger.session.brief import fill_in
@@ -106,7 +107,7 @@ class CallReader:
     # --- the entries of an append -------------------------------------------------------------------------------------
 
     async def _append(self, state: SessionState, version: int) -> Sequence[Entry]:
-        """Return the entries up to `version` that were appended with it: they bear the same time."""
+        """Return the entries up to `version` that were appended with it."""
         session = state.session_id
         for after in self._beginnings(state, version):
             tail = await _tail_of(self._store, StreamKey("session", session), after, version)
@@ -129,7 +130,7 @@ class CallReader:
 
 
 async def _tail_of(store: Store, key: StreamKey, after: Position, version: int) -> list[Entry] | None:
-    """Return the entries of one time that end with `version`; None where it is not after that place."""
+    """Return the entries of the append that ends with `version`; None where it is not after that place."""
     found: list[Entry] = []
     while True:
         with foreign_is_damage(key):
@@ -137,7 +138,7 @@ async def _tail_of(store: Store, key: StreamKey, after: Position, version: int) 
         for entry in page:
             if entry.version > version:
                 return None
-            found = [*(found if found and found[-1].ms == entry.ms else ()), entry]
+            found = [*(found if found and are_one_append(found[-1], entry) else ()), entry]
             if entry.version == version:
                 return found
         if len(page) < PAGE_COUNT:

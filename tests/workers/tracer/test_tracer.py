@@ -24,6 +24,7 @@ from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 from workers.expiry.worker import run as run_expiry
 from workers.runtime.tracer_losses import losses_in
+from workers.tracer.calls import CallReader
 from workers.tracer.worker import TracePace, run
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -247,6 +248,19 @@ async def test_a_collector_that_only_asks_for_patience_loses_no_span(
         collector.status = 200
         await span_of(collector, "r1")
     assert await losses(ledger) == before
+
+
+async def test_a_call_of_the_same_millisecond_is_in_the_append_that_ends_it_alone(ledger: Ledger) -> None:
+    session = await opened(ledger, DENY)
+    stream = ledger.streams.session("ses_1")
+    found = []
+    for name in ("r1", "r2"):
+        await session.submit("bash", ["rm x"], request_id=name)
+        state = await stream.refresh()
+        # Each by a reader of its own, as of another tracer.
+        spans = (await CallReader(ledger).read("ses_1", state.version)).spans
+        found.append((state.last_ms, [dict(span.attributes)["permission_ledger.request_id"] for span in spans]))
+    assert found == [(found[0][0], ["r1"]), (found[0][0], ["r2"])]
 
 
 async def test_two_tracers_share_the_calls_and_export_each_once(ledger: Ledger, collector: Collector) -> None:

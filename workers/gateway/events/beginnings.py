@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ledger.client.waiting_sessions import PENDING_SESSIONS_MAX
-from ledger.core import chain, codec
+from ledger.core import codec
 from ledger.core.events import Imported
+from ledger.log.one_append import are_one_append
 from ledger.log.tail import nothing_folded, read_pages
 from ledger.log.viewed import pages_of_streams
 from ledger.stores.port import Entry, FeedItem, Position, Store, StreamKey
@@ -168,19 +169,15 @@ async def _pass_over_until(store: Store, follower: Follower, version: int, since
     append: list[Entry] = []
     async for page in read_pages(store, follower.key, until=version):
         for entry in page:
-            if append and not _are_one_append(append[-1], entry):
+            if append and not are_one_append(append[-1], entry):
                 follower.pass_over(append)
                 append = []
             append.append(entry)
     if not append or append[-1].version < version:
         follower.pass_over(append)  # the server has lost what the line tells of
-    elif append[-1].ms < since_ms or isinstance(_decoded(append[-1]).event, Imported):
+    elif append[-1].ms < since_ms or _is_imported(append[-1]):
         follower.folded = nothing_folded(follower.key)
 
 
-def _are_one_append(before: Entry, entry: Entry) -> bool:
-    return before.ms == entry.ms and _decoded(entry).prev == chain.within_append(before.version, before.payload)
-
-
-def _decoded(entry: Entry) -> codec.Envelope | codec.Decoded:
-    return codec.decode(entry.payload, entry.content)
+def _is_imported(entry: Entry) -> bool:
+    return isinstance(codec.decode(entry.payload, entry.content).event, Imported)
