@@ -20,7 +20,7 @@ from workers.projector.repairs import Repairs
 _SIZE: Final = re.compile(r"([1-9][0-9]{0,14})(|[kmgt]b)", re.ASCII | re.IGNORECASE)
 _UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
-READ_COUNT: Final = 500
+READ_COUNT: Final = 2_000
 """Sessions listed at once."""
 
 

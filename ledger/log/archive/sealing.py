@@ -38,7 +38,7 @@ FILE_BYTES: Final = 16 * 1024 * 1024
 """Bounds of the sessions of one file; one session alone may have more."""
 
 
-LOOKED_AT_COUNT: Final = 256
+LOOKED_AT_COUNT: Final = 512
 """Sessions that are looked at together."""
 
 SEALED_AT_ONCE_COUNT: Final = 64
