@@ -16,7 +16,7 @@ from ledger.stores.embedded.binary import BINARY_VARIABLE
 from ledger.stores.port import Store
 from ledger.stores.redis.store import RedisStore
 from ledger.testing import TestClock
-from tests.support import cluster_warnings, profile, second_tries
+from tests.support import cluster_warnings, passed_before, profile, second_tries
 from tests.support.backends import BACKENDS, CLUSTER, MEMORY, SERVER, Backend, Operator, as_redis
 from tests.support.browsers import browser_left_out
 from tests.support.clusters import Cluster, shared_cluster
@@ -50,18 +50,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="with --agents: the journeys too that wait for minutes",
     )
+    passed_before.add_options(parser)
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     # A process started in the background of a shell ignores Ctrl-C, and so would all processes that the tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     # The PATH may hold any server; the tests use the same one on every machine.
     os.environ.setdefault(BINARY_VARIABLE, str(binary_named(EMBEDDED).path))
+    passed_before.note(config)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    passed_before.leave_out(config, items)
     cluster_warnings.let_through(items)
     second_tries.allow(items)
 
@@ -99,6 +102,7 @@ def pytest_report_header() -> str:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     second_tries.tell(terminalreporter)
+    passed_before.tell(terminalreporter)
     if terminalreporter.config.getoption("markexpr") == WITHOUT_SLOW:
         terminalreporter.section("LEFT OUT: slow tests", red=True)
         terminalreporter.write_line("failovers, long races, random kills: `make test-slow` runs them, and CI does")

@@ -17,14 +17,16 @@ BROUGHT: Final = ("chromium", "redis-server", "node", "npm")
 def test_the_two_commands_of_the_readme_come_first_and_on_a_bare_machine() -> None:
     commands = re.findall(r"^(make \w+) +#", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert commands == ["make demo", "make test"]
-    assert [command for _, command in PARTS[:2]] == [f"scripts/as-a-stranger {command}" for command in commands]
+    assert PARTS[0][1] == f"scripts/as-a-stranger {commands[0]}"
+    assert PARTS[1][1] == f'scripts/as-a-stranger {commands[1]} PYTEST_ARGS="-n 2 --note-passed=$passed"'
     assert RUN.index(PARTS[1][1]) < RUN.index("scripts/ci-tools")
 
 
-def test_everything_runs_once_and_the_whole_suite_is_the_last_word() -> None:
+def test_everything_runs_once_and_what_a_bare_machine_left_out_is_the_last_word() -> None:
     names = [name for name, _ in PARTS]
     assert sorted(names) == sorted({*names})
     assert names[2:] == ["check", "site", "packages", "agents", "slow", "test"]
+    assert PARTS[-1][1] == 'make test PYTEST_ARGS="-n 2 --except-passed=$passed"'
     assert "--last-failed" not in RUN
 
 
