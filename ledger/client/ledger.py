@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from secrets import token_hex
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from ledger.client.freezing import Freezing
 from ledger.client.grant_list import GrantList
@@ -19,10 +19,8 @@ from ledger.client.notification_choices import NotificationChoices
 from ledger.client.passkeys.book import PasskeyBook
 from ledger.client.pending_list import PendingList
 from ledger.client.plugins import Decider, check_deciders, from_entry_points
-from ledger.client.policies import CompiledPolicies
 from ledger.client.redacting import Redacting
 from ledger.client.results import Approved, Pending, Result, approved_in_project, pending_of
-from ledger.client.session import Session
 from ledger.client.session_options import policy_source_of, run_limits, settings_of
 from ledger.client.store_connection import StoreConnection
 from ledger.client.tokens import Tokens
@@ -69,6 +67,10 @@ from ledger.stores.durability import Durability
 from ledger.stores.port import Store, StreamKey
 from ledger.stores.urls import open_store, url_of_environment
 
+if TYPE_CHECKING:
+    from ledger.client.policies import CompiledPolicies
+    from ledger.client.session import Session
+
 _RUNNER_CHARS: Final = 200
 
 
@@ -92,7 +94,6 @@ class Ledger:
         self.deciders = plugins
         self._store: Store | None = None
         self._streams: Streams | None = None
-        self.policies = CompiledPolicies()
         self.waiting = WaitingSessions(self)
         self.lookups = Lookups(self)
         self.inboxes = InboxPresence(self, is_cached=clock is None)
@@ -141,6 +142,13 @@ class Ledger:
         if self._streams is not None:
             await self._streams.close()
         await self._connection.close()
+
+    @cached_property
+    def policies(self) -> CompiledPolicies:
+        """The compiled rules of this opened ledger."""
+        from ledger.client.policies import CompiledPolicies  # noqa: PLC0415 - see `handle_of`
+
+        return CompiledPolicies()
 
     @property
     def server_url(self) -> str:
@@ -205,7 +213,7 @@ class Ledger:
         """
         check_new_id(session_id, "session id")
         source = policy or policy_source_of(rules, dialect, options)
-        handle = Session(self, session_id)
+        handle = self.handle_of(session_id)
         state = await handle.state()
         if parent is not None:
             check_id(parent, "parent session id")
@@ -263,14 +271,14 @@ class Ledger:
         denies_alone: bool,
     ) -> PolicySource:
         """Return the policy of a child session: its own, else its parent's, else `fallback`."""
-        above = await Session(self, parent).state()
+        above = await self.handle_of(parent).state()
         if above.opened_ms is None or above.rules_redacted:
             return orphan_source(own or fallback)
         return child_source(await self.streams.rulesets.of(above), own, agent, denies_alone=denies_alone)
 
     async def attach(self, session_id: str) -> Session:
         """Return an existing session. Raises UnknownSessionError."""
-        handle = Session(self, check_id(session_id, "session id"))
+        handle = self.handle_of(check_id(session_id, "session id"))
         if (await handle.state()).opened_ms is None:
             raise UnknownSessionError(f"there is no session `{session_id}`", session=session_id)
         return handle
@@ -350,6 +358,13 @@ class Ledger:
     async def sessions_of(self, request_id: str) -> list[str]:
         """Return the sessions with this request id; if some of them have pending requests, only those."""
         return waiting_first(await self.lookups.of_request(request_id))
+
+    def handle_of(self, session_id: str) -> Session:
+        """Return the handle of a session, without a look whether there is one. `session_id` is checked already."""
+        # What asks and answers needs the rules; reading commands have no handle, and start in two thirds of the time.
+        from ledger.client.session import Session  # noqa: PLC0415
+
+        return Session(self, session_id)
 
     async def session_of(self, request_id: str, session_id: str | None = None) -> Session:
         """Return the session of a request. Raises UnknownRequestError; InputError when several have the id."""
@@ -454,7 +469,7 @@ class Ledger:
         """Revoke a grant in any stream; return the stream. Raises UnknownGrantError."""
         key = await self._named_grant(check_id(grant_id, "grant id"))
         if key.kind == "session":
-            await Session(self, key.id).revoke(grant_id, reason=reason, actor=actor)
+            await self.handle_of(key.id).revoke(grant_id, reason=reason, actor=actor)
         else:
             command = RevokeInProject(
                 actor=self.actor(actor, "person"), grant_id=grant_id, reason=check_message(reason, "reason")
@@ -496,7 +511,7 @@ class Ledger:
         replayed: list[Pending] = []
         for state in await self.waiting.states():
             if state.closed_ms is None and reach.covers(state.session_id, state.project):
-                replayed += await Session(self, state.session_id).connect_by_inbox(presence, who)
+                replayed += await self.handle_of(state.session_id).connect_by_inbox(presence, who)
         return sorted(replayed, key=lambda one: (one.request.asked_ms, one.session, one.request.version))
 
     async def renew_inbox(self, client_id: str, *, actor: str, reach: InboxReach = EVERYWHERE) -> None:
@@ -510,7 +525,7 @@ class Ledger:
         for state in await self.waiting.states():
             known = state.clients.get(client_id)
             if known is not None and known.name == who.name and records_clients(state):
-                await Session(self, state.session_id).disconnect(client_id, actor=who)
+                await self.handle_of(state.session_id).disconnect(client_id, actor=who)
 
     # --- inside -----------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from ledger.client.machine import machine_facts
 from ledger.core.errors import InputError
 from ledger.core.limits import POLICIES_KEPT_COUNT, POLICY_BYTES
 from ledger.core.policy import Policy, PolicySource
-from ledger.policy.dialects import compile_policy, digest
+from ledger.policy.dialects import compile_policy
+from ledger.policy.digests import digest
 from ledger.policy.evaluation_cache import RememberingPolicy
 from ledger.policy.locations import placed
 from ledger.session.state import SessionState

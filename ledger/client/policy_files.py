@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ledger.core.errors import LedgerError
 from ledger.core.policy import PolicySource
 from ledger.policy.checks import shown
-from ledger.policy.dialects import digest
+from ledger.policy.digests import digest
 from ledger.policy.errors import PolicyError
 
 if TYPE_CHECKING:

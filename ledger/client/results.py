@@ -34,7 +34,6 @@ from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
 from ledger.session.would_run import would_run
 from ledger.session.would_run.demanded import demanded
-from ledger.session.would_run.description import description_json
 
 _ERRORS: dict[str, type[RefusalError]] = {
     "denied": DeniedError,
@@ -363,6 +362,8 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
 
         `description` is a cached one of the same request.
         """
+        from ledger.session.would_run.description import description_json  # noqa: PLC0415 - it reads shell lines
+
         sentences = demanded(self.request)
         return {
             **self.as_json(),

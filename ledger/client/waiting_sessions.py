@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ledger.client.lookups import is_waiting
-from ledger.client.session import Session
 from ledger.core.errors import AlreadyAnsweredError, DamageError, SessionClosedError
 from ledger.log.plans import SYSTEM
 from ledger.log.surveys import StreamProblem, Survey, survey
@@ -64,7 +63,7 @@ class WaitingSessions:
                 if request.token_id == token_id:
                     # Answered meanwhile.
                     with suppress(AlreadyAnsweredError):
-                        await Session(self._ledger, state.session_id).cancel(
+                        await self._ledger.handle_of(state.session_id).cancel(
                             request.request_id, cause="token_revoked", actor=SYSTEM
                         )
 
@@ -73,7 +72,7 @@ class WaitingSessions:
         for state in await self.states():
             if state.pending.held() and project in (None, state.project):
                 try:
-                    await Session(self._ledger, state.session_id).answers.resume()
+                    await self._ledger.handle_of(state.session_id).answers.resume()
                 except (DamageError, SessionClosedError) as error:
                     log.warning("session %s was skipped: %s", state.session_id, error)
 
@@ -89,4 +88,4 @@ class WaitingSessions:
         wanted = [session for session in due if known.get(session, project) == project]
         for state in self._read(await self._states_of(wanted)):
             if state.pending and state.project == project and releases(state, everywhere=everywhere):
-                await Session(self._ledger, state.session_id).answers.release(everywhere=everywhere)
+                await self._ledger.handle_of(state.session_id).answers.release(everywhere=everywhere)

@@ -25,11 +25,11 @@ from ledger.masks.masking import Masks, with_masked_reason
 from ledger.policy.stored_rules import RulesState, decide_rules, evolve_rules
 from ledger.project.masking import masked_project_command
 from ledger.project.state import GrantInProject, ProjectState, decide_project, evolve_project, until_ms
-from ledger.session import SessionState, decide, evolve, needs_presence, next_due_ms, settle
 from ledger.session.commands import Ask, ClaimCall, Connect, Judging, Live, OutdatedRulesError, Recheck
-from ledger.session.freezing import under_freeze
+from ledger.session.evolve import evolve
 from ledger.session.masking import masked_command, masked_record
-from ledger.session.state import claim_due_ms
+from ledger.session.settle import needs_presence, settle
+from ledger.session.state import SessionState, claim_due_ms, next_due_ms
 from ledger.session.tiers import records_clients
 from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
 
@@ -38,6 +38,12 @@ S = TypeVar("S")
 log = logging.getLogger(__name__)
 
 _READ_PRESENCE: Final = frozenset((Ask, Recheck, ClaimCall, Connect))
+
+
+def prepare_decisions() -> None:
+    """Import what decisions need, before somebody waits for the first one. It takes a tenth of a second."""
+    import ledger.session.decide  # noqa: PLC0415
+    import ledger.session.freezing  # noqa: F401,PLC0415
 
 
 class SessionFold:
@@ -54,6 +60,10 @@ class SessionFold:
     evolve = staticmethod(evolve)
 
     def decide(self, state: SessionState, command: Any, now_ms: int) -> AppendPlan:
+        # Readers need no rules, which take longer to import than all else that a command reads with.
+        from ledger.session.decide import decide  # noqa: PLC0415
+        from ledger.session.freezing import under_freeze  # noqa: PLC0415
+
         if type(command) is Regression:
             return _regressed(command)
         if isinstance(command, Judging) and command.policy_digest not in (None, state.policy_digest):

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from ledger.core.policy import (
-    Call,
-    Evaluation,
-    Grant,
-    Layer,
-    Part,
-    Policy,
-    PolicySource,
-    Rule,
-    RuleRef,
-    Verdict,
-    strictest,
-)
-from ledger.policy.dialects import DIALECTS, compile_policy, digest
-from ledger.policy.errors import PolicyError
-from ledger.policy.loader import load_rules
-from ledger.policy.rules import EDIT_TOOLS, disabled, evaluate, from_config, merge
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ledger.core.policy import (
+        Call,
+        Evaluation,
+        Grant,
+        Layer,
+        Part,
+        Policy,
+        PolicySource,
+        Rule,
+        RuleRef,
+        Verdict,
+        strictest,
+    )
+    from ledger.policy.dialects import DIALECTS, compile_policy
+    from ledger.policy.digests import digest
+    from ledger.policy.errors import PolicyError
+    from ledger.policy.loader import load_rules
+    from ledger.policy.rules import EDIT_TOOLS, disabled, evaluate, from_config, merge
 
 __all__ = [
     "DIALECTS",
@@ -43,3 +47,31 @@ __all__ = [
     "merge",
     "strictest",
 ]
+
+_MODULES = {
+    "ledger.core.policy": (
+        *("Call", "Evaluation", "Grant", "Layer", "Part", "Policy", "PolicySource", "Rule", "RuleRef", "Verdict"),
+        "strictest",
+    ),
+    "ledger.policy.dialects": ("DIALECTS", "compile_policy"),
+    "ledger.policy.digests": ("digest",),
+    "ledger.policy.errors": ("PolicyError",),
+    "ledger.policy.loader": ("load_rules",),
+    "ledger.policy.rules": ("EDIT_TOOLS", "disabled", "evaluate", "from_config", "merge"),
+}
+"""The modules of the public names. Each is imported when one of its names is used first: the dialects take a while."""
+
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+if not TYPE_CHECKING:  # a checker would accept every name
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module  # noqa: PLC0415 - only where a name is used first
+
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module `ledger.policy` has no attribute `{name}`")
+        value = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 from ledger.core.policy import Call, Grant, Layer, PolicySource
@@ -18,24 +19,29 @@ PolicyOptions = Mapping[str, Any]
 ASKED: Final = ("id", "tool", "input", "permission", "patterns")
 CONFIGURED: Final = ("dialect", "config", "layers", "grants")
 
-OPTION_NAMES: Final = frozenset(name for dialect in DIALECTS.values() for name in dialect.options)
-_KNOWN: Final = frozenset((*ASKED, *CONFIGURED, *OPTION_NAMES))
 _LAYER_MEMBERS: Final = ("name", "config", "trusted")
 INLINE: Final = "config"
 """The name of the layer made from a question's `config`."""
 
 
+@cache
+def option_names() -> frozenset[str]:
+    """Return the names of the options of all dialects, each of which is imported for that."""
+    return frozenset(name for dialect in DIALECTS.values() for name in dialect.options)
+
+
 def source_of(asked: PolicyOptions) -> PolicySource:
     """Return the configuration of a question. Raises PolicyError, also for an unknown member."""
-    unknown = next((name for name in asked if name not in _KNOWN), None)
+    known = {*ASKED, *CONFIGURED, *option_names()}
+    unknown = next((name for name in asked if name not in known), None)
     if unknown is not None:
         raise PolicyError(f"a line has no member {shown(unknown)}", key=str(unknown))
     named = asked.get("dialect")
     dialect = DIALECTS.get(named) if isinstance(named, str) else None
     if dialect is None:
-        known = ", ".join(f"`{name}`" for name in sorted(DIALECTS))
+        names = ", ".join(f"`{name}`" for name in sorted(DIALECTS))
         said = "no dialect" if named is None else f"the unknown dialect {shown(named)}"
-        raise PolicyError(f"the line has {said}; known are {known}", key="dialect")
+        raise PolicyError(f"the line has {said}; known are {names}", key="dialect")
     layers = [*_layers(asked.get("layers"))]
     config = asked.get("config")
     if config is not None:

@@ -16,11 +16,9 @@ from msgspec.structs import replace
 from ledger.core.limits import NAME_LENGTH_CHARS
 from ledger.core.policy import Call, Demand, DemandRule, Layer, Policy, PolicySource, demand_rules
 from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, check_permission, shown
-from ledger.policy.danger import is_dangerous
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import RULE_COUNT
 from ledger.policy.matching.wildcard import match
-from ledger.policy.shell import analyse, spellings
 
 MEMBER: Final = "demands"
 NOT_BY: Final = ("asker",)
@@ -55,7 +53,11 @@ def demands_met(rules: Collection[DemandRule], call: Call) -> tuple[Demand, ...]
     if any(rule.pattern != "*" for rule in named):
         about = _About(call)
         named = [rule for rule in named if about.fits(rule.pattern)]
-    named = [rule for rule in named if not rule.dangerous or is_dangerous(call)]
+    if any(rule.dangerous for rule in named):
+        # With the analysis of shell lines it takes long to import, and few rules demand this.
+        from ledger.policy.danger import is_dangerous  # noqa: PLC0415
+
+        named = [rule for rule in named if not rule.dangerous or is_dangerous(call)]
     return tuple(dict.fromkeys(_bare(rule) for rule in named))
 
 
@@ -173,6 +175,8 @@ class _About:
             self._read(line)
 
     def _read(self, line: str) -> None:
+        from ledger.policy.shell import analyse, spellings  # noqa: PLC0415 - as above
+
         found = analyse(line)
         self._is_unknown |= found.cut or not found.commands or any(one.name is None for one in found.commands)
         self._texts += [spelling.text for command in found.commands for spelling in spellings(command)]

@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
-import json
-from hashlib import sha256
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Final
 
-import msgspec
-
 from ledger.core.policy import Policy, PolicySource
-from ledger.policy.betcode.dialect import BetCodeDialect
-from ledger.policy.brutus.dialect import BrutusDialect
 from ledger.policy.checks import shown
-from ledger.policy.claude.dialect import ClaudeDialect
-from ledger.policy.codelia.dialect import CodeliaDialect
 from ledger.policy.dialect import Dialect
 from ledger.policy.errors import PolicyError
-from ledger.policy.opencode.dialect import OpenCodeDialect
 from ledger.policy.rule_list import ListedRule
 
-OPENCODE: Final = OpenCodeDialect()
+_CLASSES: Final = {
+    "betcode": "ledger.policy.betcode.dialect:BetCodeDialect",
+    "brutus": "ledger.policy.brutus.dialect:BrutusDialect",
+    "claude": "ledger.policy.claude.dialect:ClaudeDialect",
+    "codelia": "ledger.policy.codelia.dialect:CodeliaDialect",
+    "opencode": "ledger.policy.opencode.dialect:OpenCodeDialect",
+}
 
-DEFAULT_DIALECT: Final = OPENCODE.name
+DEFAULT_DIALECT: Final = "opencode"
 """The dialect of rules that name none."""
 
-DIALECTS: Final[dict[str, Dialect]] = {
-    dialect.name: dialect
-    for dialect in (
-        BetCodeDialect(),
-        BrutusDialect(),
-        ClaudeDialect(),
-        CodeliaDialect(),
-        OPENCODE,
-    )
-}
+
+class _Dialects(Mapping[str, Dialect]):
+    """All dialects. Each is imported when it is looked up first: the rules of most ledgers are in one."""
+
+    def __getitem__(self, name: str) -> Dialect:
+        return _imported(_CLASSES[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _CLASSES
+
+
+DIALECTS: Final = _Dialects()
 """The dialects by name."""
+
+
+@cache
+def _imported(target: str) -> Dialect:
+    module, _, name = target.partition(":")
+    made: Dialect = getattr(import_module(module), name)()
+    return made
 
 
 def dialect_named(name: str) -> Dialect:
@@ -51,7 +66,7 @@ def dialect_of(source: PolicySource | None) -> Dialect:
 
     Also OpenCode's for a name that only newer workers know: such a session is shown, and no rules are compiled for it.
     """
-    return OPENCODE if source is None else DIALECTS.get(source.dialect, OPENCODE)
+    return DIALECTS[source.dialect if source is not None and source.dialect in DIALECTS else DEFAULT_DIALECT]
 
 
 def listed_rules(policy: Policy) -> tuple[ListedRule, ...]:
@@ -62,13 +77,3 @@ def listed_rules(policy: Policy) -> tuple[ListedRule, ...]:
 def compile_policy(source: PolicySource) -> Policy:
     """Check a source and compile it to a policy. Raises PolicyError."""
     return dialect_named(source.dialect).compile(source)
-
-
-def digest(source: PolicySource) -> str:
-    """Return the lower-case hex SHA-256 of a source, which is equal after a round trip through the log.
-
-    Options are sorted by name. The keys of a configuration are not: their order decides which rule is the last match,
-    so two files that differ only in that order are different policies.
-    """
-    plain = {**msgspec.to_builtins(source), "options": dict(sorted(source.options.items()))}
-    return sha256(json.dumps(plain, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()

@@ -7,6 +7,7 @@ is left out. Families of commands that delete, or act with other rights, are nev
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -34,10 +35,17 @@ _EVERY: Final = {
     "task": "every sub-agent",
 }
 _FILES: Final = ("edit", "read")
-_SUBJECTS: Final = {
-    name: subject for dialect in DIALECTS.values() for subject in SUBJECTS for name in dialect.tool_names.tools(subject)
-}
-"""The subjects of the built-in tools of all dialects, by tool name."""
+
+
+@cache
+def _subjects() -> dict[str, str]:
+    """Return the subjects of the built-in tools of all dialects, by tool name."""
+    return {
+        name: subject
+        for dialect in DIALECTS.values()
+        for subject in SUBJECTS
+        for name in dialect.tool_names.tools(subject)
+    }
 
 
 def offers(
@@ -202,7 +210,7 @@ def _suggested(permission: str, entries: tuple[str, ...], *, is_wide: bool = Fal
     if not entries:
         return
     whole = any(_is_whole(permission, entry) for entry in entries)
-    subject = _SUBJECTS.get(permission)
+    subject = _subjects().get(permission)
     name = (_EVERY.get(subject or "") or f"every use of {permission}") if whole and len(entries) == 1 else None
     wide = is_wide or (whole and subject is not None) or WHOLE in entries
     yield Offer(entries, "all" if whole or is_wide else "kind", wide, name)

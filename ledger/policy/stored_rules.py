@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ledger.core.codec import NewerEvent
 from ledger.core.events import Actor, Event, RulesDetail, RulesStored, Value
 from ledger.core.policy import PolicySource
-from ledger.policy.dialects import digest
+from ledger.policy.digests import digest
 
 if TYPE_CHECKING:
     from ledger.core.grants import Recorded

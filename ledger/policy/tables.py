@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from ledger.core.policy import Call, Policy, PolicySource, Verdict
-from ledger.policy.asked import OPTION_NAMES, call_of
+from ledger.policy.asked import call_of, option_names
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.checks import shown
 from ledger.policy.dialects import dialect_of
@@ -58,7 +58,7 @@ def read_table(document: Document, dialect: str) -> Table:
     if not isinstance(value, Mapping):
         raise PolicyError("a table is an object with lists `allow`, `ask` and `deny`", line=1)
     for name in value:
-        if name not in (*_HEAD, *_VERDICTS, *OPTION_NAMES):
+        if name not in (*_HEAD, *_VERDICTS, *option_names()):
             raise _problem(document, (name,), f"a table has no member {shown(name)}")
     spoken = _text(document, value.get("dialect", dialect), ("dialect",))
     rules = value.get("rules")
@@ -67,7 +67,7 @@ def read_table(document: Document, dialect: str) -> Table:
         rows=tuple(_rows(document, spoken)),
         rules=None if rules is None else _text(document, rules, ("rules",)),
         layers=tuple(_layers(document)),
-        options={name: value[name] for name in OPTION_NAMES if name in value},
+        options={name: value[name] for name in option_names() if name in value},
     )
 
 

@@ -18,7 +18,6 @@ from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Call, Demand, Evaluation, Part, Policy, Verdict, strictest
 from ledger.core.standing import as_policy_grants
 from ledger.masks.masking import Masks, masked_call
-from ledger.policy.consulted import merged, overloaded
 from ledger.policy.demands import demands_on
 from ledger.session.approvals import why_too_few
 from ledger.session.demands import that_are_signed
@@ -78,6 +77,8 @@ def judge(
         return found
     unread: Policy = getattr(policy, "unread", policy)
     evaluation, used = judge_once(state, unread, call, request_id, standing, masks=masks)
+    from ledger.policy.consulted import overloaded  # noqa: PLC0415 - readers of a session need no rules
+
     return overloaded(evaluation, facts.too_many, getattr(policy, "own_folders", ())), used
 
 
@@ -111,6 +112,8 @@ def judge_once(
         was_allowed = _was_allowed(state, asked_as, first, masked_call(call, masks), demands_on(policy, first))
         if judged.verdict is Verdict.DENY or not was_allowed:
             evaluation = _raised(evaluation, first, judged)
+    from ledger.policy.consulted import merged  # noqa: PLC0415 - as above
+
     return merged(evaluation, firsts), used
 
 

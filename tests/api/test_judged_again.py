@@ -30,8 +30,9 @@ from ledger.policy import DIALECTS, Layer, PolicySource
 from ledger.policy.consulted import FILES_BYTES
 from ledger.policy.errors import PolicyError
 from ledger.policy.replayed import ReplayedPolicies
-from ledger.session import SessionState, evolve
+from ledger.session.evolve import evolve
 from ledger.session.judged_again import JudgedAgain, is_judged, judge_recorded
+from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from tests.api.actors import before_the_next_append, minutes_later

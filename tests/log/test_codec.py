@@ -24,7 +24,8 @@ from ledger.core.events import (
 )
 from ledger.core.grants import Recorded
 from ledger.core.limits import EVENT_BYTES
-from ledger.session import SessionState, evolve
+from ledger.session.evolve import evolve
+from ledger.session.state import SessionState
 from tests.support.events import EVENT_TYPES, any_actor, any_event, events_of
 from tests.support.salts import SALT, salted, unsalted
 

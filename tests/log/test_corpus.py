@@ -21,7 +21,8 @@ from ledger.core import codec
 from ledger.core.commitments import commitment_to
 from ledger.core.events import Actor, event_type
 from ledger.core.grants import Recorded
-from ledger.session import SessionState, evolve
+from ledger.session.evolve import evolve
+from ledger.session.state import SessionState
 from tests.support.events import EVENT_TYPES
 from tests.support.salts import SALT, salted
 

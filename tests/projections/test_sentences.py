@@ -68,7 +68,7 @@ from ledger.core.grants import Recorded
 from ledger.core.notification_event import Notification
 from ledger.core.policy import Evaluation, RuleRef, Verdict
 from ledger.log.history import LoggedEvent, logged
-from ledger.session import evolve
+from ledger.session.evolve import evolve
 from ledger.session.state import SessionState
 from ledger.session.would_run import LINE_CHARS
 from ledger.stores.port import StreamKey

@@ -18,8 +18,10 @@ from ledger.core.policy import ReplyKind
 from ledger.core.runners import Runner, claim_id_of
 from ledger.log.entries import read_entry
 from ledger.log.verify import head_of, verify_entries
-from ledger.session import SessionState, evolve, next_due_ms, settle
 from ledger.session.commands import Ask, Command, NoteNotification, NoteToolFinished
+from ledger.session.evolve import evolve
+from ledger.session.settle import settle
+from ledger.session.state import SessionState, next_due_ms
 from ledger.stores.port import START, Entry
 from tests.support.auditor import Auditor
 from tests.support.commands import (

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ledger.core import codec
 from ledger.core.events import Actor, Asked, AskedDetail, Claimed, Event, Settings
 from ledger.core.policy import Evaluation, Part, RuleRef, Verdict
-from ledger.session import SessionState
 from ledger.session.brief import fill_in, shortened
+from ledger.session.state import SessionState
 from tests.support.salts import SALT
 
 DIGEST: Final = "ab" * 32

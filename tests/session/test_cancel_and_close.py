@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from ledger.core.errors import AlreadyAnsweredError, SessionClosedError, UnknownRequestError, UnknownSessionError
 from ledger.core.events import Cancelled, ReasonDetail, SessionClosed, Settings
-from ledger.session import next_due_ms
+from ledger.session.state import next_due_ms
 from tests.support.commands import asks, cancels, closes, connects, grants, opens, replies, takes_lock
 from tests.support.scenario import T0, Scenario, given, later, ms
 

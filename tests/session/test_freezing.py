@@ -10,8 +10,9 @@ from ledger.core.errors import FrozenError
 from ledger.core.events import Asked, Cause, Opinion, Replied, Settings
 from ledger.core.freezes import FREEZE, Freeze
 from ledger.policy import Verdict
-from ledger.session import Decision, decide
 from ledger.session.commands import Resume
+from ledger.session.decide import decide
+from ledger.session.decision import Decision
 from ledger.session.freezing import under_freeze
 from ledger.session.pending import is_held
 from tests.support.commands import AGENT, ANN, Rules, asks, grants, opens, replies

@@ -16,8 +16,7 @@ from ledger.core.events import (
     Replied,
     Settings,
 )
-from ledger.session import next_due_ms
-from ledger.session.state import LockRequest
+from ledger.session.state import LockRequest, next_due_ms
 from tests.support.commands import (
     ROOT,
     asks,

@@ -30,8 +30,8 @@ from ledger.core.grants import Recorded
 from ledger.core.packed_map import BLOCK_COUNT, WHOLE_MAX_COUNT, PackedMap, Packing, from_parts, mark_of
 from ledger.core.policy import Evaluation, RuleRef, Verdict
 from ledger.core.runners import Runner
-from ledger.session import SessionState, evolve
-from ledger.session.state import Settled
+from ledger.session.evolve import evolve
+from ledger.session.state import SessionState, Settled
 from tests.support.commands import asks, cancels, claims, finishes_tool, opens, replies
 from tests.support.scenario import Scenario, given
 

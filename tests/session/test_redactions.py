@@ -9,8 +9,9 @@ from ledger.core.events import ReasonDetail, Redacted, Replied
 from ledger.core.policy import ReplyKind
 from ledger.core.runners import Runner
 from ledger.log.entries import read_entry
-from ledger.session import SessionState, evolve
 from ledger.session.commands import Command
+from ledger.session.evolve import evolve
+from ledger.session.state import SessionState
 from ledger.stores.port import START, Entry
 from tests.support.commands import (
     asks,

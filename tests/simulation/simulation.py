@@ -10,7 +10,7 @@ from ledger.core.events import RulesStored
 from ledger.core.grants import Recorded
 from ledger.log.folds import ProjectFold, SessionFold
 from ledger.policy import PolicySource
-from ledger.session import next_due_ms
+from ledger.session.state import next_due_ms
 from ledger.stores.memory import MemoryStore
 from ledger.stores.port import StreamKey
 from tests.simulation import actors as cast_of

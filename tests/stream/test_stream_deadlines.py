@@ -12,8 +12,8 @@ from ledger.core.errors import StaleReplyError
 from ledger.core.events import Replied, Settings
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
-from ledger.session import SessionState
 from ledger.session.commands import Live
+from ledger.session.state import SessionState
 from ledger.stores.clock import EstimatedClock
 from ledger.stores.port import Store
 from ledger.testing import TestClock

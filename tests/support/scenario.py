@@ -27,9 +27,13 @@ from ledger.log.entries import read_entry
 from ledger.log.plans import SYSTEM
 from ledger.policy import Policy, PolicySource, compile_policy
 from ledger.project.state import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
-from ledger.session import Decision, SessionState, decide, evolve, settle
 from ledger.session.brief import shortened
 from ledger.session.commands import AnyCommand, Command, Connect, Disconnect, Live, Open
+from ledger.session.decide import decide
+from ledger.session.decision import Decision
+from ledger.session.evolve import evolve
+from ledger.session.settle import settle
+from ledger.session.state import SessionState
 from ledger.stores.port import START, Entry, Position, StreamKey
 from tests.support.salts import SALT, unsalted
 

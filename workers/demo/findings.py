@@ -6,8 +6,7 @@ from collections import Counter
 from typing import Final
 
 from ledger.core.times import format_time
-from ledger.session import SessionState
-from ledger.session.state import Settled
+from ledger.session.state import SessionState, Settled
 from ledger.session.texts import answerer
 from ledger.session.would_run import would_run
 from workers.demo.script import ENDINGS, ExpectedOutcome

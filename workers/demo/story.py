@@ -7,7 +7,7 @@ from typing import Final
 from ledger.core.events import Asked, Expired, Granted, LockPassed, LockRequested, LockTaken, Replied, ToolFinished
 from ledger.core.policy import Verdict
 from ledger.log.history import LoggedEvent
-from ledger.session import SessionState
+from ledger.session.state import SessionState
 from workers.demo.screen import ScreenLine
 from workers.presentation.timeline import TimelineFold
 

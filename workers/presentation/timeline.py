@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from ledger.core.grants import Recorded
 from ledger.log.history import LoggedEvent
-from ledger.session import SessionState, evolve
+from ledger.session.evolve import evolve
+from ledger.session.state import SessionState
 from projections.sentences import sentence_of
 from workers.presentation.text import revealed
 

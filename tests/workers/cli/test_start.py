@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 import ledger
-from ledger import _MODULE_OF
+import ledger.policy
+from ledger.policy.dialects import DIALECTS
 from tests.support.processes import ROOT, environment_without_settings
+from tests.support.servers import RealServer
 from workers.cli import COMMANDS
 from workers.cli.policy import COMMANDS as OF_POLICY
 
 KNOWS_SERVERS: Final = ("doctor", "server-user")
 """Commands that look into a server in other ways than the ledger does."""
+
+DIALECT_MODULES: Final = frozenset(f"ledger.policy.{name}.dialect" for name in DIALECTS)
 
 PROGRAM: Final = """
 import atexit, sys
@@ -92,16 +97,32 @@ def test_rules_are_judged_without_a_client() -> None:
     assert imported_by("policy", "shell", "ls") & {"redis", "ledger.client.ledger"} == set()
 
 
+@pytest.mark.parametrize("words", [["sessions"], ["log", "--all"], ["streams"], ["approved"], ["doctor"]], ids=" ".join)
+def test_what_only_reads_imports_no_rules(server: RealServer, words: list[str]) -> None:
+    found = imported_by(*words, PERMISSION_LEDGER_URL=server.url)
+    assert "ledger.client.ledger" in found
+    assert found & {"ledger.policy.shell", "ledger.session.decide", *DIALECT_MODULES} == set()
+
+
+def test_who_asks_imports_the_dialect_of_the_rules_alone(server: RealServer, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps([{"permission": "bash", "pattern": "*", "action": "allow"}]))
+    asked = ("ask", "ses_1", "bash", "ls", "--rules", str(rules), "--dialect", "brutus")
+    found = imported_by(*asked, PERMISSION_LEDGER_URL=server.url)
+    assert found & DIALECT_MODULES == {"ledger.policy.brutus.dialect"}
+
+
 def test_importing_the_package_imports_nothing_of_it() -> None:
     program = "import sys, ledger, json; print(json.dumps([one for one in sys.modules if one.startswith('ledger.')]))"
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout) == []
 
 
-def test_every_public_name_is_found_where_it_is_said_to_be() -> None:
-    assert sorted(_MODULE_OF) == sorted(ledger.__all__)
-    for name, module in _MODULE_OF.items():
-        assert getattr(ledger, name) is getattr(sys.modules[module], name)
-    assert set(ledger.__all__) <= set(dir(ledger))
+@pytest.mark.parametrize("package", [ledger, ledger.policy], ids=["ledger", "ledger.policy"])
+def test_every_public_name_is_found_where_it_is_said_to_be(package: Any) -> None:
+    assert sorted(package._MODULE_OF) == sorted(package.__all__)
+    for name, module in package._MODULE_OF.items():
+        assert getattr(package, name) is getattr(sys.modules[module], name)
+    assert set(package.__all__) <= set(dir(package))
     with pytest.raises(AttributeError, match="no attribute `Leger`"):
-        ledger.Leger  # type: ignore[attr-defined]  # noqa: B018
+        package.Leger  # noqa: B018
