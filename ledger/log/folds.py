@@ -40,12 +40,6 @@ log = logging.getLogger(__name__)
 _READ_PRESENCE: Final = frozenset((Ask, Recheck, ClaimCall, Connect))
 
 
-def prepare_decisions() -> None:
-    """Import what decisions need, before somebody waits for the first one. It takes a tenth of a second."""
-    import ledger.session.decide  # noqa: PLC0415
-    import ledger.session.freezing  # noqa: F401,PLC0415
-
-
 class SessionFold:
     """The fold of a session's stream. It reads only leases from the store."""
 
@@ -60,7 +54,7 @@ class SessionFold:
     evolve = staticmethod(evolve)
 
     def decide(self, state: SessionState, command: Any, now_ms: int) -> AppendPlan:
-        # Readers need no rules, which take longer to import than all else that a command reads with.
+        # Readers need no rules. Who asks has most of these modules already, by its handle of the session.
         from ledger.session.decide import decide  # noqa: PLC0415
         from ledger.session.freezing import under_freeze  # noqa: PLC0415
 

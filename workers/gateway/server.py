@@ -16,8 +16,6 @@ import uvicorn
 
 from ledger import Ledger
 from ledger.core.errors import InputError, SetupError
-from ledger.log.folds import prepare_decisions
-from ledger.policy.dialects import DEFAULT_DIALECT, dialect_named
 from workers.gateway.app import make_app
 from workers.gateway.edge import with_edge
 from workers.gateway.gateway import Gateway
@@ -144,8 +142,6 @@ async def run(
     ready: Callable[[Gateway], None] = lambda _: None,
 ) -> None:
     """Serve until `stop` is set; `ready` is called once requests are accepted. Raises StoreError."""
-    prepare_decisions()
-    dialect_named(DEFAULT_DIALECT)  # imports it
     gateway = Gateway(ledger, settings)
     await gateway.start()
     paths = [Path(name) for one in listeners if isinstance(name := one.getsockname(), str)]
