@@ -20,6 +20,10 @@ def test_an_unknown_dialect_is_refused_with_the_known_ones() -> None:
         compile_policy(PolicySource(dialect="cobol"))
 
 
+def test_the_registry_has_each_dialect_by_its_own_name() -> None:
+    assert [dialect.name for dialect in DIALECTS.values()] == [*DIALECTS]
+
+
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_every_dialect_keeps_its_source_and_asks_what_no_rule_allows(dialect: str) -> None:
     empty = PolicySource(dialect=dialect)
