@@ -24,12 +24,13 @@ from ledger.core.policy import (
     Verdict,
     strictest,
 )
+from ledger.policy import dialects, offers
 from ledger.policy.advice import advise
-from ledger.policy.asked import call_of, source_of
+from ledger.policy.asked import call_of, option_names, source_of
 from ledger.policy.check_questions import Checker, JudgedCall
 from ledger.policy.conversion.convert import convert
 from ledger.policy.dialect import Dialect
-from ledger.policy.dialects import DIALECTS, compile_policy, dialect_named, listed_rules
+from ledger.policy.dialects import compile_policy, dialect_named, listed_rules
 from ledger.policy.errors import PolicyError
 from ledger.policy.lint import lint_rules
 from ledger.policy.rule_list import ListedRule
@@ -117,7 +118,10 @@ class ToyDialect(Dialect):
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(DIALECTS, "toy", ToyDialect())
+    # What is made of all dialects once is made without this one, which is gone after the test.
+    option_names()
+    offers._subjects()
+    monkeypatch.setitem(dialects._CLASSES, "toy", f"{__name__}:ToyDialect")
 
 
 @pytest.fixture
