@@ -27,7 +27,7 @@ demo: setup ## the whole story on an embedded server: ask, reply, expire, replay
 up: setup ## run until Ctrl-C: server (or PERMISSION_LEDGER_URL), expiry worker, projector, gateway with the inbox
 	@$(COMMAND) up
 
-test: setup ## the test suite on real servers, in about twenty minutes on two cores
+test: setup ## the test suite on real servers, in half an hour on two cores
 	@$(PYTEST) $(PYTEST_ARGS) -m "not slow"
 
 test-slow: setup ## what takes longer: failovers, long races, random kills, two builds side by side
