@@ -365,7 +365,7 @@ class Ledger:
         The first handle of a process imports the rules, which takes about a tenth of a second. `from ledger import Session`
         does so before.
         """
-        # Commands that only read have no handle, and start in two thirds of the time.
+        # Commands that only read have no handle, and start in four fifths of the time.
         from ledger.client.session import Session  # noqa: PLC0415
 
         return Session(self, session_id)

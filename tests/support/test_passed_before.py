@@ -1,4 +1,4 @@
-"""What passed on a bare machine is left out of a later run, and nothing else is."""
+"""Tests that passed on a bare machine are left out of a later run, and no others."""
 
 from __future__ import annotations
 

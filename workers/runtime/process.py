@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ledger import Ledger
+from ledger.client.judging import import_judging
 
 Work = Callable[[Ledger, asyncio.Event], Awaitable[None]]
 """A worker's work on a ledger, until the event is set."""
@@ -34,6 +35,7 @@ def stopping_on_signals() -> Iterator[asyncio.Event]:
 
 async def serve(work: Work, url: str | None, *, parent: int | None = None, masks: bool | None = None) -> None:
     """Do a worker's work at a URL; `masks` is that of `Ledger.connect`. Raises the errors of connecting: StoreError, SetupError, InputError."""
+    import_judging()
     with stopping_on_signals() as stop:
         watching = asyncio.create_task(_stop_without(parent, stop), name="watch parent") if parent else None
         try:

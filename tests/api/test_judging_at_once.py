@@ -1,0 +1,43 @@
+"""A process that stays imports all code that judges when it begins."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Final
+
+import pytest
+
+from ledger.policy.dialects import DIALECTS
+from tests.support.processes import ROOT
+
+PROGRAM: Final = """
+import asyncio, sys
+from ledger import Ledger
+from ledger.client.judging import import_judging
+
+def loaded():
+    return {name for name in sys.modules if name.startswith(("ledger.policy", "ledger.session", "ledger.client"))}
+
+async def main(dialect):
+    import_judging()
+    before = loaded()
+    async with Ledger.connect("memory://", entry_points=False) as ledger:
+        demands = [{"permission": "bash", "dangerous": True, "approvers": 2}]
+        session = await ledger.session("ses_1", dialect=dialect, demands=demands)
+        await session.submit("bash", ["sudo rm -rf /"], request_id="r1")
+        [pending] = await session.pending()
+        pending.described()
+        await session.reply("r1", "reject")
+    print(*sorted(loaded() - before))
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+def test_nothing_that_judges_is_imported_later(dialect: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", PROGRAM, dialect], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout.split()) == (0, []), ran.stderr
