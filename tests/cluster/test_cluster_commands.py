@@ -16,6 +16,9 @@ from ledger.core.timeouts import Timeouts
 from ledger.stores.clock import EstimatedClock
 from ledger.stores.durability import advice, shortcomings
 from ledger.stores.port import Due, append_to
+from ledger.stores.redis.addresses import servers_of
+from ledger.stores.redis.link import LinkError
+from ledger.stores.redis.older_processes import CLIENT_NAME
 from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store
 from tests.support.askers import ALLOW, ASK
@@ -112,6 +115,19 @@ async def test_a_killed_subscriber_of_any_node_subscribes_again(cluster: Cluster
         node.run("CLIENT", "KILL", "TYPE", "pubsub")
     await wait_until_async(lambda: len(listener.gaps) >= 2 * on_cluster.partition_count, "all gaps")
     assert set(listener.gaps) == set(range(on_cluster.partition_count))
+
+
+async def test_a_command_that_was_cut_off_by_the_end_opens_no_connection_again(cluster: Cluster) -> None:
+    servers = servers_of(cluster.url)
+    link = servers.commands(60)
+    waiting = asyncio.create_task(link.one("BLPOP", "{nobody}", 0))
+    blocked = cluster.primary_of("{nobody}")
+    await wait_until_async(lambda: b"cmd=blpop" in blocked.run("CLIENT", "LIST"), "the command at its node")
+    await link.close()
+    await servers.close()
+    with pytest.raises(LinkError):
+        await waiting
+    await wait_until_async(lambda: all(CLIENT_NAME.encode() not in one.run("CLIENT", "LIST") for one in cluster.nodes), "all closed")
 
 
 async def test_each_node_is_given_a_script_it_has_forgotten(cluster: Cluster, on_cluster: RedisStore) -> None:

@@ -32,6 +32,7 @@ class Topology:
         self._known = False
         self._primaries: list[Address] | None = None
         self._refreshing: asyncio.Task[None] | None = None
+        self._is_closed = False
         self.changed: list[Callable[[], None]] = []
 
     async def address_of(self, slot: int | None) -> Address:
@@ -57,7 +58,13 @@ class Topology:
         return self._primaries
 
     async def refresh(self) -> None:
-        """Refresh the slot map; concurrent calls share one refresh. Raises LinkError when no node answers."""
+        """Refresh the slot map; concurrent calls share one refresh.
+
+        Raises LinkError when no node answers, and after `close`: a command that `close` cut off asks for a refresh,
+        whose connections nobody would close.
+        """
+        if self._is_closed:
+            raise LinkError("the connection was closed", sent=False)
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._learn(), name="ledger topology")
             self._refreshing.add_done_callback(_retrieve)
@@ -75,6 +82,7 @@ class Topology:
         self._tell()
 
     async def close(self) -> None:
+        self._is_closed = True
         # redis-py leaks connections when its refresh is cancelled, so the refresh runs to its end.
         if self._refreshing is not None:
             with suppress(asyncio.CancelledError, TimeoutError, LinkError, SetupError):
