@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.waiters import resident_bytes
 from ledger import Ledger
+from ledger.client.judging import import_judging
 from workers.gateway.gateway import Gateway
 from workers.gateway.server import ListenAddress, listen, run
 from workers.gateway.settings import GatewaySettings
@@ -25,6 +26,7 @@ def say(text: object) -> None:
 
 
 async def main(url: str, path: str, *, limited: bool) -> None:
+    import_judging()  # as `serve` does
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -1,4 +1,4 @@
-"""A process that stays imports all code that judges when it begins."""
+"""A process that stays imports all code that judges when it begins, and reads the tables of that code."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ import pytest
 from ledger.policy.dialects import DIALECTS
 from tests.support.processes import ROOT
 
-PROGRAM: Final = """
-import asyncio, sys
+PROGRAM: Final = r"""
+import asyncio, os, sys
+import ledger
 from ledger import Ledger
 from ledger.client.judging import import_judging
+
+FOLDER = os.path.dirname(ledger.__file__)
+opened = set()
+
+def note(event, arguments):
+    if event == "open" and str(arguments[0]).startswith(FOLDER) and not str(arguments[0]).endswith((".py", ".pyc")):
+        opened.add(os.path.basename(arguments[0]))
 
 def loaded():
     return {name for name in sys.modules if name.startswith(("ledger.policy", "ledger.session", "ledger.client"))}
@@ -22,21 +30,23 @@ def loaded():
 async def main(dialect):
     import_judging()
     before = loaded()
+    sys.addaudithook(note)
     async with Ledger.connect("memory://", entry_points=False) as ledger:
         demands = [{"permission": "bash", "dangerous": True, "approvers": 2}]
         session = await ledger.session("ses_1", dialect=dialect, demands=demands)
-        await session.submit("bash", ["sudo rm -rf /"], request_id="r1")
-        [pending] = await session.pending()
-        pending.described()
+        await session.submit("bash", ["sudo rm -rf / && git push"], request_id="r1")
+        await session.submit("bash", ["echo p\u0430ypal AKIAIOSFODNN7EXAMPLE | make"], request_id="r2")
+        for pending in await session.pending():
+            pending.described()
         await session.reply("r1", "reject")
-    print(*sorted(loaded() - before))
+    print(*sorted(loaded() - before | opened))
 
 asyncio.run(main(sys.argv[1]))
 """
 
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
-def test_nothing_that_judges_is_imported_later(dialect: str) -> None:
+def test_nothing_that_judges_is_imported_or_read_later(dialect: str) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM, dialect], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -127,7 +127,9 @@ async def test_a_command_that_was_cut_off_by_the_end_opens_no_connection_again(c
     await servers.close()
     with pytest.raises(LinkError):
         await waiting
-    await wait_until_async(lambda: all(CLIENT_NAME.encode() not in one.run("CLIENT", "LIST") for one in cluster.nodes), "all closed")
+    await wait_until_async(
+        lambda: all(CLIENT_NAME.encode() not in one.run("CLIENT", "LIST") for one in cluster.nodes), "all closed"
+    )
 
 
 async def test_each_node_is_given_a_script_it_has_forgotten(cluster: Cluster, on_cluster: RedisStore) -> None:

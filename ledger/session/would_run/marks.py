@@ -91,7 +91,7 @@ def odd_characters(marked: Iterable[tuple[str, Iterable[Mark]]]) -> tuple[tuple[
                 if mark.kind != "crowded" or _ODD.match(one):
                     kinds.setdefault(one, mark.kind)
     named = [
-        OddCharacter(one, code_of(one), name_of(one), kind, _alike().get(one))
+        OddCharacter(one, code_of(one), name_of(one), kind, look_alikes().get(one))
         for one, kind in islice(kinds.items(), ODD_COUNT)
     ]
     return tuple(named), max(0, len(kinds) - ODD_COUNT)
@@ -103,7 +103,9 @@ def _special(text: str) -> frozenset[str]:
         return frozenset()
     odd = (one for one in set(text) if _ODD.match(one))
     return frozenset(
-        one for one in odd if one in _alike() or not is_visible(one) or _combines(one) or _is_of_a_mixed_script(one)
+        one
+        for one in odd
+        if one in look_alikes() or not is_visible(one) or _combines(one) or _is_of_a_mixed_script(one)
     )
 
 
@@ -128,7 +130,7 @@ def _marked(text: str, special: frozenset[str]) -> Iterator[tuple[int, MarkKind]
 
 def _is_foreign(one: str) -> bool:
     """Return whether a visible letter looks like no ASCII, so that its word cannot be read as Latin."""
-    return one not in _alike() and is_visible(one)
+    return one not in look_alikes() and is_visible(one)
 
 
 def _kind(one: str, base: str, stacked: int, *, is_legible: bool, is_mixed: bool) -> MarkKind | None:
@@ -138,7 +140,7 @@ def _kind(one: str, base: str, stacked: int, *, is_legible: bool, is_mixed: bool
         return "invisible"
     if stacked:
         return "combining" if stacked >= _STACKED_COUNT or _is_latin(base) else None
-    if (is_legible and one in _alike()) or (is_mixed and _is_of_a_mixed_script(one)):
+    if (is_legible and one in look_alikes()) or (is_mixed and _is_of_a_mixed_script(one)):
         return "look-alike"
     return None
 
@@ -160,7 +162,8 @@ def _is_of_a_mixed_script(one: str) -> bool:
 
 
 @cache
-def _alike() -> dict[str, str]:
+def look_alikes() -> dict[str, str]:
+    """Return the signs that look like another one, each with that one."""
     found: dict[str, str] = {}
     for line in files("ledger.session.would_run").joinpath("confusables.txt").read_text(encoding="ascii").splitlines():
         target, tab, codes = line.partition("\t")

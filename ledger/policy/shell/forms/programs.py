@@ -1,4 +1,4 @@
-"""The program tables; each file is read on the first request for one of its programs."""
+"""The program tables; each file is parsed on the first request for one of its programs."""
 
 from __future__ import annotations
 
@@ -21,23 +21,27 @@ _STRING = re.compile(r'"([^"]*)"')
 
 
 @cache
+def _texts() -> dict[str, str]:
+    """Return the contents of all files, which are of one version then."""
+    found = sorted(_FOLDER.iterdir(), key=lambda one: one.name)
+    return {file.name: file.read_text(encoding="utf-8") for file in found if file.name.endswith(".toml")}
+
+
+@cache
 def _places() -> dict[str, str]:
     """Return the file of each program name, without parsing whole tables."""
     found: dict[str, str] = {}
-    for file in sorted(_FOLDER.iterdir(), key=lambda one: one.name):
-        if not file.name.endswith(".toml"):
-            continue
-        for header in _HEADER.finditer(file.read_text(encoding="utf-8")):
+    for file, text in _texts().items():
+        for header in _HEADER.finditer(text):
             aliases = _ALIASES.search(header["body"])
             names = [header["quoted"] or header["bare"], *(_STRING.findall(aliases[1]) if aliases else ())]
-            found.update(dict.fromkeys(names, file.name))
+            found.update(dict.fromkeys(names, file))
     return found
 
 
 @cache
 def _tables(file: str) -> dict[str, ProgramNode]:
-    text = (_FOLDER / file).read_text(encoding="utf-8")
-    return {name: node for node, aliases in read_tables(text) for name in (node.name, *aliases)}
+    return {name: node for node, aliases in read_tables(_texts()[file]) for name in (node.name, *aliases)}
 
 
 def known_programs() -> tuple[str, ...]:
