@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +16,7 @@ from ledger.access.passkeys.state import PASSKEYS_ID, PasskeysState
 from ledger.access.state import ACCESS_ID, AccessState
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import SWEEP_SECONDS
+from ledger.log.alarms import Alarm, Alarms
 from ledger.log.fold_room import SizedCache, fold_bytes, streams_room_bytes
 from ledger.log.folds import (
     ProjectFold,
@@ -75,8 +75,7 @@ class Streams:
         self._notifications_fold = notifications_fold(masks)
         self._rules_fold = RulesFold()
         self.rulesets = Rulesets(self.rules)
-        self._alarms: list[tuple[int, int, StreamKey]] = []
-        self._alarm_count = 0
+        self.alarms = Alarms()
         self._alarm_set = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -181,26 +180,26 @@ class Streams:
 
     # --- deadlines of waiters of this process -----------------------------------------------------------------------
 
-    def set_alarm(self, at_ms: int, stream: Stream[Any]) -> None:
-        """Settle this stream at a time (server ms), unless it has been settled by then."""
-        self._alarm_count += 1
-        heapq.heappush(self._alarms, (at_ms + self._store.clock.grace_ms, self._alarm_count, stream.key))
-        if self._alarms[0][1] == self._alarm_count:
+    def set_alarm(self, at_ms: int, stream: Stream[Any]) -> Alarm:
+        """Settle this stream at a time (server ms), unless it has been settled or the alarm was dropped by then."""
+        alarm = self.alarms.add(at_ms + self._store.clock.grace_ms, stream.key)
+        if self.alarms.nearest() is alarm:
             self._alarm_set.set()
+        return alarm
 
     async def _ring_alarms(self) -> None:
         clock = self._store.clock
         while True:
             self._alarm_set.clear()
-            if not self._alarms:
+            nearest = self.alarms.nearest()
+            if nearest is None:
                 await self._alarm_set.wait()
                 continue
-            earliest = self._alarms[0][0]
-            if clock.now_ms() < earliest:
-                await self._until_set_or(earliest)
+            if clock.now_ms() < nearest.at_ms:
+                await self._until_set_or(nearest.at_ms)
                 continue
-            _, _, key = heapq.heappop(self._alarms)
-            stream = self._held.get(key)
+            self.alarms.drop(nearest)
+            stream = self._held.get(nearest.key)
             if stream is not None and stream.observed:
                 self._settle_soon(stream)
 

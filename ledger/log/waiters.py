@@ -27,11 +27,12 @@ class Waiters:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.setdefault(request_id, [])
         waiting.append(future)
-        if deadline_ms is not None:
-            self._streams.set_alarm(deadline_ms, self._stream)
+        alarm = None if deadline_ms is None else self._streams.set_alarm(deadline_ms, self._stream)
         try:
             await future
         finally:
+            if alarm is not None:
+                self._streams.alarms.drop(alarm)  # a deadline may be a week away
             self._leave(request_id, future)
 
     def wake_all(self) -> None:

@@ -8,7 +8,8 @@ from zlib import crc32
 
 from ledger.stores.port import BOUND_INBOXES, AskersOf, Place, StreamKey, StreamKind
 
-APPEND_KEYS_KEPT_COUNT = 4096
+APPEND_KEYS_KEPT_COUNT = 1024
+"""Streams whose keys are kept: few, because a cache that fills for hours cannot be told from a leak."""
 
 VIEWS_FORMAT = 7
 """The format of all views: part of their keys, so that a version never reads the views of another one.
@@ -38,16 +39,15 @@ class Keys:
         self.count = count
         self.prefix = prefix
         self.of_append = lru_cache(APPEND_KEYS_KEPT_COUNT)(self._of_append)
+        self._of_partition = lru_cache(count)(self._shared_keys)
 
     def _of_append(self, key: StreamKey) -> AppendKeys:
         partition = self.partition_of(key)
-        return AppendKeys(
-            self.stream(key),
-            self.due(partition),
-            self.feed(partition),
-            self.channel(partition),
-            self.freeze(partition),
-        )
+        return AppendKeys(self.stream(key), *self._of_partition(partition))
+
+    def _shared_keys(self, partition: int) -> tuple[str, str, str, str]:
+        """Return the keys that the appends to all streams of a partition have in common."""
+        return self.due(partition), self.feed(partition), self.channel(partition), self.freeze(partition)
 
     def partition_of(self, key: StreamKey) -> int:
         """Return CRC-32 of the stream's name modulo the partition count; fixed for the life of a deployment."""

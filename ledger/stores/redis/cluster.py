@@ -29,7 +29,7 @@ REDIRECTIONS_MAX = 8
 
 TRY_AGAIN_SECONDS = 0.05
 
-SLOTS_KEPT_COUNT = 8192
+SLOTS_KEPT_COUNT = 1024
 
 ConnectTo = Callable[[Address], Callable[[], AbstractConnection]]
 

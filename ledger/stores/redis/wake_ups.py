@@ -18,7 +18,7 @@ from ledger.stores.port import Entry, Listener, Position, StreamKey, WakeUp
 from ledger.stores.redis.servers import Revive
 from ledger.stores.redis.subscriber import Subscriber
 
-KEYS_KEPT_COUNT = 4096
+KEYS_KEPT_COUNT = 1024
 """The cache size of parsed stream names."""
 
 
