@@ -7,8 +7,8 @@ compares; without the content, the digest says nothing. Pure.
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import b2a_base64
+from base64 import urlsafe_b64encode
+from binascii import a2b_base64, b2a_base64
 from hashlib import sha256
 from typing import Final
 
@@ -26,6 +26,7 @@ _SHORT: Final = re.compile("[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
 
 _SHORT_CHARS: Final = 43
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")
+_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
@@ -43,7 +44,8 @@ def as_text(data: bytes) -> str:
 
 
 def _of_text(text: str) -> bytes:
-    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    # `urlsafe_b64decode` takes three times as long, for each request that is read.
+    return a2b_base64(text.encode("ascii").translate(_STANDARD) + b"=" * (-len(text) % 4))
 
 
 def commitment_to(content: bytes) -> str:

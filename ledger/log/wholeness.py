@@ -15,7 +15,7 @@ from ledger.core import chain, codec
 from ledger.core.commitments import is_commitment_to
 from ledger.core.errors import DamageError
 from ledger.core.limits import ENTRY_MS_MAX
-from ledger.log.verify import Head, head_of
+from ledger.log.verify import Head, Problem, head_of, verify_entries
 from ledger.stores.port import START, Entry, StreamInfo, StreamKey
 
 _SCHEMAS: Final = "|".join(str(schema) for schema in range(codec.FIRST_SCHEMA, codec.SCHEMA_VERSION + 1))
@@ -52,6 +52,23 @@ def is_whole(
         and not _may_be_begun_by_older(entries[0], upgraded_ms)
         and _is_event(entries[-1])
     )
+
+
+class WholeEntries(tuple[Entry, ...]):
+    """All entries of a stream, in which verification found no problem. Only `whole_entries` makes them."""
+
+    __slots__ = ()
+
+
+def whole_entries(
+    key: StreamKey, entries: Sequence[Entry], info: StreamInfo, upgraded_ms: int | None
+) -> WholeEntries | Problem:
+    """Return a stream's entries if they have no problem, else the first problem; the arguments are as of `is_whole`."""
+    if not is_whole(key, entries, info, None, upgraded_ms):
+        problems = verify_entries(key, entries, info, None, upgraded_ms)
+        if problems:
+            return problems[0]
+    return WholeEntries(entries)
 
 
 def _is_linked(key: StreamKey, entries: Sequence[Entry]) -> bool:

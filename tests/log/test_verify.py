@@ -17,7 +17,7 @@ from ledger.core.errors import DamageError
 from ledger.core.events import Actor, ReasonDetail, Redacted, Settings
 from ledger.log.entries import read_entry
 from ledger.log.verify import KINDS, Head, Problem, ProblemKind, head_of, read_entries, verify_entries
-from ledger.log.wholeness import is_whole
+from ledger.log.wholeness import WholeEntries, is_whole, whole_entries
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 from tests.support.commands import asks, closes, connects, opens, replies
@@ -130,6 +130,16 @@ def test_an_untouched_stream_is_whole_by_its_bytes(length: int) -> None:
     assert whole_by_bytes(entries, head=head_of(entries[-1]))
     assert whole_by_bytes(entries, head=head_of(entries[0]))
     assert not whole_by_bytes(())
+
+
+def test_entries_are_called_whole_only_where_verification_finds_nothing() -> None:
+    whole = whole_entries(KEY, list(ENTRIES), info(), None)
+    assert isinstance(whole, WholeEntries)
+    assert whole == ENTRIES
+    spoiled = changed(2, edited(2))
+    assert whole_entries(KEY, spoiled, info(), None) == verify_entries(KEY, spoiled, info())[0]
+    shorter = info(length=3)
+    assert whole_entries(KEY, ENTRIES, shorter, None) == verify_entries(KEY, ENTRIES, shorter)[0]
 
 
 def test_entries_are_taken_as_they_lie_on_the_server_too() -> None:

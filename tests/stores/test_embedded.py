@@ -54,7 +54,7 @@ def test_a_server_answers_at_its_url_with_settings_that_lose_nothing(folder: Pat
         "aof-use-rdb-preamble": "no",
         "save": "",
         "maxmemory-policy": "noeviction",
-        "stream-node-max-bytes": "1024",
+        "stream-node-max-bytes": "1280",
         "zset-max-listpack-entries": "2048",
         "zset-max-listpack-value": "128",
         "hash-max-listpack-entries": "512",

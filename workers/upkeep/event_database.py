@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from msgspec.structs import astuple
+
 from ledger.core.errors import InputError
 from ledger.log.archive.columns import COLUMN_TYPES, ArchiveRow
 
@@ -96,7 +98,7 @@ class EventDatabase:
 
     def add(self, rows: Sequence[ArchiveRow]) -> None:
         """Add events of streams on the server."""
-        self._insert("live_events", _UNNESTED, rows)
+        self._insert("live_events", _UNNESTED, [astuple(row) for row in rows])
 
     def add_rules(self, rows: Sequence[RuleRow]) -> None:
         """Add the rules of rulesets."""

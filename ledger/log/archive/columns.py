@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from ledger.core import codec
 from ledger.core.codec import NewerEvent
@@ -16,7 +18,7 @@ PEOPLE: Final = ("person", "local")
 """The kinds of actors that are people."""
 
 
-class ArchiveRow(NamedTuple):
+class ArchiveRow(msgspec.Struct, frozen=True, gc=False):
     """One entry in a file. `d` and `x` are its fields, as text of exactly the same bytes in UTF-8."""
 
     stream: str

@@ -23,7 +23,7 @@ from ledger.log.archive.columns import ArchiveRow, rows_of
 from ledger.log.archive.manifests import ArchivedStream, Manifest, archived_stream, decode_manifest, entries_digest
 from ledger.log.archive.parquet import read_all_streams, read_stream, write_parquet
 from ledger.log.verify import Head, verify_entries
-from ledger.log.wholeness import is_whole
+from ledger.log.wholeness import WholeEntries, is_whole, whole_entries
 from ledger.stores.port import START, Entry, StreamInfo, StreamKey
 
 PARQUET: Final = ".parquet"
@@ -223,10 +223,13 @@ def _require_archivable(key: StreamKey, entries: Sequence[Entry]) -> None:
     """Raise DamageError for a stream that is not whole."""
     if not entries:
         reason = "it has no entries"
-    elif is_whole(key, entries, _info_of(entries), None, None) or not (problems := verify_entries(key, entries)):
+    elif isinstance(entries, WholeEntries):
         return
     else:
-        reason = problems[0].text
+        found = whole_entries(key, entries, _info_of(entries), None)
+        if isinstance(found, WholeEntries):
+            return
+        reason = found.text
     raise DamageError(f"stream `{key.name}` is damaged and is not archived: {reason}", stream=key.name)
 
 

@@ -10,6 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from ledger.core.errors import DamageError
 from ledger.log.archive.columns import COLUMN_TYPES, ArchiveRow, entry_of
 from ledger.stores.port import Entry
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 ROW_GROUP_COUNT: Final = 2048
 """Rows of a row group, the fewest that DuckDB writes: about 200 kB compressed, so that reading a session is cheap."""
 
-INSERTED_AT_ONCE_COUNT: Final = 10_000
+WRITTEN_AT_ONCE_COUNT: Final = 1_000
 FETCHED_AT_ONCE_COUNT: Final = 10_000
 
 SETTINGS: Final[dict[str, Any]] = {
@@ -32,8 +34,9 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 """Nothing is downloaded, no file stays in memory, and a process that reads a session takes no more than one core."""
 
-_COLUMNS: Final = ", ".join(f'"{name}" {kind}' for name, kind in COLUMN_TYPES.items())
-_UNNESTED: Final = ", ".join(f"unnest($c{index}::{kind}[])" for index, kind in enumerate(COLUMN_TYPES.values()))
+_COLUMNS: Final = ", ".join(f'"{name}": {kind}' for name, kind in COLUMN_TYPES.items())
+
+_lines = msgspec.json.Encoder()
 
 
 def write_parquet(path: Path, rows: Sequence[ArchiveRow]) -> None:
@@ -47,19 +50,21 @@ def write_parquet(path: Path, rows: Sequence[ArchiveRow]) -> None:
 
 
 def _write(path: Path, rows: Sequence[ArchiveRow]) -> None:
+    # DuckDB reads lines of JSON three times as fast as it takes lists from Python.
+    lines = path.with_suffix(".ndjson")
+    with lines.open("wb") as file:
+        for start in range(0, len(rows), WRITTEN_AT_ONCE_COUNT):
+            file.write(_lines.encode_lines(rows[start : start + WRITTEN_AT_ONCE_COUNT]))
     with _database().cursor() as database:
-        database.execute(f"CREATE TEMP TABLE entries ({_COLUMNS})")
-        try:
-            for start in range(0, len(rows), INSERTED_AT_ONCE_COUNT):
-                columns = zip(*rows[start : start + INSERTED_AT_ONCE_COUNT], strict=True)
-                values = {f"c{index}": list(column) for index, column in enumerate(columns)}
-                database.execute(f"INSERT INTO entries SELECT {_UNNESTED}", values)
-            target = str(path).replace("'", "''")
-            database.execute(
-                f"COPY entries TO '{target}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_COUNT})"
-            )
-        finally:
-            database.execute("DROP TABLE entries")
+        database.execute(
+            f"COPY (FROM read_json({_quoted(lines)}, format = 'newline_delimited', columns = {{{_COLUMNS}}})) "
+            f"TO {_quoted(path)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_COUNT})"
+        )
+    lines.unlink()
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
 
 
 def read_stream(path: Path, name: str) -> list[Entry]:

