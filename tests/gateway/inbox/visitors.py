@@ -67,6 +67,9 @@ class Visitor:
             await element.evaluate("card => card.classList.remove('moved')")
             # Nothing can be allowed before it was on the screen. The foot stays; its buttons are made anew at times.
             await element.evaluate("card => card.querySelector('.foot').scrollIntoView({ block: 'nearest' })")
+            if by_key:
+                # A refused key starts the delay anew, so that keys in quick succession are all refused.
+                await expect(self.page.locator(".deck[data-quiet]")).to_have_count(1)
             found = card.get_by_role("button", name=button, exact=True)
             await (found.press("Enter") if by_key else found.click())
             if not await element.evaluate("card => card.classList.contains('moved')"):
