@@ -57,6 +57,22 @@ async def test_who_comes_later_is_not_answered_with_a_group_that_was_drawn_befor
     assert await outcome(inbox, "ses_2", "late") is None
 
 
+async def test_a_group_that_others_push_down_stays_as_it_was_while_more_of_them_come(inbox: Inbox) -> None:
+    await ask(inbox, "ses_1", "git push origin a", "git push origin b")
+    ann = await inbox.visit("ann", viewport={"width": 1200, "height": 3000})
+    await expect(ann.page.locator("#connection")).to_have_attribute("data-state", "live")
+    first = group(ann).filter(has=ann.page.locator("[data-member=a]"))
+    await expect(first).to_have_attribute("data-armed", "")
+    for number in range(1, 6):
+        # Attended ones end sooner, and stand above.
+        await ask(inbox, "ses_2", f"git push origin late{number}")
+    await expect(first).to_contain_text("5 more like these are not in this group")
+    await expect(first).to_contain_text("2 alike")
+    await ann.press_on(first, "Allow 2 once")
+    await expect(first).to_contain_text("Allowed 2")
+    assert [await outcome(inbox, "ses_2", f"late{number}") for number in range(1, 6)] == [None] * 5
+
+
 @pytest.mark.slow
 async def test_who_came_later_is_added_on_request_and_read_before_the_answer(inbox: Inbox) -> None:
     await ask(inbox, "ses_1", "git push origin a", "git push origin b")

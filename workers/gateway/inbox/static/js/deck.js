@@ -264,7 +264,8 @@ export class Deck {
     const isHeld = this.members.of(item).some((row) => ["sending", "unsure", "failed", "held"].includes(this.localOf(keyOf(row))?.phase));
     const element = this.list.element(item);
     if (isHeld || this.requests.drafts.all.get(item)?.mode) return true;
-    return element !== undefined && ((element.hasAttribute("data-steady") && this.screen?.isVisible(element)) || element.contains(document.activeElement));
+    // A newcomer above moves the others: those that were being read are read on.
+    return element !== undefined && (this.screen?.mayBeRead(element) || element.contains(document.activeElement));
   }
 
   #refootChanged() {

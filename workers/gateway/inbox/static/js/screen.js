@@ -63,6 +63,11 @@ export class Screen {
     return isIn(card.getBoundingClientRect(), ceilingOf());
   }
 
+  /** Return whether a person may be reading a card: it is on the screen, and was still there for a while, moved since or not. */
+  mayBeRead(card) {
+    return this.known.get(card)?.wasSteady === true && this.isVisible(card);
+  }
+
   /** Return the first block of a card that was not shown completely, or null. */
   unread(card) {
     return blocksOf(card).find((block) => this.read.get(block) !== true) ?? null;
@@ -97,6 +102,7 @@ export class Screen {
     this.known.set(card, known);
     if (isNews) this.onread(card);
     const steadyIn = Math.max(known.since, known.footAt) + STEADY_MS - now;
+    known.wasSteady = known.isIn && (known.wasSteady || steadyIn <= 0);
     const allowIn = isRead ? Math.max(steadyIn, known.readAt + STEADY_MS - now) : Infinity;
     draw(card, { isSteady: steadyIn <= 0, isRead, mayAllow: allowIn <= 0 });
     return known.isIn ? (steadyIn > 0 ? steadyIn : allowIn) : Infinity;
@@ -137,7 +143,7 @@ export class Screen {
   #comeBack() {
     for (const card of this.cards()) {
       const known = this.known.get(card);
-      if (known) known.isIn = false;
+      if (known) Object.assign(known, { isIn: false, wasSteady: false });
     }
     this.stir();
   }
