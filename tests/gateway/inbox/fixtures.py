@@ -18,7 +18,7 @@ from workers.gateway.gateway import Gateway
 from workers.gateway.server import ListenAddress, listen, run, url_of
 from workers.gateway.settings import GatewaySettings
 
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=30_000)
 
 # Chromium's sandbox cannot be had by root, whom containers and continuous integration run as.
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]

@@ -111,7 +111,7 @@ class Inbox:
     async def stranger(self, **options: Any) -> Visitor:
         """A browser without a sign-in."""
         context = await self._browser.new_context(**options)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(30_000)
         visitor = Visitor(self, context, await context.new_page())
         self._visitors.append(visitor)
         return visitor
