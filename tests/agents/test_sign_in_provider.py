@@ -147,6 +147,8 @@ async def test_a_person_signs_in_and_out_also_after_the_provider_took_a_new_key(
     await types_a_password(page, "ann")
     await is_in(page, gateway)
     await page.get_by_role("button", name="Sign out", exact=True).click()
+    # The page goes on by itself, which would interrupt the next step.
+    await expect(page.get_by_role("link", name="Sign in with the shop's directory")).to_be_visible()
     directory.take_new_key()
     await goes_to_the_provider(page, gateway)
     await types_a_password(page, "ann")  # with its key the provider has forgotten its own sessions
