@@ -22,7 +22,7 @@ LIVE, SEALED = lived("ses_live"), lived("ses_sealed")
 @pytest.fixture(scope="module")
 def archived(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of the archive with one session."""
-    folder = tmp_path_factory.mktemp("archive")
+    folder = tmp_path_factory.mktemp("archive") / "stream=x"  # named like a column
     manifest = asyncio.run(ArchiveFiles(FolderBucket(folder)).write(dict([SEALED]), NOW_MS))
     return folder / manifest.file
 

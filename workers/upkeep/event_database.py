@@ -15,6 +15,7 @@ from msgspec.structs import astuple
 
 from ledger.core.errors import InputError
 from ledger.log.archive.columns import COLUMN_TYPES, ArchiveRow
+from ledger.log.archive.parquet import AS_IT_IS, quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -125,10 +126,10 @@ class EventDatabase:
         paths = [path for (path,) in run("SELECT DISTINCT path FROM sealed_streams ORDER BY path").fetchall()]
         view = f"SELECT {_COLUMNS} FROM live_events"  # noqa: S608 - names of our own
         if paths:
-            listed = ", ".join(map(_quoted, paths))
+            listed = ", ".join(map(quoted, paths))
             run(f"SET allowed_paths = [{listed}]")
             view += (
-                f" UNION ALL SELECT {_COLUMNS} FROM read_parquet([{listed}], filename = true) AS archived "  # noqa: S608 - quoted
+                f" UNION ALL SELECT {_COLUMNS} FROM read_parquet([{listed}], filename = true, {AS_IT_IS}) AS archived "  # noqa: S608 - quoted
                 "WHERE (stream, filename) IN (SELECT stream, path FROM sealed_streams)"
             )
         run(f"CREATE VIEW events AS {view}")
@@ -195,10 +196,6 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
             left.extend(one.values())
         elif isinstance(one, list):
             left.extend(one)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _told(text: str) -> str:

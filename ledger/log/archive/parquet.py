@@ -34,6 +34,10 @@ SETTINGS: Final[dict[str, Any]] = {
 }
 """Nothing is downloaded, no file stays in memory, and a process that reads a session takes no more than one core."""
 
+AS_IT_IS: Final = "hive_partitioning = false"
+"""DuckDB would take a folder named `stream=x` for the column `stream` of each row."""
+
+_FILE: Final = f"read_parquet($path, {AS_IT_IS})"
 _COLUMNS: Final = ", ".join(f'"{name}": {kind}' for name, kind in COLUMN_TYPES.items())
 
 _lines = msgspec.json.Encoder()
@@ -57,25 +61,26 @@ def _write(path: Path, rows: Sequence[ArchiveRow]) -> None:
             file.write(_lines.encode_lines(rows[start : start + WRITTEN_AT_ONCE_COUNT]))
     with _database().cursor() as database:
         database.execute(
-            f"COPY (FROM read_json({_quoted(lines)}, format = 'newline_delimited', columns = {{{_COLUMNS}}})) "
-            f"TO {_quoted(path)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_COUNT})"
+            f"COPY (FROM read_json({quoted(lines)}, {AS_IT_IS}, format = 'newline_delimited', columns = {{{_COLUMNS}}})) "
+            f"TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_COUNT})"
         )
     lines.unlink()
 
 
-def _quoted(path: Path) -> str:
+def quoted(path: Path | str) -> str:
+    """Return a path as a text of SQL."""
     return "'" + str(path).replace("'", "''") + "'"
 
 
 def read_stream(path: Path, name: str) -> list[Entry]:
     """Return the entries of one stream of a file, in order. Raises DamageError for a file that cannot be read."""
-    query = "SELECT ms, version, d, x FROM read_parquet($path) WHERE stream = $stream ORDER BY version"
+    query = f"SELECT ms, version, d, x FROM {_FILE} WHERE stream = $stream ORDER BY version"  # noqa: S608 - a constant
     return [entry_of(*row) for row in _fetched(query, {"path": str(path), "stream": name})]
 
 
 def read_all_streams(path: Path) -> Iterator[tuple[str, list[Entry]]]:
     """Iterate over all streams of a file, as they stand in it. Raises DamageError for a file that cannot be read."""
-    rows = _fetched("SELECT stream, ms, version, d, x FROM read_parquet($path)", {"path": str(path)})
+    rows = _fetched(f"SELECT stream, ms, version, d, x FROM {_FILE}", {"path": str(path)})  # noqa: S608 - a constant
     for name, some in groupby(rows, key=lambda row: row[0]):
         yield name, [entry_of(*row[1:]) for row in some]
 

@@ -13,7 +13,8 @@ from msgspec.structs import astuple
 
 from ledger.core.limits import EVENT_BYTES
 from ledger.log.archive.columns import COLUMN_TYPES, ArchiveRow
-from ledger.log.archive.parquet import read_all_streams, write_parquet
+from ledger.log.archive.parquet import read_all_streams, read_stream, write_parquet
+from ledger.stores.port import Entry
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
     [
@@ -40,12 +41,14 @@ ROWS = st.builds(
 
 def read_back(rows: list[ArchiveRow]) -> list[tuple[object, ...]]:
     """Return the rows of a file that was written with these."""
-    with TemporaryDirectory(prefix="it's ") as folder:
+    with TemporaryDirectory(prefix="stream=it's ") as folder:
         path = Path(folder) / "new.parquet"
         write_parquet(path, rows)
         assert [one.name for one in Path(folder).iterdir()] == [path.name]
         with duckdb.connect() as database:
-            return database.execute("SELECT * FROM read_parquet($path)", {"path": str(path)}).fetchall()
+            return database.execute(
+                "SELECT * FROM read_parquet($path, hive_partitioning = false)", {"path": str(path)}
+            ).fetchall()
 
 
 @settings(max_examples=50)
@@ -62,6 +65,16 @@ def row(version: int, text: str) -> ArchiveRow:
 def test_the_largest_event_is_read_as_it_was_written(sign: str) -> None:
     rows = [row(number, sign * (EVENT_BYTES // len(sign.encode()))) for number in range(1, 4)]
     assert read_back(rows) == [astuple(one) for one in rows]
+
+
+def test_a_folder_that_is_named_like_a_column_changes_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "stream=x" / "version=7" / "new.parquet"
+    path.parent.mkdir(parents=True)
+    write_parquet(path, [row(1, "one"), row(2, "two")])
+    own = [Entry(1, 1, b"one", None), Entry(1, 2, b"two", None)]
+    assert list(read_all_streams(path)) == [("session:ses_1", own)]
+    assert read_stream(path, "session:ses_1") == own
+    assert read_stream(path, "x") == []
 
 
 def test_more_rows_than_are_written_at_once_stay_in_order(tmp_path: Path) -> None:
