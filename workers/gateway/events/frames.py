@@ -57,6 +57,8 @@ NAMES: Final = {
 }
 """Events that are sent as they stand in the log, by their type there."""
 
+ASKED: Final = "permission.asked"
+
 REDACTIONS: Final = frozenset(("session.redacted", "project.redacted"))
 """The names of events after which earlier ones of their stream have lost content."""
 
@@ -75,7 +77,9 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     lineage: tuple[str, ...]
     """The sessions above this one, the root first."""
     agents: tuple[str | None, ...]
+    request_id: str | None
     request: Request | None
+    """Only of `permission.asked`: a form that writes requests in another way needs it."""
     directory: str | None
     reply: str | None = None
     opened_with: str | None = None
@@ -102,18 +106,24 @@ def frames_of(key: StreamKey, recorded: Recorded, before: State, after: State, l
             part=index,
             parts=len(told),
             name=name,
-            data=msgspec.json.encode({"session": session, **stamp, **common, **row}),
+            data=_exactly(msgspec.json.encode({"session": session, **stamp, **common, **row})),
             session=session,
             project=project,
             lineage=lineage,
             agents=(agent,) if request is None else (agent, request.agent),
-            request=request,
+            request_id=None if request is None else request.request_id,
+            request=request if name == ASKED else None,
             directory=directory,
             reply=row.get("reply") if request is not None else None,
             opened_with=opened_with,
         )
         for index, (name, row, request) in enumerate(told, 1)
     ]
+
+
+def _exactly(encoded: bytes) -> bytes:
+    """Return a copy: the encoder's own bytes keep up to half as much room again behind them, as long as they live."""
+    return bytes(memoryview(encoded))
 
 
 def replay_row(state: SessionState, request: Request, lineage: tuple[str, ...]) -> Row:
@@ -136,7 +146,7 @@ def _asked(key: StreamKey, recorded: Recorded, _: SessionState, after: SessionSt
         yield from _as_logged(key, recorded, after, after)
     elif event.verdict is Verdict.ASK and event.request_id in after.pending:
         row = described(Pending(session=key.id, request=request))
-        yield "permission.asked", {**row, **answering_facts(after)}, request
+        yield ASKED, {**row, **answering_facts(after)}, request
     else:
         yield "permission.decided", _outcome_row(result_of(after, event.request_id), is_described=False), request
 

@@ -78,15 +78,9 @@ class ReaderGroup:
                 is_anew = True
                 break
             if self.audience.sees(item.frame):
-                parts.append(self._event(item))
+                parts.append(self.form.event(item))
         written = b"".join(parts)
         return Chunk(written, b"%x\r\n%b\r\n" % (len(written), written) if written else b"", number, is_anew)
-
-    def _event(self, item: Item) -> bytes:
-        written = item.written.get(self.form.name)
-        if written is None:
-            written = item.written[self.form.name] = self.form.event(item)
-        return written
 
 
 class Reader:

@@ -14,20 +14,19 @@ FEED_BYTES: Final = 32 * 1024 * 1024
 SESSION_BYTES: Final = 4 * 1024 * 1024
 """Size of one session's ring."""
 
-OVERHEAD_BYTES: Final = 500
-"""Memory of an event besides its data."""
+OVERHEAD_BYTES: Final = 700
+"""Memory of an event besides its data and its request."""
 
 
 class Item:
-    """An event, the reader's position after it, and its serializations by form."""
+    """An event, and the reader's position after it."""
 
-    __slots__ = ("frame", "place", "written")
+    __slots__ = ("frame", "place")
 
     def __init__(self, frame: Frame | None, place: str) -> None:
         self.frame = frame
         """None means that the log lost entries or content: readers start again with a snapshot."""
         self.place = place
-        self.written: dict[str, bytes] = {}
 
 
 class Ring:
@@ -37,7 +36,8 @@ class Ring:
         self._bytes_max = bytes_max
         self._items: list[Item] = []
         self._first = 0
-        self._bytes = 0
+        self.bytes = 0
+        """About the memory that the events take."""
         self.grown = asyncio.Event()
 
     @property
@@ -47,14 +47,14 @@ class Ring:
 
     def push(self, item: Item) -> None:
         self._items.append(item)
-        self._bytes += _size(item)
-        if self._bytes > self._bytes_max:
+        self.bytes += _size(item)
+        if self.bytes > self._bytes_max:
             self._drop_half()
         self.grown.set()
 
     def _drop_half(self) -> None:
         count = max(1, len(self._items) // 2)
-        self._bytes -= sum(_size(item) for item in self._items[:count])
+        self.bytes -= sum(_size(item) for item in self._items[:count])
         del self._items[:count]
         self._first += count
 
@@ -62,9 +62,9 @@ class Ring:
         """Drop what events of a stream said, after content of it was redacted: readers still before them start again."""
         for item in self._items:
             if item.frame is not None and item.frame.key == key:
-                self._bytes -= len(item.frame.data)
+                self.bytes -= _size(item)
                 item.frame = None
-                item.written.clear()
+                self.bytes += _size(item)
 
     def since(self, number: int, count_max: int) -> list[Item] | None:
         """Return the events from this number on; None when some were dropped already."""
@@ -73,4 +73,7 @@ class Ring:
 
 
 def _size(item: Item) -> int:
-    return OVERHEAD_BYTES + (0 if item.frame is None else len(item.frame.data))
+    """Return about the memory that an event takes, in bytes; a request takes no more than the data that describes it."""
+    if item.frame is None:
+        return OVERHEAD_BYTES
+    return OVERHEAD_BYTES + len(item.frame.data) * (1 if item.frame.request is None else 2)

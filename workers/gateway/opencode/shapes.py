@@ -9,7 +9,7 @@ import msgspec
 
 from ledger.session.state import Request, SessionState
 from ledger.session.would_run import would_run
-from workers.gateway.events.frames import Frame
+from workers.gateway.events.frames import ASKED, Frame
 from workers.gateway.events.ring import Item
 
 Row = dict[str, Any]
@@ -44,10 +44,10 @@ def _patterns(request: Request) -> list[str]:
 
 def event_of(frame: Frame) -> Row | None:
     """Return OpenCode's event for a frame; None for frames without one."""
-    if frame.request is None or frame.session is None:
+    if frame.request_id is None or frame.session is None:
         return None
-    if frame.name == "permission.asked":
-        return {"id": _event_id(frame), "type": frame.name, "properties": request_row(frame.session, frame.request)}
+    if frame.request is not None:
+        return {"id": _event_id(frame), "type": ASKED, "properties": request_row(frame.session, frame.request)}
     if frame.name == "permission.replied":
         # OpenCode's clients have no answer for one session; for whoever shows the request, it is the same.
         reply = frame.reply if frame.reply in REPLIES else "always"
@@ -56,7 +56,7 @@ def event_of(frame: Frame) -> Row | None:
         reply = "reject"
     else:
         return None
-    properties = {"sessionID": frame.session, "requestID": frame.request.request_id, "reply": reply}
+    properties = {"sessionID": frame.session, "requestID": frame.request_id, "reply": reply}
     return {"id": _event_id(frame), "type": "permission.replied", "properties": properties}
 
 

@@ -1,0 +1,57 @@
+"""The memory of the latest events, as it is counted and as it is."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+
+import pytest
+
+from ledger import Ledger
+from ledger.log.tail import read_pages
+from ledger.stores.port import Entry, StreamKey
+from ledger.testing import TestClock
+from tests.support.servers import RealServer
+from workers.gateway.descriptions import Descriptions
+from workers.gateway.events.follower import Follower
+from workers.gateway.events.ring import FEED_BYTES, Item, Ring
+
+KEY = StreamKey("session", "ses_1")
+REQUESTS_COUNT = 150
+
+
+async def entries_of(ledger: Ledger) -> list[Entry]:
+    """The log of a session in which many requests were asked and answered."""
+    session = await ledger.session(KEY.id, project="shop")
+    for number in range(REQUESTS_COUNT):
+        command = f"git push origin feature-{number} && make test"
+        await session.submit_tool("Bash", {"command": command, "description": "Push"}, request_id=f"per_{number:026}")
+        await session.reply(f"per_{number:026}", "once", actor="ann")
+    return [entry async for page in read_pages(ledger.store, KEY) for entry in page]
+
+
+def filled(entries: list[Entry], ring: Ring) -> None:
+    follower = Follower(KEY)
+    for entry in entries:
+        for frame in follower.take(entry):
+            ring.push(Item(frame, f"0123456789abcdef-{ring.end}"))
+
+
+async def test_a_ring_takes_no_more_memory_than_it_counts(
+    server: RealServer, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What this process keeps of descriptions is counted there.
+    monkeypatch.setattr("workers.gateway.descriptions._OF_THIS_PROCESS", Descriptions(0))
+    async with Ledger.connect(server.url, clock=clock) as ledger:
+        entries = await entries_of(ledger)
+    filled(entries, Ring(FEED_BYTES))  # descriptions and tables are made by then, and stay
+    ring = Ring(FEED_BYTES)
+    tracemalloc.start()
+    try:
+        filled(entries, ring)
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert ring.end > 2 * REQUESTS_COUNT
+    assert 0.5 * ring.bytes < taken <= 1.1 * ring.bytes
