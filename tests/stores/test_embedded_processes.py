@@ -184,10 +184,10 @@ def test_a_server_that_never_answers_is_an_error_with_the_end_of_its_log_and_doe
 ) -> None:
     program(folder, monkeypatch, "echo $$ > server.pid\necho this disk is slow\nexec sleep 1000")
     with pytest.raises(EmbeddedServerError) as caught:
-        embedded_server(folder.path, start_timeout_s=0.3).open()
+        embedded_server(folder.path, start_timeout_s=3).open()
     pid = server_pid(folder)
     assert str(caught.value) == (
-        f"the server of `{folder.path}` does not answer (waited 0.3 s); end it with `kill {pid}` and try again;"
+        f"the server of `{folder.path}` does not answer (waited 3 s); end it with `kill {pid}` and try again;"
         " the end of its log:\n  this disk is slow"
     )
     os.kill(pid, signal.SIGKILL)

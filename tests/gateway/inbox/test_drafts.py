@@ -55,7 +55,7 @@ async def test_a_text_survives_somebody_elses_answer_until_it_is_discarded(inbox
 
 @pytest.mark.slow
 async def test_a_text_survives_the_deadline(inbox: Inbox) -> None:
-    _, ann = await written(inbox, seconds=4)
+    _, ann = await written(inbox, seconds=12)
     await expect(ann.card("git push")).to_contain_text("deadline passed")
     await ann.press("git push", "Reject with instructions")
     await expect(ann.card("git push")).to_contain_text("Expired: nobody answered in time")
