@@ -1,4 +1,4 @@
-"""View `people`: the sessions in which each person has answered a request, to find past sessions by person.
+"""Views `people-0` to `people-3`: the sessions in which each person has answered a request, to find past sessions by person.
 
 An answer that was only reported by an agent's side is not listed: its author is the agent.
 """
@@ -6,15 +6,13 @@ An answer that was only reported by an agent's side is not listed: its author is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from ledger.core.codec import NewerEvent
 from ledger.core.events import Agreed, Event, Replied
+from ledger.log.divided import PEOPLE_VIEW
 from ledger.log.places import field_of
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import Seen, listed
-
-PEOPLE: Final = "people"
 
 
 def _is_own_answer(event: Event | NewerEvent) -> bool:
@@ -26,4 +24,4 @@ def _is_own_answer(event: Event | NewerEvent) -> bool:
 def project_people(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
     event = seen.recorded.event
     if key.kind == "session" and _is_own_answer(event):
-        yield listed(PEOPLE, field_of(seen.recorded.actor.name, key.id))
+        yield listed(PEOPLE_VIEW.of(key.id), field_of(seen.recorded.actor.name, key.id))

@@ -16,20 +16,19 @@ import msgspec
 from ledger.core.durations import DAY_MS
 from ledger.core.events import Outcome
 from ledger.core.times import parse_time
+from ledger.log.divided import GRANTS_VIEW, PEOPLE_VIEW, REQUESTS_VIEW
 from ledger.log.places import ALL, ASKED, WAITING_VIEW, asked_ms_of, field_of, parts_of
-from ledger.log.viewed import requests_view_of, session_row_of
+from ledger.log.viewed import session_row_of
 from ledger.stores.port import Position, Store, StreamKey
 from projections.answers import ANSWER, HOUR, HOURS_COUNT
 from projections.approved import APPROVED
 from projections.counts import DECISION, EVENTS_COUNT, PENDING_COUNT, STREAMS_COUNT
 from projections.durations import DURATION, DURATION_BUCKETS_MS, INFINITE, LATENESS, LATENESS_BUCKETS_MS, SUM
-from projections.grants import GRANTS
 from projections.notifications import NOTIFICATION, TOLD
 from projections.outcomes import DECISIONS
 from projections.pending import PENDING
-from projections.people import PEOPLE
 from projections.projection import COUNTS
-from projections.sessions import LATEST, OUTCOMES, SESSIONS, Latest, shown_row
+from projections.sessions import OUTCOMES, SESSIONS, Latest, latest_view, shown_row
 from projections.views import HEADS
 
 RECENT_COUNT: Final = 100
@@ -85,7 +84,10 @@ async def latest_sessions(
 ) -> list[Latest]:
     """Return a page of the sessions of scopes (`ledger.log.places.scope_of`) after a place, newest event first."""
     pages = await asyncio.gather(
-        *(store.views.page(LATEST, one, count, "" if after is None else one + after.order) for one in scopes)
+        *(
+            store.views.page(latest_view(one).parts, one, count, "" if after is None else one + after.order)
+            for one in scopes
+        )
     )
     return nsmallest(count, {Latest.of_field(field) for page in pages for field in page}, key=lambda one: one.order)
 
@@ -117,7 +119,7 @@ async def _summaries_in(store: Store, partition: int, sessions: Sequence[str]) -
 
 async def sessions_of_request(store: Store, request_id: str) -> list[str]:
     """Return the sessions with a request id; a new request may not be listed yet."""
-    fields = await store.views.starting(requests_view_of(request_id), field_of(request_id, ""))
+    fields = await store.views.starting(REQUESTS_VIEW.of(request_id), field_of(request_id, ""))
     return [parts_of(field)[1] for field in fields]
 
 
@@ -125,14 +127,14 @@ async def answered_by(store: Store, name: str, sessions: Iterable[str]) -> set[s
     """Return those of the sessions in which a person has answered a request."""
     keys = [StreamKey("session", session) for session in sessions]
     found = await asyncio.gather(
-        *(store.view_field(PEOPLE, store.partition_of(key), field_of(name, key.id)) for key in keys)
+        *(store.view_field(PEOPLE_VIEW.of(key.id), store.partition_of(key), field_of(name, key.id)) for key in keys)
     )
     return {key.id for key, known in zip(keys, found, strict=True) if known is not None}
 
 
 async def stream_of_grant(store: Store, grant_id: str) -> StreamKey | None:
     """Return the stream of a grant, revoked ones included; a new grant may not be listed yet."""
-    found = await store.views.starting(GRANTS, field_of(grant_id, ""))
+    found = await store.views.starting(GRANTS_VIEW.of(grant_id), field_of(grant_id, ""))
     return StreamKey.parse(parts_of(found[0])[1]) if found else None
 
 
@@ -185,7 +187,7 @@ async def totals(store: Store) -> Totals:
 
 async def oldest_pending_ms(store: Store) -> int | None:
     """Return the time (server ms) of the oldest pending request's ask, None without any; one page of one field."""
-    found = await store.views.page(WAITING_VIEW, ASKED, 1)
+    found = await store.views.page([WAITING_VIEW], ASKED, 1)
     return asked_ms_of(found[0]) if found else None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ledger.core.events import Asked
-from ledger.log.viewed import pointer, requests_view_of
+from ledger.log.divided import REQUESTS_VIEW
+from ledger.log.viewed import pointer
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import Seen, listed
 
@@ -13,4 +14,4 @@ from projections.projection import Seen, listed
 def project_requests(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
     if key.kind == "session" and isinstance(seen.recorded.event, Asked):
         request_id = seen.recorded.event.request_id
-        yield listed(requests_view_of(request_id), pointer(request_id, key.id))
+        yield listed(REQUESTS_VIEW.of(request_id), pointer(request_id, key.id))

@@ -1,8 +1,8 @@
-"""Views of sessions: `sessions` (summaries), `latest` (by time of the last event), `outcomes` (counts).
+"""Views of sessions: `sessions` (summaries), `latest` and `latest-within` (by last event), `outcomes` (counts).
 
-`latest` has one field in each scope of a session: all sessions, those of its project, of its parent, and of the token
-that owns it. The field begins with the scope and a number that falls as time goes on, so that a page of any scope is a
-range of its fields. A session without a project is its own project.
+A session has one field in each of its scopes: all sessions (`latest`), those of its project, of its parent, and of the
+token that owns it (`latest-within`). The field begins with the scope and a number that falls as time goes on, so that a
+page of any scope is a range of its fields. A session without a project is its own project.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ledger.core.errors import InputError
 from ledger.core.ids import check_id
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.completed import CURSOR_DIGITS
-from ledger.log.places import ALL, LATEST_VIEW, field_of, parts_of, scope_of
+from ledger.log.divided import LATEST_VIEW, LATEST_WITHIN_VIEW, DividedView
+from ledger.log.places import ALL, field_of, parts_of, scope_of
 from ledger.log.viewed import SESSIONS_VIEW, SessionRow
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import Change, Seen, StreamState, counted, listed
 
 SESSIONS: Final = SESSIONS_VIEW
-LATEST: Final = LATEST_VIEW
 OUTCOMES: Final = "outcomes"
 
 _LATEST_MS: Final = 10**CURSOR_DIGITS
@@ -65,8 +65,18 @@ def project_sessions(key: StreamKey, first: StreamState, last: StreamState) -> I
         return
     yield ViewWrite(SESSIONS, key.id, msgspec.msgpack.encode(row_of(last)))
     old, new = _latest_of(first), _latest_of(last)
-    yield from (ViewWrite(LATEST, field, None, "sorted") for field in old if field not in new)
-    yield from (listed(LATEST, field) for field in new if field not in old)
+    yield from (ViewWrite(_place_of(field, key), field, None, "sorted") for field in old if field not in new)
+    yield from (listed(_place_of(field, key), field) for field in new if field not in old)
+
+
+def latest_view(scope: str) -> DividedView:
+    """Return the view that has the fields of a scope."""
+    return LATEST_VIEW if scope == ALL else LATEST_WITHIN_VIEW
+
+
+def _place_of(field: str, key: StreamKey) -> str:
+    view = LATEST_VIEW if field.startswith(ALL) else LATEST_WITHIN_VIEW
+    return view.of(key.id)
 
 
 def project_outcomes(key: StreamKey, seen: Seen) -> Iterator[Change]:

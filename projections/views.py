@@ -7,8 +7,9 @@ from typing import Final
 
 from ledger.core.events import Asked, DeadlineMoved, Expired, Granted, Replied, SessionClosed
 from ledger.core.notification_event import Notification
+from ledger.log.divided import GRANTS_VIEW, LATEST_VIEW, LATEST_WITHIN_VIEW, PEOPLE_VIEW, REQUESTS_VIEW
 from ledger.log.snapshots import SNAPSHOTS_VIEW
-from ledger.log.viewed import HEADS_VIEW, REQUESTS_VIEWS
+from ledger.log.viewed import HEADS_VIEW
 from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Position, StreamKey, ViewWrite
@@ -16,14 +17,14 @@ from projections.answers import project_answers
 from projections.approved import APPROVED, STANDING, WITHOUT_GRANTS, project_approved
 from projections.counts import project_counts, project_sizes
 from projections.durations import project_durations, project_lateness
-from projections.grants import GRANTS, project_grants
+from projections.grants import project_grants
 from projections.last_uses import USED, project_last_uses
 from projections.notifications import TOLD, project_notifications
 from projections.pending import PENDING, WAITING, project_pending
-from projections.people import PEOPLE, project_people
+from projections.people import project_people
 from projections.projection import COUNTS, Change, LateRow, Projection, RunProjection, Seen, StreamState
 from projections.requests import project_requests
-from projections.sessions import LATEST, OUTCOMES, SESSIONS, project_outcomes, project_sessions
+from projections.sessions import OUTCOMES, SESSIONS, project_outcomes, project_sessions
 from projections.uses import USES, project_uses
 
 _OF_EVENTS: Final[Mapping[type, tuple[Projection, ...]]] = {
@@ -50,14 +51,16 @@ _OF_RUNS: Final[tuple[RunProjection, ...]] = (project_sessions, project_sizes)
 HEADS: Final = HEADS_VIEW
 """The view of the entry that each stream's views are as of; unlike a version, its id reveals a lost history."""
 
+_DIVIDED: Final = (LATEST_VIEW, LATEST_WITHIN_VIEW, REQUESTS_VIEW, GRANTS_VIEW, PEOPLE_VIEW)
+
 FIXED: Final = (
-    *(HEADS, SNAPSHOTS_VIEW, SKIPPED, PENDING, APPROVED, SESSIONS, LATEST, OUTCOMES),
-    *REQUESTS_VIEWS,
-    *(GRANTS, COUNTS, TOLD, PEOPLE, USES, STANDING, USED, WAITING),
+    *(HEADS, SNAPSHOTS_VIEW, SKIPPED, PENDING, APPROVED, SESSIONS, OUTCOMES),
+    *(part for view in _DIVIDED for part in view.parts),
+    *(COUNTS, TOLD, USES, STANDING, USED, WAITING),
 )
 """Every view. A partition has no other one."""
 
-_PLACES: Final = frozenset((LATEST, WAITING))
+_PLACES: Final = frozenset((*LATEST_VIEW.parts, *LATEST_WITHIN_VIEW.parts, WAITING))
 """The views of places that are taken and left again."""
 
 

@@ -143,7 +143,7 @@ class GrantList:
         while True:
             fields = await asyncio.gather(
                 *(
-                    self._store.views.page(STANDING_VIEW, scope, count, "" if after is None else scope + after.order)
+                    self._store.views.page([STANDING_VIEW], scope, count, "" if after is None else scope + after.order)
                     for scope in self._scopes
                 )
             )

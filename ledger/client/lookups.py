@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from ledger.client.results import Pending, pending_of
 from ledger.core.errors import DamageError, InputError
 from ledger.core.ids import is_id
+from ledger.log.divided import GRANTS_VIEW, REQUESTS_VIEW
 from ledger.log.surveys import Survey, survey
 from ledger.log.viewed import (
-    GRANTS_VIEW,
-    REQUESTS_VIEWS,
     USES_VIEW,
     ahead_among,
     pages_of_streams,
     pointed,
     pointer,
-    requests_view_of,
 )
 from ledger.session.state import SessionState
 from ledger.stores.admin import FoundFields
@@ -62,7 +60,7 @@ class Lookups:
         if not is_id(request_id):
             return Survey([], [])
         store = self._ledger.store
-        found = await self._look_up([requests_view_of(request_id)], pointer(request_id), KNOWN_IN_MAX + 1)
+        found = await self._look_up([REQUESTS_VIEW.of(request_id)], pointer(request_id), KNOWN_IN_MAX + 1)
         named = {StreamKey("session", pointed(field)[1]) for field in found.fields[:KNOWN_IN_MAX]}
         unsure = frozenset(found.unsure)
         named.update(key for key in found.ahead if key.kind == "session" and store.partition_of(key) not in unsure)
@@ -85,7 +83,7 @@ class Lookups:
 
     async def of_grant(self, grant_id: str) -> Survey[StreamKey]:
         """Return the streams that have a grant, revoked ones included, and the streams that cannot be read."""
-        found = await self._look_up([GRANTS_VIEW], pointer(grant_id), KNOWN_IN_MAX)
+        found = await self._look_up([GRANTS_VIEW.of(grant_id)], pointer(grant_id), KNOWN_IN_MAX)
         named = {StreamKey.parse(pointed(field)[1]) for field in found.fields}
         named.update(key for key in found.ahead if key.has_calls)
         having = await self._having(sorted(named), grant_id)
@@ -154,7 +152,7 @@ class Lookups:
         if len(part) < ALIKE_CHARS or not is_id(part):
             return []
         store = self._ledger.store
-        found = await self._look_up(REQUESTS_VIEWS, part, KNOWN_IN_MAX + 1)
+        found = await self._look_up(REQUESTS_VIEW.parts, part, KNOWN_IN_MAX + 1)
         if len(found.fields) > KNOWN_IN_MAX:
             raise InputError(
                 f"`{part}` begins the ids of more than {KNOWN_IN_MAX} requests; type more of the one you mean"
@@ -172,11 +170,11 @@ class Lookups:
 
     async def requests_alike(self, part: str) -> str:
         """Return the requests whose id begins with a part, for an error's text; empty if there are none."""
-        return await self._alike(REQUESTS_VIEWS, "requests", part)
+        return await self._alike(REQUESTS_VIEW.parts, "requests", part)
 
     async def grants_alike(self, part: str) -> str:
         """Return the grants whose id begins with a part, for an error's text; empty if there are none."""
-        return await self._alike([GRANTS_VIEW], "grants", part)
+        return await self._alike(GRANTS_VIEW.parts, "grants", part)
 
     async def _alike(self, views: Sequence[str], what: str, part: str) -> str:
         if len(part) < ALIKE_CHARS or not is_id(part):

@@ -12,9 +12,6 @@ from ledger.core.ids import check_id
 from ledger.log.completed import CURSOR_DIGITS
 from ledger.session.state import Request
 
-LATEST_VIEW: Final = "latest"
-"""The sessions in each list, the one with the newest event first."""
-
 APPROVED_VIEW: Final = "approved"
 """The grants that have not ended, one row each."""
 

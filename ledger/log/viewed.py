@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Final
-from zlib import crc32
 
 import msgspec
 
@@ -17,17 +16,8 @@ from ledger.stores.port import START, Position, Store, StreamKey
 HEADS_VIEW: Final = "heads"
 """The entry that each stream's views are as of."""
 
-REQUESTS_VIEWS: Final = tuple(f"requests-{number:x}" for number in range(16))
-"""The sessions of each request id, in sixteen views by a checksum of the id.
-
-The server finds a field of a packed set by passing over its fields: the smaller the set, the faster.
-"""
-
 SESSIONS_VIEW: Final = "sessions"
 """The summary of each session, one row each."""
-
-GRANTS_VIEW: Final = "grants"
-"""The stream of each grant, revoked ones included."""
 
 USES_VIEW: Final = "uses"
 """The sessions in which each grant of a project let a call through."""
@@ -35,11 +25,6 @@ USES_VIEW: Final = "uses"
 COMPARED_AT_ONCE_COUNT: Final = 500
 
 _SEPARATOR: Final = "\n"
-
-
-def requests_view_of(request_id: str) -> str:
-    """Return the one of `REQUESTS_VIEWS` that has the sessions of a request id."""
-    return REQUESTS_VIEWS[crc32(request_id.encode()) % len(REQUESTS_VIEWS)]
 
 
 def pointer(from_id: str, to: str = "") -> str:

@@ -100,12 +100,14 @@ class ViewReader(Protocol):
         """Return some fields of a hash; None for a field that is missing."""
         ...
 
-    async def page(self, view: str, prefix: str, count: int, after: str = "", *, backwards: bool = False) -> list[str]:
-        """Return the first `count` fields with this prefix that come after a field, over all partitions, in order.
+    async def page(
+        self, views: Sequence[str], prefix: str, count: int, after: str = "", *, backwards: bool = False
+    ) -> list[str]:
+        """Return the first `count` fields with this prefix after a field, over all views and partitions, in order.
 
         `backwards` begins with the last field and goes on to those before: `after` is a later one then.
 
-        For a sorted view whose numbers are all 0. What is read does not grow with the view.
+        For sorted views whose numbers are all 0. What is read does not grow with the views.
         """
         ...
 

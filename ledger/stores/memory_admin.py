@@ -43,11 +43,13 @@ class MemoryViews:
     async def fields(self, view: str, partition: int, fields: Sequence[str]) -> list[bytes | None]:
         return [await self._store.view_field(view, partition, field) for field in fields]
 
-    async def page(self, view: str, prefix: str, count: int, after: str = "", *, backwards: bool = False) -> list[str]:
+    async def page(
+        self, views: Sequence[str], prefix: str, count: int, after: str = "", *, backwards: bool = False
+    ) -> list[str]:
+        fields = [field for view in views for field in await self.starting(view, prefix)]
         if backwards:
-            fields = (field for field in await self.starting(view, prefix) if not after or field < after)
-            return heapq.nlargest(count, fields)
-        return heapq.nsmallest(count, (field for field in await self.starting(view, prefix) if field > after))
+            return heapq.nlargest(count, (field for field in fields if not after or field < after))
+        return heapq.nsmallest(count, (field for field in fields if field > after))
 
     async def starting(self, view: str, prefix: str) -> list[str]:
         return sorted(

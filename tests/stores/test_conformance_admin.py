@@ -53,37 +53,39 @@ async def test_some_fields_are_read_in_the_order_asked_for(store: Store) -> None
     assert await store.views.fields("pending", partition, []) == []
 
 
-async def test_pages_of_names_in_all_partitions_follow_each_other(store: Store) -> None:
+async def test_pages_of_names_in_all_views_and_partitions_follow_each_other(store: Store) -> None:
     names = [f"all\n{number:03}" for number in range(60)]
     for number, name in enumerate(names):
         key = StreamKey("session", f"ses_{number}")
-        others = [ViewWrite("latest", beside, 0, "sorted") for beside in (f"a\n{number}", f"b\n{number}")]
-        await store.project(key, 0, 1, [ViewWrite("latest", name, 0, "sorted"), *others])
+        view = f"latest-{number % 2}"
+        others = [ViewWrite(view, beside, 0, "sorted") for beside in (f"a\n{number}", f"b\n{number}")]
+        await store.project(key, 0, 1, [ViewWrite(view, name, 0, "sorted"), *others])
+    views = ["latest-0", "latest-1"]
     for count in (1, 7, 60, 100):
         seen: list[str] = []
-        page = await store.views.page("latest", "all\n", count)
+        page = await store.views.page(views, "all\n", count)
         while page:
             assert len(page) <= count
             seen += page
-            page = await store.views.page("latest", "all\n", count, page[-1])
+            page = await store.views.page(views, "all\n", count, page[-1])
         assert seen == names
-        seen, page = [], await store.views.page("latest", "all\n", count, backwards=True)
+        seen, page = [], await store.views.page(views, "all\n", count, backwards=True)
         while page:
             seen += page
-            page = await store.views.page("latest", "all\n", count, page[-1], backwards=True)
+            page = await store.views.page(views, "all\n", count, page[-1], backwards=True)
         assert seen == names[::-1]
-    assert await store.views.page("latest", "all\n", 2, "all\n0105", backwards=True) == [names[10], names[9]]
-    assert await store.views.page("latest", "all\n", 2, "all\n0105") == names[11:13], "after a name that is not there"
-    assert await store.views.page("latest", "none\n", 5) == []
+    assert await store.views.page(views, "all\n", 2, "all\n0105", backwards=True) == [names[10], names[9]]
+    assert await store.views.page(views, "all\n", 2, "all\n0105") == names[11:13], "after a name that is not there"
+    assert await store.views.page(views, "none\n", 5) == []
 
 
 async def test_a_page_of_names_is_whole_where_one_partition_has_all(store: Store) -> None:
     key = StreamKey("session", "ses_1")
     names = [f"all\n{number:04}" for number in range(300)]
     await store.project(key, 0, 1, [ViewWrite("latest", name, 0, "sorted") for name in names])
-    assert await store.views.page("latest", "all\n", 250) == names[:250]
-    assert await store.views.page("latest", "all\n", 250, names[249]) == names[250:]
-    assert await store.views.page("latest", "all\n", 250, backwards=True) == names[:49:-1]
+    assert await store.views.page(["latest"], "all\n", 250) == names[:250]
+    assert await store.views.page(["latest"], "all\n", 250, names[249]) == names[250:]
+    assert await store.views.page(["latest"], "all\n", 250, backwards=True) == names[:49:-1]
 
 
 async def test_names_are_found_by_how_they_begin_in_all_partitions(store: Store) -> None:

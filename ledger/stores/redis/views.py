@@ -88,27 +88,27 @@ class RedisViews:
         values: list[bytes | None] = await self._store.command("HMGET", self._store.keys.view(view, partition), *fields)
         return values
 
-    async def page(self, view: str, prefix: str, count: int, after: str = "", *, backwards: bool = False) -> list[str]:
+    async def page(
+        self, views: Sequence[str], prefix: str, count: int, after: str = "", *, backwards: bool = False
+    ) -> list[str]:
         first, last = lex_range(prefix)
         limits = (last, first) if backwards else (first, last)
         begin = b"(" + after.encode() if after.startswith(prefix) else limits[0]
-        begins = dict.fromkeys(range(self._store.partition_count), begin)
+        partitions = range(self._store.partition_count)
+        begins = {self._store.keys.view(view, one): begin for one in partitions for view in views}
         order = ("BYLEX", "REV") if backwards else ("BYLEX",)
         nearest = heapq.nlargest if backwards else heapq.nsmallest
         found: list[bytes] = []
-        # A few of each partition are mostly enough; only where the last of them is on the page, more are read.
-        share = min(count, PAGE_SHARE_MIN + 2 * count // self._store.partition_count)
+        # A few of each set are mostly enough; only where the last of them is on the page, more are read.
+        share = min(count, PAGE_SHARE_MIN + 2 * count // len(begins))
         while begins and count:
             replies = await self._store.ask(
-                [
-                    ("ZRANGE", self._store.keys.view(view, one), begin, limits[1], *order, "LIMIT", 0, share)
-                    for one, begin in begins.items()
-                ]
+                [("ZRANGE", key, begin, limits[1], *order, "LIMIT", 0, share) for key, begin in begins.items()]
             )
             found = nearest(count, (*found, *(field for reply in replies for field in reply)))
             begins = {
-                one: b"(" + reply[-1]
-                for one, reply in zip(begins, replies, strict=True)
+                key: b"(" + reply[-1]
+                for key, reply in zip(begins, replies, strict=True)
                 if len(reply) == share and (len(found) < count or _is_before(reply[-1], found[-1], backwards=backwards))
             }
             share = min(count, 4 * share)

@@ -1,0 +1,40 @@
+"""Divided views: an id has one part, and the parts are alike in size, whatever the ids look like."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from ledger.log.divided import (
+    GRANTS_VIEW,
+    LATEST_VIEW,
+    LATEST_WITHIN_VIEW,
+    PEOPLE_VIEW,
+    REQUESTS_VIEW,
+    DividedView,
+)
+from projections.views import FIXED
+
+ALL_VIEWS = (GRANTS_VIEW, LATEST_VIEW, LATEST_WITHIN_VIEW, PEOPLE_VIEW, REQUESTS_VIEW)
+IDS_COUNT = 16_000
+
+SPELLINGS = {
+    "numbers": "ses_{:08d}",
+    "beginning with one time": "018f3c2a-7b00-7000-8000-{:012x}",
+    "even numbers": "per_{:x}0",
+}
+
+
+@pytest.mark.parametrize("view", ALL_VIEWS, ids=lambda view: view.parts[0])
+@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
+def test_no_part_is_much_larger_than_the_others(view: DividedView, spelling: str) -> None:
+    sizes = Counter(view.of(spelling.format(number)) for number in range(IDS_COUNT))
+    assert set(sizes) == set(view.parts)
+    assert max(sizes.values()) < 1.3 * IDS_COUNT / len(view.parts)
+
+
+def test_every_part_is_a_view_that_is_built_and_dropped_with_the_others() -> None:
+    parts = [part for view in ALL_VIEWS for part in view.parts]
+    assert len(parts) == len(set(parts))
+    assert set(parts) <= set(FIXED)
