@@ -1,4 +1,4 @@
-"""Views `people-0` to `people-3`: the sessions in which each person has answered a request, to find past sessions by person.
+"""Views `people-0` to `people-3`: the sessions in which each person has answered, to find past sessions by person.
 
 An answer that was only reported by an agent's side is not listed: its author is the agent.
 """
