@@ -65,18 +65,13 @@ def project_sessions(key: StreamKey, first: StreamState, last: StreamState) -> I
         return
     yield ViewWrite(SESSIONS, key.id, msgspec.msgpack.encode(row_of(last)))
     old, new = _latest_of(first), _latest_of(last)
-    yield from (ViewWrite(_place_of(field, key), field, None, "sorted") for field in old if field not in new)
-    yield from (listed(_place_of(field, key), field) for field in new if field not in old)
+    yield from (ViewWrite(*place, None, "sorted") for place in old if place not in new)
+    yield from (listed(*place) for place in new if place not in old)
 
 
 def latest_view(scope: str) -> DividedView:
     """Return the view that has the fields of a scope."""
     return LATEST_VIEW if scope == ALL else LATEST_WITHIN_VIEW
-
-
-def _place_of(field: str, key: StreamKey) -> str:
-    view = LATEST_VIEW if field.startswith(ALL) else LATEST_WITHIN_VIEW
-    return view.of(key.id)
 
 
 def project_outcomes(key: StreamKey, seen: Seen) -> Iterator[Change]:
@@ -110,15 +105,15 @@ def shown_row(session: str, row: SessionRow) -> dict[str, Any]:
     return {**_summary(session, row), **token}
 
 
-def _latest_of(state: StreamState) -> tuple[str, ...]:
-    """Return the fields of a session in `latest`; none before its first event."""
+def _latest_of(state: StreamState) -> tuple[tuple[str, str], ...]:
+    """Return the views that list a session by time, each with the session's field; none before its first event."""
     if not isinstance(state, SessionState) or state.version == 0:
         return ()
     scopes = [ALL, scope_of("project", state.project or state.session_id)]
     scopes += [] if state.parent is None else [scope_of("parent", state.parent)]
     scopes += [] if state.token_id is None else [scope_of("token", state.token_id)]
     order = Latest(state.last_ms, state.session_id).order
-    return tuple(scope + order for scope in scopes)
+    return tuple((latest_view(scope).of(state.session_id), scope + order) for scope in scopes)
 
 
 def summary_of(state: SessionState) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Views that are divided: several sorted sets in each partition instead of one.
 
 The server finds a field of a packed set by passing over its fields, so a large set is kept unpacked, where each field
-takes about twice the memory. A checksum of an id says in which set its fields are.
+takes two to five times the memory. A checksum of an id says in which set its fields are.
 """
 
 from __future__ import annotations
