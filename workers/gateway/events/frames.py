@@ -58,6 +58,7 @@ NAMES: Final = {
 """Events that are sent as they stand in the log, by their type there."""
 
 ASKED: Final = "permission.asked"
+"""The name of the event that a request waits for an answer."""
 
 REDACTIONS: Final = frozenset(("session.redacted", "project.redacted"))
 """The names of events after which earlier ones of their stream have lost content."""

@@ -73,7 +73,11 @@ class Ring:
 
 
 def _size(item: Item) -> int:
-    """Return about the memory that an event takes, in bytes; a request takes no more than the data that describes it."""
+    """Return about the memory that an event takes, in bytes.
+
+    A request mostly takes no more than the data that describes it; one of very many tiny values takes several times
+    as much.
+    """
     if item.frame is None:
         return OVERHEAD_BYTES
     return OVERHEAD_BYTES + len(item.frame.data) * (1 if item.frame.request is None else 2)
