@@ -47,6 +47,21 @@ async def test_an_asker_waits_through_a_failover_and_is_told_the_answer(
     assert await replies_in(other, "ses_1") == ["r"]
 
 
+async def test_a_failover_that_the_sentinels_gave_up_is_asked_for_again(sentinels: Sentinels) -> None:
+    before = sentinels.primary()
+    (replica,) = (node for node in sentinels.servers if node is not before)
+    replica.pause()
+    failing_over = asyncio.create_task(asyncio.to_thread(sentinels.fail_over))
+    await wait_until_async(
+        lambda: sentinels.holds_for_down(replica) and not sentinels.is_failing_over(),
+        "the sentinel to give up, or to refuse",
+    )
+    assert sentinels.primary() is before
+    replica.go_on()
+    await failing_over
+    assert sentinels.primary() is replica
+
+
 async def test_a_service_that_sentinels_do_not_know_is_named(
     sentinels: Sentinels, open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

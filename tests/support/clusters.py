@@ -33,8 +33,8 @@ SERVICE: Final = "ledger"
 
 NODE_TIMEOUT_MS: Final = 1000
 PATIENT_NODE_TIMEOUT_MS: Final = 15_000
-FAILOVER_S: Final = 20.0
-"""Time that a test waits for a failover at most."""
+FAILOVER_S: Final = 60.0
+"""Time that a test waits for a failover at most: an election that fails is repeated 8 s later."""
 
 _SETTINGS: Final = {
     "bind": HOST,
@@ -262,7 +262,7 @@ class Sentinels:
         wait_until(self._is_well, "the sentinels to know everybody", FAILOVER_S)
 
     def _sentinel(self, port: int, primary: int) -> subprocess.Popen[bytes]:
-        folder = self._folder / f"sentinel-{port}"
+        folder = self._folder_of(port)
         folder.mkdir()
         configuration = folder / "sentinel.conf"
         configuration.write_text(
@@ -272,6 +272,9 @@ class Sentinels:
             f"sentinel failover-timeout {SERVICE} 4000\n" + "".join(f"{line}\n" for line in self._passwords())
         )
         return _started([str(self.servers[0]._binary), str(configuration), "--sentinel"], folder)
+
+    def _folder_of(self, port: int) -> Path:
+        return self._folder / f"sentinel-{port}"
 
     def _passwords(self) -> list[str]:
         of_servers = self.servers[0].options.get("requirepass")
@@ -306,10 +309,7 @@ class Sentinels:
 
     def _facts(self, port: int) -> dict[str, str]:
         with self._client(port) as client:
-            flat = client.execute_command("SENTINEL", "MASTER", SERVICE)
-        if isinstance(flat, dict):
-            return {str(name): str(value) for name, value in flat.items()}
-        return {flat[i].decode(): flat[i + 1].decode() for i in range(0, len(flat), 2)}
+            return _by_name(client.execute_command("SENTINEL", "MASTER", SERVICE))
 
     def primary(self) -> Node:
         """Return the primary that the first sentinel names."""
@@ -319,9 +319,37 @@ class Sentinels:
     def fail_over(self) -> None:
         """Fail over as an operator does; return when the other server is the primary."""
         before = self.primary()
+        wait_until(lambda: self._has_failed_over(before), self._failover_and_log, FAILOVER_S)
+
+    def _has_failed_over(self, before: Node) -> bool:
+        """Return whether another server is the primary; otherwise ask for it, unless it is under way.
+
+        A sentinel gives a failover up when the replica does not answer in time, and never repeats it by itself.
+        """
+        under_way = self.is_failing_over()
+        if self.primary() is not before:
+            return True
+        if not under_way:
+            with suppress(ResponseError), self._client(self.ports[0]) as client:  # NOGOODSLAVE: no replica answers now
+                client.execute_command("SENTINEL", "FAILOVER", SERVICE)
+        return False
+
+    def is_failing_over(self) -> bool:
+        """Return whether the first sentinel is at a failover."""
+        return "failover_in_progress" in self._facts(self.ports[0])["flags"]
+
+    def holds_for_down(self, replica: Node) -> bool:
+        """Return whether the first sentinel has had no answer of the replica for too long."""
         with self._client(self.ports[0]) as client:
-            client.execute_command("SENTINEL", "FAILOVER", SERVICE)
-        wait_until(lambda: self.primary() is not before, "the failover", FAILOVER_S)
+            (facts,) = map(_by_name, client.execute_command("SENTINEL", "REPLICAS", SERVICE))
+        return facts["port"] == str(replica.port) and "s_down" in facts["flags"]
+
+    def _failover_and_log(self) -> str:
+        return f"the failover; the sentinel wrote:\n{self.log()}"
+
+    def log(self) -> str:
+        """Return all that the first sentinel has written."""
+        return (self._folder_of(self.ports[0]) / "server.log").read_text()
 
     def remove(self) -> None:
         for process in self._sentinels:
@@ -370,6 +398,13 @@ def _text(node: Node, *command: str) -> str:
         client.response_callbacks.clear()
         answer: bytes = client.execute_command(*command)
     return answer.decode()
+
+
+def _by_name(facts: Any) -> dict[str, str]:
+    """Return facts of a sentinel by their names; the client returns some of them as a list of names and values."""
+    if isinstance(facts, dict):
+        return {str(name): str(value) for name, value in facts.items()}
+    return {facts[i].decode(): facts[i + 1].decode() for i in range(0, len(facts), 2)}
 
 
 def _said(answer: Any, words: str) -> bool:
