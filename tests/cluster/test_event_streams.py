@@ -170,8 +170,7 @@ async def test_readers_on_a_cluster_miss_nothing_and_hear_nothing_twice_when_a_n
 
     async def hand_over() -> None:
         heir = mortal.replica_of(mortal.primary_of(key_of(gateways.writer, "ses_0")))
-        heir.run("CLUSTER", "FAILOVER")
-        await promoted(mortal, heir)
+        await asyncio.to_thread(mortal.hand_over_to, heir)
 
     await check_through(gateways, callers, nothing, hand_over)
 

@@ -5,11 +5,13 @@ All processes listen on free ports of 127.0.0.1, keep their data in a temporary 
 
 from __future__ import annotations
 
+import math
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -35,6 +37,9 @@ NODE_TIMEOUT_MS: Final = 1000
 PATIENT_NODE_TIMEOUT_MS: Final = 15_000
 FAILOVER_S: Final = 60.0
 """Time that a test waits for a failover at most: an election that fails is repeated 8 s later."""
+
+GIVEN_UP_S: Final = 6.0
+"""Time after which a node has given up a failover that an operator asked for: 5 s, and one to see that."""
 
 _SETTINGS: Final = {
     "bind": HOST,
@@ -211,6 +216,25 @@ class Cluster:
             if own in facts[3]:
                 return node
         raise AssertionError(f"no replica of {primary.address}")
+
+    def hand_over_to(self, replica: Node) -> None:
+        """Make a replica the primary as an operator does, without a loss; return when it is.
+
+        A node that gets no answer of its primary for 5 s gives that up, and never repeats it by itself.
+        """
+        asked_s = -math.inf
+
+        def is_primary() -> bool:
+            nonlocal asked_s
+            with suppress(RedisError, OSError):
+                if replica.info()["role"] == "master":
+                    return True
+                if time.monotonic() - asked_s > GIVEN_UP_S:
+                    asked_s = time.monotonic()
+                    replica.run("CLUSTER", "FAILOVER")
+            return False
+
+        wait_until(is_primary, f"{replica.address} to be the primary", FAILOVER_S)
 
     def id_of(self, node: Node) -> str:
         found: bytes = node.run("CLUSTER", "MYID")
