@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,15 @@ KEY = StreamKey("session", "ses_1")
 REQUESTS_COUNT = 150
 
 
-async def entries_of(ledger: Ledger) -> list[Entry]:
-    """The log of a session in which many requests were asked and answered."""
+TINY = 200
+
+
+async def entries_of(ledger: Ledger, more: dict[str, Any]) -> list[Entry]:
+    """The log of a session in which many requests with `more` in their inputs were asked and answered."""
     session = await ledger.session(KEY.id, project="shop")
     for number in range(REQUESTS_COUNT):
         command = f"git push origin feature-{number} && make test"
-        await session.submit_tool("Bash", {"command": command, "description": "Push"}, request_id=f"per_{number:026}")
+        await session.submit_tool("Bash", {"command": command, **more}, request_id=f"per_{number:026}")
         await session.reply(f"per_{number:026}", "once", actor="ann")
     return [entry async for page in read_pages(ledger.store, KEY) for entry in page]
 
@@ -37,13 +41,18 @@ def filled(entries: list[Entry], ring: Ring) -> None:
             ring.push(Item(frame, f"0123456789abcdef-{ring.end}"))
 
 
+@pytest.mark.parametrize(
+    "more",
+    [{"description": "Push"}, {"x": [[]] * TINY}, {"x": [1.5] * TINY}, {"x": {str(one): one for one in range(TINY)}}],
+    ids=["ordinary inputs", "many lists", "many numbers", "many keys"],
+)
 async def test_a_ring_takes_no_more_memory_than_it_counts(
-    server: RealServer, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+    server: RealServer, clock: TestClock, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
 ) -> None:
     # What this process keeps of descriptions is counted there.
     monkeypatch.setattr("workers.gateway.descriptions._OF_THIS_PROCESS", Descriptions(0))
     async with Ledger.connect(server.url, clock=clock) as ledger:
-        entries = await entries_of(ledger)
+        entries = await entries_of(ledger, more)
     filled(entries, Ring(FEED_BYTES))  # descriptions and tables are made by then, and stay
     ring = Ring(FEED_BYTES)
     tracemalloc.start()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import sys
+from typing import Any, Final
+
+import msgspec
 
 from ledger.stores.port import StreamKey
 from workers.gateway.events.frames import Frame
@@ -17,16 +20,25 @@ SESSION_BYTES: Final = 4 * 1024 * 1024
 OVERHEAD_BYTES: Final = 700
 """Memory of an event besides its data and its request."""
 
+_PLAIN: Final = frozenset((str, int, float, bool, type(None)))
+"""Types of values with nothing in them, which most are."""
+
 
 class Item:
     """An event, and the reader's position after it."""
 
-    __slots__ = ("frame", "place")
+    __slots__ = ("bytes", "frame", "place")
 
     def __init__(self, frame: Frame | None, place: str) -> None:
         self.frame = frame
         """None means that the log lost entries or content: readers start again with a snapshot."""
         self.place = place
+        self.bytes = OVERHEAD_BYTES if frame is None else _size(frame)
+        """About the memory that it takes."""
+
+    def forget(self) -> None:
+        self.frame = None
+        self.bytes = OVERHEAD_BYTES
 
 
 class Ring:
@@ -47,14 +59,14 @@ class Ring:
 
     def push(self, item: Item) -> None:
         self._items.append(item)
-        self.bytes += _size(item)
+        self.bytes += item.bytes
         if self.bytes > self._bytes_max:
             self._drop_half()
         self.grown.set()
 
     def _drop_half(self) -> None:
         count = max(1, len(self._items) // 2)
-        self.bytes -= sum(_size(item) for item in self._items[:count])
+        self.bytes -= sum(item.bytes for item in self._items[:count])
         del self._items[:count]
         self._first += count
 
@@ -62,9 +74,9 @@ class Ring:
         """Drop what events of a stream said, after content of it was redacted: readers still before them start again."""
         for item in self._items:
             if item.frame is not None and item.frame.key == key:
-                self.bytes -= _size(item)
-                item.frame = None
-                self.bytes += _size(item)
+                self.bytes -= item.bytes
+                item.forget()
+                self.bytes += item.bytes
 
     def since(self, number: int, count_max: int) -> list[Item] | None:
         """Return the events from this number on; None when some were dropped already."""
@@ -72,12 +84,23 @@ class Ring:
         return None if begin < 0 else self._items[begin : begin + count_max]
 
 
-def _size(item: Item) -> int:
-    """Return about the memory that an event takes, in bytes.
+def _size(frame: Frame) -> int:
+    """Return about the memory that an event takes, in bytes: the agent chooses how many values its request has."""
+    return OVERHEAD_BYTES + len(frame.data) + (0 if frame.request is None else memory_of(frame.request))
 
-    A request mostly takes no more than the data that describes it; one of very many tiny values takes several times
-    as much.
-    """
-    if item.frame is None:
-        return OVERHEAD_BYTES
-    return OVERHEAD_BYTES + len(item.frame.data) * (1 if item.frame.request is None else 2)
+
+def memory_of(value: Any) -> int:
+    """Return the memory of a decoded value and of all that is in it, in bytes; what is shared counts at each place."""
+    size_bytes, left = 0, [value]
+    while left:
+        one = left.pop()
+        size_bytes += sys.getsizeof(one)
+        kind = type(one)
+        if kind is dict:
+            left.extend(one.keys())
+            left.extend(one.values())
+        elif kind is list or kind is tuple:
+            left.extend(one)
+        elif kind not in _PLAIN and isinstance(one, msgspec.Struct):
+            left.extend(getattr(one, name) for name in one.__struct_fields__)
+    return size_bytes
