@@ -15,13 +15,12 @@ from ledger.testing import TestClock
 from tests.support.servers import RealServer
 from workers.gateway.descriptions import Descriptions
 from workers.gateway.events.follower import Follower
-from workers.gateway.events.ring import FEED_BYTES, Item, Ring
+from workers.gateway.events.ring import FEED_BYTES, OVERHEAD_BYTES, Item, Ring
 
 KEY = StreamKey("session", "ses_1")
 REQUESTS_COUNT = 150
-
-
 TINY = 200
+"""Number of values that an adversary adds to each input."""
 
 
 async def entries_of(ledger: Ledger, more: dict[str, Any]) -> list[Entry]:
@@ -64,3 +63,12 @@ async def test_a_ring_takes_no_more_memory_than_it_counts(
         tracemalloc.stop()
     assert ring.end > 2 * REQUESTS_COUNT
     assert 0.5 * ring.bytes < taken <= 1.1 * ring.bytes
+
+
+def test_an_event_larger_than_the_ring_stays_until_the_next_one() -> None:
+    ring = Ring(OVERHEAD_BYTES - 1)
+    ring.push(Item(None, "1"))
+    assert ring.since(0, 10) is not None
+    ring.push(Item(None, "2"))
+    assert ring.since(0, 10) is None
+    assert [item.place for item in ring.since(1, 10) or ()] == ["2"]

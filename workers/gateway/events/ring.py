@@ -33,12 +33,8 @@ class Item:
         self.frame = frame
         """None means that the log lost entries or content: readers start again with a snapshot."""
         self.place = place
-        self.bytes = OVERHEAD_BYTES if frame is None else _size(frame)
-        """About the memory that it takes."""
-
-    def forget(self) -> None:
-        self.frame = None
-        self.bytes = OVERHEAD_BYTES
+        self.bytes = 0
+        """About the memory that it takes in a ring; counted when it is put in."""
 
 
 class Ring:
@@ -58,6 +54,7 @@ class Ring:
         return self._first + len(self._items)
 
     def push(self, item: Item) -> None:
+        item.bytes = _size(item.frame)
         self._items.append(item)
         self.bytes += item.bytes
         if self.bytes > self._bytes_max:
@@ -65,7 +62,8 @@ class Ring:
         self.grown.set()
 
     def _drop_half(self) -> None:
-        count = max(1, len(self._items) // 2)
+        """Drop the older half. The newest stays, however large it is: readers that keep up wait for it."""
+        count = len(self._items) // 2
         self.bytes -= sum(item.bytes for item in self._items[:count])
         del self._items[:count]
         self._first += count
@@ -74,9 +72,8 @@ class Ring:
         """Drop what events of a stream said, after content of it was redacted: readers still before them start again."""
         for item in self._items:
             if item.frame is not None and item.frame.key == key:
-                self.bytes -= item.bytes
-                item.forget()
-                self.bytes += item.bytes
+                self.bytes += OVERHEAD_BYTES - item.bytes
+                item.frame, item.bytes = None, OVERHEAD_BYTES
 
     def since(self, number: int, count_max: int) -> list[Item] | None:
         """Return the events from this number on; None when some were dropped already."""
@@ -84,8 +81,10 @@ class Ring:
         return None if begin < 0 else self._items[begin : begin + count_max]
 
 
-def _size(frame: Frame) -> int:
+def _size(frame: Frame | None) -> int:
     """Return about the memory that an event takes, in bytes: the agent chooses how many values its request has."""
+    if frame is None:
+        return OVERHEAD_BYTES
     return OVERHEAD_BYTES + len(frame.data) + (0 if frame.request is None else memory_of(frame.request))
 
 
