@@ -33,10 +33,10 @@ from ledger.log.snapshots import (
 )
 from ledger.log.tail import Folded, LostHistoryError, fold_entries, nothing_folded, read_folds, read_pages
 from ledger.stores.admin import SKIPPED, ShortStream
-from ledger.stores.port import START, Entry, Position, Store, StreamKey, ViewAdvance, ViewWrite
+from ledger.stores.port import Entry, Position, Store, StreamKey, ViewAdvance, ViewWrite
 from projections.folds import FoldCache
 from projections.projection import Seen, StreamState, seen
-from projections.views import FIXED, HEADS, Changes, size_of, writes_of
+from projections.views import FIXED, Changes, size_of, writes_of
 
 STEP_EVENTS: Final = 500
 STEP_BYTES: Final = 1024 * 1024
@@ -67,12 +67,6 @@ class CaughtUp(NamedTuple):
 
 BeforeStep = Callable[[StreamKey, Sequence[Seen]], Awaitable[None]]
 """A callback with side effects that must precede the checkpoint of these events."""
-
-
-async def checkpoint_of(store: Store, key: StreamKey) -> Position:
-    """Return the position that the stream's views are as of."""
-    held = await store.view_field(HEADS, store.partition_of(key), key.name)
-    return START if held is None else Position.parse(held.decode())
 
 
 class Engine:
@@ -125,13 +119,13 @@ class Engine:
 
     async def begin_together(self, steps: Sequence[ProjectionStep]) -> bool:
         """Write the first steps of streams of one partition at once; return False if another projector was first."""
-        advances = [ViewAdvance(one.key, one.first.version, one.folded.version) for one in steps]
+        advances = [ViewAdvance(one.key, one.first.position, one.folded.position) for one in steps]
         return await self._store.project_all(advances, _writes_of(steps))
 
     async def _catch_up(self, key: StreamKey) -> CaughtUp:
         events = 0
         for _ in range(RETRIES_MAX):
-            checkpoint = await checkpoint_of(self._store, key)
+            checkpoint = await self._store.checkpoint(key)
             folded = await self._fold_at(key, checkpoint)
             pages = read_pages(self._store, key, folded.last, count=PAGE_EVENTS)
             done, folded, ended = await self._steps(key, folded, pages)
@@ -191,15 +185,15 @@ class Engine:
     async def _project(self, step: ProjectionStep) -> bool:
         if self._before_step is not None:
             await self._before_step(step.key, step.seen)
-        at, key = step.first.version, step.key
+        at, key = step.first.position, step.key
         snapshot = None
-        if is_snapshot_due(at, step.folded):
+        if is_snapshot_due(at.version, step.folded):
             snapshot = await snapshot_writes(self._store, key, step.folded)
         for some in _in_bounds(snapshot.blocks if snapshot else ()):
             if not await self._store.project(key, at, at, some):
                 return False
         last = [*_writes_of([step]), *(snapshot.last if snapshot else ())]
-        return await self._store.project(key, at, step.folded.version, last)
+        return await self._store.project(key, at, step.folded.position, last)
 
     async def _renew(self, step: ProjectionStep) -> bool:
         """Write all rows of a stream anew as of a redaction: those made before it still hold the content.
@@ -208,13 +202,13 @@ class Engine:
         """
         if self._before_step is not None:
             await self._before_step(step.key, step.seen)
-        at, key = step.first.version, step.key
+        at, key = step.first.position, step.key
         rows = await rows_of(self._store, key, step.folded.position)
         last = _writes_of([step])
         for some in _in_bounds(rows):
             if not await self._store.project(key, at, at, some):
                 return False
-        return await self._store.project(key, at, step.folded.version, last)
+        return await self._store.project(key, at, step.folded.position, last)
 
 
 async def _one_page(entries: Sequence[Entry]) -> AsyncIterator[Sequence[Entry]]:
@@ -246,7 +240,7 @@ async def rows_of(store: Store, key: StreamKey, until: Position) -> list[ViewWri
 
 
 def _writes_of(steps: Sequence[ProjectionStep]) -> list[ViewWrite]:
-    return writes_of([(one.key, one.changes, one.folded.position) for one in steps])
+    return writes_of([one.changes for one in steps])
 
 
 def _in_bounds(rows: Sequence[ViewWrite]) -> Iterator[list[ViewWrite]]:

@@ -16,9 +16,10 @@ import msgspec
 from ledger.core.durations import DAY_MS
 from ledger.core.events import Outcome
 from ledger.core.times import parse_time
-from ledger.log.divided import GRANTS_VIEW, PEOPLE_VIEW, REQUESTS_VIEW
+from ledger.log.divided import GRANTS_VIEW, OUTCOMES_VIEW, PEOPLE_VIEW, REQUESTS_VIEW
 from ledger.log.places import ALL, ASKED, WAITING_VIEW, asked_ms_of, field_of, parts_of
-from ledger.log.viewed import session_row_of
+from ledger.log.viewed import fields_of_streams, session_rows
+from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.port import Position, Store, StreamKey
 from projections.answers import ANSWER, HOUR, HOURS_COUNT
 from projections.approved import APPROVED
@@ -28,8 +29,7 @@ from projections.notifications import NOTIFICATION, TOLD
 from projections.outcomes import DECISIONS
 from projections.pending import PENDING
 from projections.projection import COUNTS
-from projections.sessions import OUTCOMES, SESSIONS, Latest, latest_view, shown_row
-from projections.views import HEADS
+from projections.sessions import Latest, latest_view, shown_row
 
 RECENT_COUNT: Final = 100
 
@@ -50,27 +50,30 @@ class ViewResult(msgspec.Struct, frozen=True):
 async def pending(store: Store) -> ViewResult:
     """Return the pending requests of all sessions, nearest deadline first; those that never expire come last."""
     partitions = range(store.partition_count)
-    found = await asyncio.gather(*(store.views.read(one, (PENDING, HEADS)) for one in partitions))
+    found = await asyncio.gather(*(store.views.read(one, (PENDING, *CHECKPOINTS_VIEW.parts)) for one in partitions))
     rows = [_decoded(value) for views in found for value in views[PENDING].values()]
     sessions = {StreamKey("session", one["session"]).name for one in rows}
-    heads = {name: version for views in found for name, version in _versions(views[HEADS]).items() if name in sessions}
-    return ViewResult(sorted(rows, key=_by_deadline), heads)
+    held = (views[part] for views in found for part in CHECKPOINTS_VIEW.parts)
+    as_of = {name: version for one in held for name, version in _versions(one).items() if name in sessions}
+    return ViewResult(sorted(rows, key=_by_deadline), as_of)
 
 
 async def pending_of(store: Store, session: str) -> ViewResult:
     """Return the pending requests of a session, in order of asking."""
     key = StreamKey("session", session)
-    views = await store.views.read(store.partition_of(key), (PENDING, HEADS))
+    checkpoints = CHECKPOINTS_VIEW.of(key.id)
+    views = await store.views.read(store.partition_of(key), (PENDING, checkpoints))
     rows = [_decoded(value) for field, value in views[PENDING].items() if parts_of(field)[0] == session]
-    return ViewResult(sorted(rows, key=lambda one: one["version"]), _only(views[HEADS], key))
+    return ViewResult(sorted(rows, key=lambda one: one["version"]), _only(views[checkpoints], key))
 
 
 async def approved_of(store: Store, key: StreamKey, now_ms: int) -> ViewResult:
     """Return the grants of one session or project stream that are in force at a server time (ms), oldest first."""
-    views = await store.views.read(store.partition_of(key), (APPROVED, HEADS))
+    checkpoints = CHECKPOINTS_VIEW.of(key.id)
+    views = await store.views.read(store.partition_of(key), (APPROVED, checkpoints))
     rows = [_decoded(value) for field, value in views[APPROVED].items() if parts_of(field)[0] == key.name]
     live = [one for one in rows if one["expires_at"] is None or now_ms < parse_time(one["expires_at"])]
-    return ViewResult(sorted(live, key=lambda one: (one["at"], one["grant_id"])), _only(views[HEADS], key))
+    return ViewResult(sorted(live, key=lambda one: (one["at"], one["grant_id"])), _only(views[checkpoints], key))
 
 
 async def recent_sessions(store: Store, count: int = RECENT_COUNT) -> ViewResult:
@@ -94,26 +97,17 @@ async def latest_sessions(
 
 async def session_summaries(store: Store, sessions: Sequence[str]) -> list[Row]:
     """Return the rows of sessions in this order, each with counts of its `outcomes`; none where nothing was projected."""
-    by_partition: dict[int, list[str]] = {}
-    for session in dict.fromkeys(sessions):
-        by_partition.setdefault(store.partition_of(StreamKey("session", session)), []).append(session)
-    found = await asyncio.gather(*(_summaries_in(store, one, some) for one, some in by_partition.items()))
-    rows = {row["session"]: row for some in found for row in some}
-    return [rows[session] for session in sessions if session in rows]
-
-
-async def _summaries_in(store: Store, partition: int, sessions: Sequence[str]) -> list[Row]:
     names = Outcome.__args__  # type: ignore[attr-defined]
+    wanted = [(StreamKey("session", one), field_of(one, name)) for one in sessions for name in names]
     summaries, counts = await asyncio.gather(
-        store.views.fields(SESSIONS, partition, sessions),
-        store.views.fields(OUTCOMES, partition, [field_of(one, name) for one in sessions for name in names]),
+        session_rows(store, sessions), fields_of_streams(store, OUTCOMES_VIEW, wanted)
     )
     rows: list[Row] = []
     for index, (session, summary) in enumerate(zip(sessions, summaries, strict=True)):
         if summary is not None:
             own = zip(names, counts[index * len(names) :], strict=False)
             outcomes = {name: int(count) for name, count in own if count not in (None, b"0")}
-            rows.append({**shown_row(session, session_row_of(summary)), "outcomes": outcomes})
+            rows.append({**shown_row(session, summary), "outcomes": outcomes})
     return rows
 
 
@@ -232,8 +226,9 @@ def _histogram(what: str, bounds: Sequence[int], total: Mapping[str, int]) -> Hi
 
 async def versions(store: Store) -> dict[str, int]:
     """Return the version that the views of each stream are as of, by stream name."""
-    found = await asyncio.gather(*(store.view(HEADS, one) for one in range(store.partition_count)))
-    return {name: version for heads in found for name, version in _versions(heads).items()}
+    parts = [(part, one) for one in range(store.partition_count) for part in CHECKPOINTS_VIEW.parts]
+    found = await asyncio.gather(*(store.view(*place) for place in parts))
+    return {name: version for held in found for name, version in _versions(held).items()}
 
 
 def _decoded(value: bytes) -> Row:
@@ -241,12 +236,12 @@ def _decoded(value: bytes) -> Row:
     return row
 
 
-def _versions(heads: Mapping[str, bytes]) -> dict[str, int]:
-    return {name: Position.parse(value.decode()).version for name, value in heads.items()}
+def _versions(checkpoints: Mapping[str, bytes]) -> dict[str, int]:
+    return {name: Position.parse(value.decode()).version for name, value in checkpoints.items()}
 
 
-def _only(heads: Mapping[str, bytes], key: StreamKey) -> dict[str, int]:
-    return {key.name: _versions(heads).get(key.name, 0)}
+def _only(checkpoints: Mapping[str, bytes], key: StreamKey) -> dict[str, int]:
+    return {key.name: _versions(checkpoints).get(key.name, 0)}
 
 
 def _by_deadline(row: Row) -> tuple[bool, str, str, int]:

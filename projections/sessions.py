@@ -10,21 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.completed import CURSOR_DIGITS
-from ledger.log.divided import LATEST_VIEW, LATEST_WITHIN_VIEW, DividedView
+from ledger.log.divided import LATEST_VIEW, LATEST_WITHIN_VIEW, OUTCOMES_VIEW, SESSIONS_VIEW
 from ledger.log.places import ALL, field_of, parts_of, scope_of
-from ledger.log.viewed import SESSIONS_VIEW, SessionRow
+from ledger.log.viewed import SessionRow, stored_row
 from ledger.session.state import SessionState
+from ledger.stores.divided import DividedView
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import Change, Seen, StreamState, counted, listed
-
-SESSIONS: Final = SESSIONS_VIEW
-OUTCOMES: Final = "outcomes"
 
 _LATEST_MS: Final = 10**CURSOR_DIGITS
 """A time (ms) after every other; what is left until it has a fixed number of digits."""
@@ -63,7 +59,7 @@ class Latest(NamedTuple):
 def project_sessions(key: StreamKey, first: StreamState, last: StreamState) -> Iterator[ViewWrite]:
     if not isinstance(last, SessionState):
         return
-    yield ViewWrite(SESSIONS, key.id, msgspec.msgpack.encode(row_of(last)))
+    yield ViewWrite(SESSIONS_VIEW.of(key.id), key.id, stored_row(row_of(last)))
     old, new = _latest_of(first), _latest_of(last)
     yield from (ViewWrite(*place, None, "sorted") for place in old if place not in new)
     yield from (listed(*place) for place in new if place not in old)
@@ -76,9 +72,9 @@ def latest_view(scope: str) -> DividedView:
 
 def project_outcomes(key: StreamKey, seen: Seen) -> Iterator[Change]:
     if seen.was is not None:
-        yield counted(OUTCOMES, field_of(key.id, seen.was.outcome), -1)
+        yield counted(OUTCOMES_VIEW.of(key.id), field_of(key.id, seen.was.outcome), -1)
     if seen.now is not None:
-        yield counted(OUTCOMES, field_of(key.id, seen.now.outcome), 1)
+        yield counted(OUTCOMES_VIEW.of(key.id), field_of(key.id, seen.now.outcome), 1)
 
 
 def row_of(state: SessionState) -> SessionRow:

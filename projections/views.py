@@ -7,12 +7,20 @@ from typing import Final
 
 from ledger.core.events import Asked, DeadlineMoved, Expired, Granted, Replied, SessionClosed
 from ledger.core.notification_event import Notification
-from ledger.log.divided import GRANTS_VIEW, LATEST_VIEW, LATEST_WITHIN_VIEW, PEOPLE_VIEW, REQUESTS_VIEW
+from ledger.log.divided import (
+    GRANTS_VIEW,
+    LATEST_VIEW,
+    LATEST_WITHIN_VIEW,
+    OUTCOMES_VIEW,
+    PEOPLE_VIEW,
+    REQUESTS_VIEW,
+    SESSIONS_VIEW,
+)
 from ledger.log.snapshots import SNAPSHOTS_VIEW
-from ledger.log.viewed import HEADS_VIEW
 from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED
-from ledger.stores.port import Position, StreamKey, ViewWrite
+from ledger.stores.divided import CHECKPOINTS_VIEW
+from ledger.stores.port import StreamKey, ViewWrite
 from projections.answers import project_answers
 from projections.approved import APPROVED, STANDING, WITHOUT_GRANTS, project_approved
 from projections.counts import project_counts, project_sizes
@@ -24,7 +32,7 @@ from projections.pending import PENDING, WAITING, project_pending
 from projections.people import project_people
 from projections.projection import COUNTS, Change, LateRow, Projection, RunProjection, Seen, StreamState
 from projections.requests import project_requests
-from projections.sessions import OUTCOMES, SESSIONS, project_outcomes, project_sessions
+from projections.sessions import project_outcomes, project_sessions
 from projections.uses import USES, project_uses
 
 _OF_EVENTS: Final[Mapping[type, tuple[Projection, ...]]] = {
@@ -48,13 +56,13 @@ _OF_OUTCOMES: Final[tuple[Projection, ...]] = (
 
 _OF_RUNS: Final[tuple[RunProjection, ...]] = (project_sessions, project_sizes)
 
-HEADS: Final = HEADS_VIEW
-"""The view of the entry that each stream's views are as of; unlike a version, its id reveals a lost history."""
-
-_DIVIDED: Final = (LATEST_VIEW, LATEST_WITHIN_VIEW, REQUESTS_VIEW, GRANTS_VIEW, PEOPLE_VIEW)
+_DIVIDED: Final = (
+    CHECKPOINTS_VIEW,
+    *(SESSIONS_VIEW, OUTCOMES_VIEW, LATEST_VIEW, LATEST_WITHIN_VIEW, REQUESTS_VIEW, GRANTS_VIEW, PEOPLE_VIEW),
+)
 
 FIXED: Final = (
-    *(HEADS, SNAPSHOTS_VIEW, SKIPPED, PENDING, APPROVED, SESSIONS, OUTCOMES),
+    *(SNAPSHOTS_VIEW, SKIPPED, PENDING, APPROVED),
     *(part for view in _DIVIDED for part in view.parts),
     *(COUNTS, TOLD, USES, STANDING, USED, WAITING),
 )
@@ -150,15 +158,14 @@ class Changes:
                 yield from project(self._key, self._first, self._last)
 
 
-def writes_of(runs: Sequence[tuple[StreamKey, Changes, Position]]) -> list[ViewWrite]:
-    """Return the changes of runs of streams of one partition, each with the head that its views are as of then.
+def writes_of(runs: Sequence[Changes]) -> list[ViewWrite]:
+    """Return the changes of runs of streams of one partition.
 
     Counts come last: if the server refuses in the middle, repeating the changes before them is harmless.
     """
     writes: list[ViewWrite] = []
     sums: dict[tuple[str, str], int] = {}
-    for key, changes, head in runs:
-        writes.append(ViewWrite(HEADS, key.name, str(head).encode()))
+    for changes in runs:
         writes += changes.rows()
         for place, value in changes.counts().items():
             sums[place] = sums.get(place, 0) + value

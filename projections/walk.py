@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
+from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.keys import VIEWS_FORMAT
 from ledger.stores.port import Store, StreamKey
 from projections.lag import streams_behind
-from projections.views import HEADS
 
 NOTES: Final = f"walk-{VIEWS_FORMAT}"
 """The name of the notes: views of another format need a round of their own."""
@@ -108,7 +108,11 @@ class StreamWalk:
             keys, cursor = await self._store.admin.streams_page(at.cursor, KEYS_AT_ONCE_COUNT)
             return msgspec.structs.replace(at, cursor=cursor, partition=None if cursor else 0), keys
         # Streams that are gone while their views are not: a server has lost them.
-        viewed = [StreamKey.parse(name) for name in await self._store.view(HEADS, at.partition)]
+        viewed = [
+            StreamKey.parse(name)
+            for part in CHECKPOINTS_VIEW.parts
+            for name in await self._store.view(part, at.partition)
+        ]
         following = at.partition + 1
         return msgspec.structs.replace(at, partition=following, ended=following >= self._store.partition_count), viewed
 

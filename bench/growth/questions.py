@@ -6,13 +6,13 @@ from typing import Final, Literal, get_args
 
 from bench.growth.rows import Aim, Asked
 from bench.growth.server_memory import index_of
-from projections.comparison import CHECKPOINTS
+from projections.comparison import CENSUS
 from projections.views import FIXED
 
 Part = Literal["history", "year", "sealed", "crowds", "costs"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 
-MEASURED_VIEWS: Final = tuple(dict.fromkeys(map(index_of, (*FIXED, CHECKPOINTS))))
+MEASURED_VIEWS: Final = tuple(dict.fromkeys(map(index_of, (*FIXED, CENSUS))))
 """The views whose memory is measured, each by itself; those of one index together."""
 
 _FOR_PEOPLE: Final = Aim("growth", "at most", 1.5)

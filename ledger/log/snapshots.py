@@ -173,8 +173,8 @@ async def remove_snapshot(store: Store, key: StreamKey, state: Any) -> None:
 
     A snapshot that stays is still bound to its entry. Raises StoreError.
     """
-    version = await store.checkpoint(key)
-    await store.project(key, version, version, await removal_writes(store, key, state))
+    at = await store.checkpoint(key)
+    await store.project(key, at, at, await removal_writes(store, key, state))
 
 
 async def load_snapshot(store: Store, key: StreamKey, until_version: int) -> Folded[Any] | None:

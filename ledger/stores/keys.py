@@ -6,12 +6,13 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.port import BOUND_INBOXES, AskersOf, Place, StreamKey, StreamKind
 
 APPEND_KEYS_KEPT_COUNT = 1024
 """Streams whose keys are kept: few, because a cache that fills for hours cannot be told from a leak."""
 
-VIEWS_FORMAT = 8
+VIEWS_FORMAT = 9
 """The format of all views: part of their keys, so that a version never reads the views of another one.
 
 It is raised with each change by which older views would be misread. A projector then builds the views anew, beside the
@@ -129,8 +130,13 @@ class Keys:
         """Return the key of what workers note for themselves under a name."""
         return f"{self.tag(0)}:notes:{name}"
 
-    def checkpoints(self, partition: int) -> str:
-        return self.view("checkpoints", partition)
+    def census(self, partition: int) -> str:
+        """Return the key of the census, which goes with the views when they are dropped."""
+        return self.view("census", partition)
+
+    def checkpoints(self, key: StreamKey) -> str:
+        """Return the key of the checkpoint of a stream, with those of others."""
+        return self.view(CHECKPOINTS_VIEW.of(key.id), self.partition_of(key))
 
     def view(self, view: str, partition: int) -> str:
         return f"{self.tag(partition)}:view:{VIEWS_FORMAT}:{view}"

@@ -23,6 +23,7 @@ from ledger.core.limits import (
     SETTLE_GRACE_MS,
 )
 from ledger.stores.clock import Clock, sleep_until
+from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.durability import Durability
 from ledger.stores.keys import Keys
 from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
@@ -95,7 +96,6 @@ class MemoryServer:
         self.notes: dict[str, dict[str, bytes]] = {}
         self.listeners: dict[int, list[Listener]] = defaultdict(list)
         self.views: dict[int, dict[str, dict[str, bytes | int]]] = defaultdict(lambda: defaultdict(dict))
-        self.checkpoints: dict[StreamKey, int] = {}
         self.census_begun: dict[int, str] = {}
         self.census_done: dict[int, str] = {}
         self.delivered: dict[tuple[str, int], int] = defaultdict(int)
@@ -355,20 +355,26 @@ class MemoryStore:
         for item in items:
             self._server.unacknowledged[group].pop(item.item_id, None)
 
-    async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
-        return await self.project_all((ViewAdvance(key, expected_version, version),), writes)
+    async def project(self, key: StreamKey, expected: Position, at: Position, writes: Sequence[ViewWrite]) -> bool:
+        return await self.project_all((ViewAdvance(key, expected, at),), writes)
 
     async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
-        if any(self._server.checkpoints.get(one.key, 0) != one.expected_version for one in advances):
+        if any(self._checkpoint(one.key) != one.expected for one in advances):
             return False
         views = self._server.views[self.partition_of(advances[0].key)]
         for write in writes:
             _write_view(views[write.view], write)
-        self._server.checkpoints.update({one.key: one.version for one in advances})
+        for one in advances:
+            if one.at != one.expected:
+                views[CHECKPOINTS_VIEW.of(one.key.id)][one.key.name] = str(one.at).encode()
         return True
 
-    async def checkpoint(self, key: StreamKey) -> int:
-        return self._server.checkpoints.get(key, 0)
+    async def checkpoint(self, key: StreamKey) -> Position:
+        return self._checkpoint(key)
+
+    def _checkpoint(self, key: StreamKey) -> Position:
+        held = self._server.views[self.partition_of(key)][CHECKPOINTS_VIEW.of(key.id)].get(key.name)
+        return START if held is None else Position.parse(_as_bytes(held).decode())
 
     async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
         held = self._server.views[partition][view]
@@ -380,12 +386,10 @@ class MemoryStore:
 
     async def drop_views(self, partition: int, names: Sequence[str] | None = None) -> None:
         held = self._server.views.get(partition, {})
-        for name in list(held) if names is None else names:
+        for name in list(held) if names is None else (*CHECKPOINTS_VIEW.parts, *names):
             held.pop(name, None)
         self._server.census_begun.pop(partition, None)
         self._server.census_done.pop(partition, None)
-        for key in [key for key in self._server.checkpoints if self.partition_of(key) == partition]:
-            del self._server.checkpoints[key]
 
     @property
     def views(self) -> MemoryViews:

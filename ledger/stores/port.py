@@ -261,11 +261,11 @@ class ViewWrite(NamedTuple):
 
 
 class ViewAdvance(NamedTuple):
-    """The step of a stream's views from one version to another."""
+    """The step of a stream's views from one entry to another; START is before the first."""
 
     key: StreamKey
-    expected_version: int
-    version: int
+    expected: Position
+    at: Position
 
 
 Answered = Callable[[AppendResult | Exception, tuple[Entry, ...]], None]
@@ -411,15 +411,17 @@ class Store(Protocol):
 
     async def acknowledge(self, group: str, items: Sequence[FeedItem]) -> None: ...
 
-    async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
-        """Change views and checkpoint atomically; return False if the checkpoint is not `expected_version`."""
+    async def project(self, key: StreamKey, expected: Position, at: Position, writes: Sequence[ViewWrite]) -> bool:
+        """Change views and checkpoint atomically; return False if the checkpoint is not `expected`."""
         ...
 
     async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
         """Change views and checkpoints of streams of one partition atomically; return False if any is elsewhere."""
         ...
 
-    async def checkpoint(self, key: StreamKey) -> int: ...
+    async def checkpoint(self, key: StreamKey) -> Position:
+        """Return the entry that the stream's views are as of."""
+        ...
 
     async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
         """Return a view's fields; values of sorted views and counts are decimal numbers."""

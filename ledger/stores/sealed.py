@@ -14,6 +14,7 @@ import msgspec
 from ledger.core import chain
 from ledger.core.errors import DamageError, InputError, NewerSchemaError, SealedError
 from ledger.core.limits import ENTRY_MS_MAX, TIME_MS_MAX
+from ledger.core.times import format_time
 from ledger.stores.port import Entry, Position, StreamKey
 
 STUB_BYTES: Final = 250
@@ -30,8 +31,13 @@ SEALING_MS: Final = 600_000
 CLOSED_MS: Final = 2 * SEALING_MS
 """The time for which a server remembers that a file takes no stubs."""
 
-_FORMAT: Final = 1
+FILE_DIGEST_BYTES: Final = 12
+"""The beginning of the SHA-256 of a file of the archive, in the file's name."""
+
+_LONG_FORMAT: Final = 1
+_SHORT_FORMAT: Final = 2
 _HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_DIGEST: Final = re.compile(rf"-([0-9a-f]{{{2 * FILE_DIGEST_BYTES}}})\.parquet\Z", re.ASCII)
 _FILE: Final = re.compile(r"[^\x00-\x1f\x7f/\\]+(/[^\x00-\x1f\x7f/\\]+)*")
 
 
@@ -39,12 +45,14 @@ class Seal(msgspec.Struct, frozen=True):
     """The place of a sealed stream: its last entry, the hash of that entry, its file, and the time of sealing.
 
     `hash` is that of `ledger.log.verify.Head`. `file` is relative to the archive's root. `sealed_ms` is server time.
+    `is_long`: its stub was written with the whole name of a file that a short one would do for, as older versions did.
     """
 
     head: Position
     hash: str
     file: str
     sealed_ms: int
+    is_long: bool = False
 
     def __post_init__(self) -> None:
         if not (0 <= self.head.ms <= ENTRY_MS_MAX and 1 <= self.head.version <= VERSION_MAX):
@@ -63,8 +71,19 @@ def _check_file(name: str) -> None:
         raise InputError(f"the file `{name}` is not a name below the archive's root; use names and `/` between them")
 
 
+def archive_file(written_ms: int, digest: bytes) -> str:
+    """Return the name of a file of the archive by its day, its time and the beginning of its SHA-256.
+
+    Such as `2026/11/24/1795512345678-5f3a….parquet`.
+    """
+    return f"{format_time(written_ms)[:10].replace('-', '/')}/{written_ms}-{digest[:FILE_DIGEST_BYTES].hex()}.parquet"
+
+
 class Stub(NamedTuple):
-    """A seal as a server holds it: two small values, which together have at most STUB_BYTES."""
+    """A seal as a server holds it: two small values, which together have at most STUB_BYTES.
+
+    `file` is the name of the file, or the digest in it, where the rest of the name follows from the time of sealing.
+    """
 
     seal: bytes
     file: bytes
@@ -75,7 +94,10 @@ class Stub(NamedTuple):
 
 
 class _Members(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The members of `Stub.seal`, in the order in which they are written; at most 63 bytes."""
+    """The members of `Stub.seal`, in the order in which they are written; at most 63 bytes.
+
+    `format` is 1 where `Stub.file` is a name, and 2 where it is a digest.
+    """
 
     format: int
     ms: int
@@ -86,8 +108,10 @@ class _Members(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 def encode_seal(seal: Seal) -> Stub:
     """Return the stub. Raises InputError where it would have more than STUB_BYTES."""
-    members = _Members(_FORMAT, *seal.head, bytes.fromhex(seal.hash), seal.sealed_ms)
-    stub = Stub(msgspec.msgpack.encode(members), seal.file.encode())
+    digest = None if seal.is_long else _digest_in(seal.file, seal.sealed_ms)
+    written = _LONG_FORMAT if digest is None else _SHORT_FORMAT
+    members = _Members(written, *seal.head, bytes.fromhex(seal.hash), seal.sealed_ms)
+    stub = Stub(msgspec.msgpack.encode(members), digest or seal.file.encode())
     if stub.size_bytes > STUB_BYTES:
         raise InputError(
             f"the stub of the file `{seal.file}` has {stub.size_bytes} bytes; at most {STUB_BYTES} are possible: use a "
@@ -102,18 +126,36 @@ def decode_seal(key: StreamKey, stub: Stub) -> Seal:
         raise broken_stub(key, f"it has {stub.size_bytes} bytes, more than {STUB_BYTES}")
     try:
         match msgspec.msgpack.decode(stub.seal):
-            case [int(number), *_] if number > _FORMAT:
+            case [int(number), *_] if number > _SHORT_FORMAT:
                 raise NewerSchemaError(
                     f"stream `{key.name}` was sealed by a newer version (format {number}): upgrade this installation",
                     stream=key.name,
                 )
-            case [1, *_] as written:
+            case [1 | 2 as number, *_] as written:
                 held = msgspec.convert(written, _Members)
-                return Seal(Position(held.ms, held.version), held.hash.hex(), stub.file.decode(), held.sealed_ms)
+                is_named = number == _LONG_FORMAT
+                file = stub.file.decode() if is_named else _file_of(stub.file, held.sealed_ms)
+                is_long = is_named and _digest_in(file, held.sealed_ms) is not None
+                return Seal(Position(held.ms, held.version), held.hash.hex(), file, held.sealed_ms, is_long)
             case _:
                 raise broken_stub(key, "it is of no known format")
     except (msgspec.MsgspecError, UnicodeDecodeError, InputError) as error:
         raise broken_stub(key, str(error)) from error
+
+
+def _digest_in(file: str, sealed_ms: int) -> bytes | None:
+    """Return the digest in a file's name, if the rest of the name follows from the time of sealing."""
+    found = _DIGEST.search(file)
+    digest = None if found is None else bytes.fromhex(found[1])
+    return digest if digest is not None and archive_file(sealed_ms, digest) == file else None
+
+
+def _file_of(digest: bytes, sealed_ms: int) -> str:
+    if len(digest) != FILE_DIGEST_BYTES:
+        raise InputError(f"the digest of its file has {len(digest)} bytes instead of {FILE_DIGEST_BYTES}")
+    if not 0 <= sealed_ms <= TIME_MS_MAX:
+        raise InputError(f"the time of sealing, {sealed_ms} ms, is out of range; use 0 to {TIME_MS_MAX}")
+    return archive_file(sealed_ms, digest)
 
 
 def broken_stub(key: StreamKey, why: str) -> DamageError:

@@ -10,13 +10,18 @@ from ledger.log.divided import (
     GRANTS_VIEW,
     LATEST_VIEW,
     LATEST_WITHIN_VIEW,
+    OUTCOMES_VIEW,
     PEOPLE_VIEW,
     REQUESTS_VIEW,
-    DividedView,
+    SESSIONS_VIEW,
 )
+from ledger.stores.divided import CHECKPOINTS_VIEW, DividedView
+from ledger.stores.keys import Keys
+from ledger.stores.port import StreamKey
 from projections.views import FIXED
 
-ALL_VIEWS = (GRANTS_VIEW, LATEST_VIEW, LATEST_WITHIN_VIEW, PEOPLE_VIEW, REQUESTS_VIEW)
+BY_SESSION = (CHECKPOINTS_VIEW, LATEST_VIEW, LATEST_WITHIN_VIEW, OUTCOMES_VIEW, PEOPLE_VIEW, SESSIONS_VIEW)
+ALL_VIEWS = (*BY_SESSION, GRANTS_VIEW, REQUESTS_VIEW)
 IDS_COUNT = 16_000
 
 SPELLINGS = {
@@ -32,6 +37,19 @@ def test_no_part_is_much_larger_than_the_others(view: DividedView, spelling: str
     sizes = Counter(view.of(spelling.format(number)) for number in range(IDS_COUNT))
     assert set(sizes) == set(view.parts)
     assert max(sizes.values()) < 1.3 * IDS_COUNT / len(view.parts)
+
+
+@pytest.mark.parametrize("view", [CHECKPOINTS_VIEW, LATEST_VIEW], ids=["of sixteen", "of four"])
+@pytest.mark.parametrize("partitions", [1, 255, 256])
+@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
+def test_the_sessions_of_one_partition_are_in_all_parts(view: DividedView, partitions: int, spelling: str) -> None:
+    """Partition and part come from a checksum each: one must not follow from the other."""
+    keys, count = Keys(partitions), 100 * len(view.parts)
+    ids = (spelling.format(number) for number in range(count * partitions))
+    own = [one for one in ids if keys.partition_of(StreamKey("session", one)) == 0]
+    sizes = Counter(view.of(one) for one in own)
+    assert set(sizes) == set(view.parts)
+    assert max(sizes.values()) < 1.6 * len(own) / len(view.parts)
 
 
 def test_every_part_is_a_view_that_is_built_and_dropped_with_the_others() -> None:

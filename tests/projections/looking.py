@@ -40,11 +40,11 @@ async def streams(store: Store) -> list[StreamKey]:
 
 
 async def data_of(store: Store) -> Data:
-    """Return every byte of every view, except snapshots and the store's own checkpoints."""
+    """Return every byte of every view, except snapshots and the census."""
     return {
         (partition, name): dict(await store.view(name, partition))
         for partition, name in await view_names(store)
-        if name not in (SNAPSHOTS_VIEW, "checkpoints")
+        if name not in (SNAPSHOTS_VIEW, "census")
     }
 
 

@@ -12,6 +12,7 @@ from ledger import DamageError, Ledger, NewerSchemaError
 from ledger.core import chain
 from ledger.core.errors import StoreError
 from ledger.log import short_streams
+from ledger.log.divided import SESSIONS_VIEW
 from ledger.log.tail import LostHistoryError
 from ledger.stores.port import Store, StreamKey, ViewWrite
 from ledger.stores.redis.store import RedisStore
@@ -295,9 +296,11 @@ async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(led
         ViewWrite("pending", "ses_1\nr1", None),
         ViewWrite("counts", "decision\nuser_deny", 1, "count"),
         ViewWrite("timeline:ses_1", "99", b"{}"),
-        ViewWrite("sessions", "ses_1", b'"other"'),
+        ViewWrite(SESSIONS_VIEW.of("ses_1"), "ses_1", b'"other"'),
     ]
-    assert await store.project(SES_1, 16, 16, planted)
+    at = await store.checkpoint(SES_1)
+    assert at.version == 16
+    assert await store.project(SES_1, at, at, planted)
     before = await data_of(store)
     found = [(one.view, one.as_json()["key"], one.partition) for one in await differences(store)]
     assert sorted(found) == sorted(
@@ -305,7 +308,7 @@ async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(led
             ("pending", "ses_1 r1", partition),
             ("counts", "decision user_deny", partition),
             ("timeline:ses_1", "", partition),
-            ("sessions", "ses_1", partition),
+            (SESSIONS_VIEW.of("ses_1"), "ses_1", partition),
         ]
     )
     counts = next(one for one in await differences(store) if one.view == "counts")

@@ -20,7 +20,7 @@ from ledger.log.tail import fold_entries, nothing_folded
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, Position, Store, StreamInfo, StreamKey, ViewWrite
 from ledger.testing import TestClock
-from projections.engine import Engine, checkpoint_of
+from projections.engine import Engine
 from tests.projections.looking import RULES, SNAPSHOT_EVERY, differences
 from tests.projections.test_snapshots import HEAD, STATE, with_state
 from tests.support.backends import PARTITION_COUNT
@@ -157,7 +157,7 @@ async def test_one_that_somebody_forged_is_found_by_comparing_the_views(long_ses
         grant["pattern"] = "*"
 
     head, state = with_state(forged)(fields[HEAD], fields[STATE])
-    at = (await checkpoint_of(store, SES_1)).version
+    at = await store.checkpoint(SES_1)
     writes = [ViewWrite(SNAPSHOTS_VIEW, HEAD, head), ViewWrite(SNAPSHOTS_VIEW, STATE, state)]
     assert await store.project(SES_1, at, at, writes)
     (found,) = await differences(store)
@@ -209,9 +209,9 @@ async def test_a_snapshot_has_only_the_blocks_that_are_new(
     store, written = long_session.store, list[str]()
     project = store.project
 
-    async def noted(key: StreamKey, at: int, version: int, writes: list[ViewWrite]) -> bool:
+    async def noted(key: StreamKey, expected: Position, at: Position, writes: list[ViewWrite]) -> bool:
         written.extend(one.field for one in writes if one.view == SNAPSHOTS_VIEW)
-        return await project(key, at, version, writes)
+        return await project(key, expected, at, writes)
 
     before = await load_snapshot(store, SES_1, EVENTS)
     assert before is not None

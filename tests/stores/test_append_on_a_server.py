@@ -18,6 +18,7 @@ from tests.support.backends import (
     answer_to,
     append_of,
     as_redis,
+    at,
     log_of,
     written,
 )
@@ -94,11 +95,11 @@ async def test_a_flushed_script_is_loaded_again_once(server_store: RedisStore, a
 
 
 async def test_every_script_is_loaded_again(server_store: RedisStore, admin: Operator) -> None:
-    at = await written(server_store, b"a", due=Due(5))
+    head = await written(server_store, b"a", due=Due(5))
     await admin.run("SCRIPT", "FLUSH")
-    assert await server_store.project(SESSION, 0, 1, [])
+    assert await server_store.project(SESSION, START, at(1), [])
     await admin.run("SCRIPT", "FLUSH")
-    await server_store.correct_due(SESSION.id, 5, Due(6), at=at)
+    await server_store.correct_due(SESSION.id, 5, Due(6), at=head)
     assert await server_store.due(None, 1) == [(SESSION.id, 6)]
 
 
@@ -133,7 +134,7 @@ async def test_everything_of_a_stream_lies_in_the_hash_slot_of_its_partition(
 ) -> None:
     """So that the scripts are atomic on a cluster as well."""
     await written(server_store, b"a", due=Due(5))
-    await server_store.project(SESSION, 0, 1, [])
+    await server_store.project(SESSION, START, at(1), [])
     tag = f"{{pl:{server_store.partition_of(SESSION)}}}".encode()
     keys = await admin.run("KEYS", "*")
     assert sorted(key for key in keys if not key.startswith(tag)) == [b"pl:config"]
@@ -142,7 +143,7 @@ async def test_everything_of_a_stream_lies_in_the_hash_slot_of_its_partition(
 
 async def test_only_leases_end_by_themselves(server_store: RedisStore, admin: Operator) -> None:
     await written(server_store, b"a", due=Due(5))
-    await server_store.project(SESSION, 0, 1, [])
+    await server_store.project(SESSION, START, at(1), [])
     await server_store.renew_lease("ses_1", Presence("cli_1", "laptop"), 30_000)
     ending = [key for key in await admin.run("KEYS", "*") if await admin.run("PTTL", key) != -1]
     assert ending == [server_store.keys.lease("ses_1").encode()]

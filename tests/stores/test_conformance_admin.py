@@ -7,6 +7,7 @@ import pytest
 from ledger.core.errors import InputError
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import PartitionFacts, RawEntry
+from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey, ViewWrite
 from ledger.stores.redis.store import RedisStore
 from tests.support.backends import (
@@ -15,6 +16,7 @@ from tests.support.backends import (
     SESSION,
     Backend,
     as_redis,
+    at,
     entries,
     gaps,
     log_of,
@@ -37,7 +39,7 @@ async def test_several_views_are_read_as_of_one_instant(store: Store) -> None:
         ViewWrite("recent", "ses_1", 1_800_000_000_000, "sorted"),
         ViewWrite("counts", "allowed", 3, "count"),
     ]
-    await store.project(SESSION, 0, 1, writes)
+    await store.project(SESSION, START, at(1), writes)
     assert await store.views.read(store.partition_of(SESSION), ["pending", "recent", "counts", "none"]) == {
         "pending": {"per_1": b"\x00one"},
         "recent": {"ses_1": b"1800000000000"},
@@ -47,7 +49,7 @@ async def test_several_views_are_read_as_of_one_instant(store: Store) -> None:
 
 
 async def test_some_fields_are_read_in_the_order_asked_for(store: Store) -> None:
-    await store.project(SESSION, 0, 1, [ViewWrite("pending", name, name.encode()) for name in "abc"])
+    await store.project(SESSION, START, at(1), [ViewWrite("pending", name, name.encode()) for name in "abc"])
     partition = store.partition_of(SESSION)
     assert await store.views.fields("pending", partition, ["c", "x", "a"]) == [b"c", None, b"a"]
     assert await store.views.fields("pending", partition, []) == []
@@ -59,7 +61,7 @@ async def test_pages_of_names_in_all_views_and_partitions_follow_each_other(stor
         key = StreamKey("session", f"ses_{number}")
         view = f"latest-{number % 2}"
         others = [ViewWrite(view, beside, 0, "sorted") for beside in (f"a\n{number}", f"b\n{number}")]
-        await store.project(key, 0, 1, [ViewWrite(view, name, 0, "sorted"), *others])
+        await store.project(key, START, at(1), [ViewWrite(view, name, 0, "sorted"), *others])
     views = ["latest-0", "latest-1"]
     for count in (1, 7, 60, 100):
         seen: list[str] = []
@@ -82,7 +84,7 @@ async def test_pages_of_names_in_all_views_and_partitions_follow_each_other(stor
 async def test_a_page_of_names_is_whole_where_one_partition_has_all(store: Store) -> None:
     key = StreamKey("session", "ses_1")
     names = [f"all\n{number:04}" for number in range(300)]
-    await store.project(key, 0, 1, [ViewWrite("latest", name, 0, "sorted") for name in names])
+    await store.project(key, START, at(1), [ViewWrite("latest", name, 0, "sorted") for name in names])
     assert await store.views.page(["latest"], "all\n", 250) == names[:250]
     assert await store.views.page(["latest"], "all\n", 250, names[249]) == names[250:]
     assert await store.views.page(["latest"], "all\n", 250, backwards=True) == names[:49:-1]
@@ -92,7 +94,7 @@ async def test_names_are_found_by_how_they_begin_in_all_partitions(store: Store)
     for number in range(9):
         key = StreamKey("session", f"ses_{number}")
         names = [f"r{number % 3}\n{key.id}", f"r{number % 3}ü\n{key.id}"]
-        await store.project(key, 0, 1, [ViewWrite("requests", name, 0, "sorted") for name in names])
+        await store.project(key, START, at(1), [ViewWrite("requests", name, 0, "sorted") for name in names])
     assert await store.views.starting("requests", "r1\n") == ["r1\nses_1", "r1\nses_4", "r1\nses_7"]
     assert await store.views.starting("requests", "r1ü\n") == ["r1ü\nses_1", "r1ü\nses_4", "r1ü\nses_7"]
     assert await store.views.starting("requests", "r\n") == []
@@ -101,25 +103,29 @@ async def test_names_are_found_by_how_they_begin_in_all_partitions(store: Store)
 async def test_every_view_that_holds_anything_is_named(store: Store) -> None:
     assert await view_names(store) == set()
     await written(store, b"x")
-    await store.project(SESSION, 0, 1, [ViewWrite("pending", "a", b"1"), ViewWrite("timeline:ses:1", "1", b"x")])
+    await store.project(
+        SESSION, START, at(1), [ViewWrite("pending", "a", b"1"), ViewWrite("timeline:ses:1", "1", b"x")]
+    )
     own = store.partition_of(SESSION)
-    found = await view_names(store) - {(own, "checkpoints")}
+    found = await view_names(store) - {(own, CHECKPOINTS_VIEW.of(SESSION.id))}
     assert found == {(own, "pending"), (own, "timeline:ses:1")}
 
 
 async def test_the_views_that_are_named_are_dropped_with_the_checkpoints_and_no_others(store: Store) -> None:
-    await store.project(SESSION, 0, 1, [ViewWrite("pending", "a", b"1"), ViewWrite("other", "a", b"1")])
+    await store.project(SESSION, START, at(1), [ViewWrite("pending", "a", b"1"), ViewWrite("other", "a", b"1")])
     own = store.partition_of(SESSION)
     await store.drop_views(own, ("pending", "never_there"))
     assert await view_names(store) == {(own, "other")}
-    assert await store.checkpoint(SESSION) == 0
+    assert await store.checkpoint(SESSION) == START
     await store.drop_views(own)
     assert await view_names(store) == set()
 
 
 async def test_counts_of_all_partitions_are_read_as_numbers(store: Store) -> None:
     for key in (SESSION, PROJECT):
-        await store.project(key, 0, 1, [ViewWrite("counts", "a", 2, "count"), ViewWrite("counts", "b", -1, "count")])
+        await store.project(
+            key, START, at(1), [ViewWrite("counts", "a", 2, "count"), ViewWrite("counts", "b", -1, "count")]
+        )
     found = await store.views.counts("counts")
     assert len(found) == PARTITION_COUNT
     assert sum(one.get("a", 0) for one in found) == 4

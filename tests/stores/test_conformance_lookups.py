@@ -81,9 +81,9 @@ async def test_a_stream_is_named_once_however_many_lines_it_has(store: Store) ->
 
 async def test_a_stream_that_no_projector_could_read_is_always_named(store: Store) -> None:
     await count_all(store)
-    await store.project(PROJECT, 0, 0, [ViewWrite(SKIPPED, PROJECT.name, 0, "sorted")])
+    await store.project(PROJECT, START, START, [ViewWrite(SKIPPED, PROJECT.name, 0, "sorted")])
     assert (await look_up(store, "x")).ahead == [PROJECT]
-    await store.project(PROJECT, 0, 0, [ViewWrite(SKIPPED, PROJECT.name, None, "sorted")])
+    await store.project(PROJECT, START, START, [ViewWrite(SKIPPED, PROJECT.name, None, "sorted")])
     assert (await look_up(store, "x")).ahead == []
 
 

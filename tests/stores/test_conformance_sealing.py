@@ -11,8 +11,8 @@ from ledger.core.errors import DamageError, InDoubtError, InputError, SealedErro
 from ledger.stores.port import START, Append, Conflict, Due, Entry, Position, Store, StreamKey
 from ledger.stores.port import append_to as appended
 from ledger.stores.sealed import SEALING_MS, Seal
-from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, append_of, log_of, written
-from tests.support.sealing import FILE, seal_of, sealed, three
+from tests.support.backends import PARTITION_COUNT, PROJECT, SESSION, Backend, append_of, at, log_of, written
+from tests.support.sealing import FILE, named_seal_of, seal_of, sealed, three
 from tests.support.tally import RecordingListener
 from tests.support.waiting import wait_until_async
 
@@ -85,10 +85,10 @@ async def test_a_seal_is_told_by_the_feed(store: Store) -> None:
 
 async def test_views_and_checkpoint_of_a_sealed_stream_stay(store: Store) -> None:
     log = await three(store)
-    await store.project(SESSION, 0, 3, [])
+    await store.project(SESSION, START, at(3), [])
     assert await store.admin.seal(SESSION, seal_of(log))
-    assert await store.checkpoint(SESSION) == 3
-    assert await store.project(SESSION, 3, 3, [])
+    assert await store.checkpoint(SESSION) == at(3)
+    assert await store.project(SESSION, at(3), at(3), [])
 
 
 # --- what a stub refuses ----------------------------------------------------------------------------------------------
@@ -163,6 +163,18 @@ async def test_a_stub_is_moved_to_another_file_and_a_repeated_move_is_true(store
     assert await store.admin.seals([SESSION]) == [to]
     assert not await store.admin.reseal(SESSION, seal, seal_of(log, "third.parquet"))
     assert await store.admin.unseal(SESSION, to, log, None)
+    assert await log_of(store) == log
+
+
+async def test_a_file_that_the_archive_named_is_sealed_moved_from_and_brought_back_from(store: Store) -> None:
+    log = await three(store)
+    seal, to = named_seal_of(log), seal_of(log, "another.parquet")
+    assert await store.admin.seal(SESSION, seal)
+    assert await store.admin.seal(SESSION, seal), "a lost answer"
+    assert await store.admin.reseal(SESSION, seal, to)
+    assert await store.admin.reseal(SESSION, to, seal)
+    assert await store.admin.seals([SESSION]) == [seal]
+    assert await store.admin.unseal(SESSION, seal, log, None)
     assert await log_of(store) == log
 
 

@@ -13,7 +13,18 @@ from ledger.stores.port import START, Appended, Conflict, StreamKey, ViewWrite
 from ledger.stores.redis import commands
 from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store
-from tests.support.backends import PROJECT, SESSION, Backend, Operator, answer_to, append_of, as_redis, log_of, written
+from tests.support.backends import (
+    PROJECT,
+    SESSION,
+    Backend,
+    Operator,
+    answer_to,
+    append_of,
+    as_redis,
+    at,
+    log_of,
+    written,
+)
 from tests.support.proxy import Fault, Proxy
 from tests.support.servers import RealServer
 from tests.support.tally import Tally, add, tally
@@ -204,10 +215,10 @@ async def test_a_read_without_any_answer_is_unreachable_not_in_doubt(proxy: Prox
 
 
 async def test_a_projection_whose_answer_was_lost_counts_once(proxy: Proxy, far_store: RedisStore) -> None:
-    await far_store.project(PROJECT, 0, 1, [])
+    await far_store.project(PROJECT, START, at(1), [])
     proxy.lose("EVALSHA", Fault.ANSWER_LOST)
-    await far_store.project(SESSION, 0, 1, [ViewWrite("counts", "asked", 1, "count")])
-    assert await far_store.checkpoint(SESSION) == 1
+    await far_store.project(SESSION, START, at(1), [ViewWrite("counts", "asked", 1, "count")])
+    assert await far_store.checkpoint(SESSION) == at(1)
     assert await far_store.view_field("counts", far_store.partition_of(SESSION), "asked") == b"1"
 
 

@@ -26,7 +26,7 @@ from tests.house.sources import text_of
 from tests.stores.test_lost_answers import far_store, impatient, proxy
 from tests.support.backends import PARTITION_COUNT, SESSION, Operator, append_of, log_of, written
 from tests.support.proxy import Fault, Proxy
-from tests.support.sealing import seal_of, sealed, three
+from tests.support.sealing import named_seal_of, older_stub, seal_of, sealed, three
 from tests.support.servers import RealServer
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ BROKEN = {
     "a version out of range": (b"seal", b"\x95\x01\x05\x00\xc4\x20" + bytes(32) + b"\x05", b"file", b"f"),
     "a short hash": (b"seal", b"\x95\x01\x05\x01\xc4\x1f" + bytes(31) + b"\x05", b"file", b"f"),
     "a file above the root": (b"seal", b"\x95\x01\x05\x01\xc4\x20" + bytes(32) + b"\x05", b"file", b"../f"),
+    "a digest that is too short": (b"seal", b"\x95\x02\x05\x01\xc4\x20" + bytes(32) + b"\x05", b"file", b"f"),
     "a file that is no text": (b"seal", b"\x95\x01\x05\x01\xc4\x20" + bytes(32) + b"\x05", b"file", b"\xff"),
 }
 
@@ -125,7 +126,7 @@ async def test_a_broken_stub_is_damage_to_everybody_and_stays(
 
 
 async def test_a_stub_of_a_newer_version_says_so(server_store: RedisStore, admin: Operator) -> None:
-    await admin.run("HSET", server_store.keys.stream(SESSION), "seal", b"\x92\x02\xa1?", "file", "f")
+    await admin.run("HSET", server_store.keys.stream(SESSION), "seal", b"\x92\x03\xa1?", "file", "f")
     with pytest.raises(NewerSchemaError, match="sealed by a newer version"):
         await server_store.open(SESSION)
 
@@ -134,6 +135,48 @@ async def test_a_stub_takes_little_memory(server_store: RedisStore, admin: Opera
     """All of it: the name of the key, the server's own structures, and the stub."""
     await sealed(server_store)
     assert await admin.run("MEMORY", "USAGE", server_store.keys.stream(SESSION)) <= STUB_BYTES
+
+
+async def test_a_file_that_the_archive_named_takes_less_memory_than_its_name(
+    server_store: RedisStore, admin: Operator
+) -> None:
+    log = await three(server_store)
+    seal, stream = named_seal_of(log), server_store.keys.stream(SESSION)
+    assert await server_store.admin.seal(SESSION, seal)
+    taken = await admin.run("MEMORY", "USAGE", stream)
+    await admin.run("HSET", stream, *older_fields(seal))
+    assert taken < await admin.run("MEMORY", "USAGE", stream) - 24
+
+
+# --- stubs of older versions ------------------------------------------------------------------------------------------
+
+
+def older_fields(seal: Seal) -> tuple[str | bytes, ...]:
+    stub = older_stub(seal)
+    return "seal", stub.seal, "file", stub.file
+
+
+async def test_a_stub_of_an_older_version_is_moved_to_another_file(server_store: RedisStore, admin: Operator) -> None:
+    log = await three(server_store)
+    written = named_seal_of(log)
+    await admin.run("DEL", server_store.keys.stream(SESSION))
+    await admin.run("HSET", server_store.keys.stream(SESSION), *older_fields(written))
+    (seal,) = await server_store.admin.seals([SESSION])
+    assert seal is not None
+    assert seal.file == written.file
+    to = seal_of(log, "another.parquet")
+    assert await server_store.admin.reseal(SESSION, seal, to)
+    assert await server_store.admin.seals([SESSION]) == [to]
+
+
+async def test_the_stream_of_a_stub_of_an_older_version_comes_back(server_store: RedisStore, admin: Operator) -> None:
+    log = await three(server_store)
+    await admin.run("DEL", server_store.keys.stream(SESSION))
+    await admin.run("HSET", server_store.keys.stream(SESSION), *older_fields(named_seal_of(log)))
+    (seal,) = await server_store.admin.seals([SESSION])
+    assert seal is not None
+    assert await server_store.admin.unseal(SESSION, seal, log, None)
+    assert await log_of(server_store) == log
 
 
 # --- lost answers -----------------------------------------------------------------------------------------------------

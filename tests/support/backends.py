@@ -123,6 +123,11 @@ async def log_of(store: Store, key: StreamKey = SESSION) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
+def at(version: int) -> Position:
+    """Return some entry of a version."""
+    return Position(1_800_000_000_000 + version, version)
+
+
 def entries(ms: int, first_version: int, payloads: Sequence[bytes]) -> tuple[Entry, ...]:
     return tuple(Entry(ms, first_version + index, payload) for index, payload in enumerate(payloads))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
 from ledger.core import chain
 from ledger.stores.port import Due, Entry, Store, StreamKey
-from ledger.stores.sealed import Seal
+from ledger.stores.sealed import Seal, Stub, archive_file
 from tests.support.backends import SESSION, log_of, written
 
 FILE: Final = "2026/11/shop-0001.parquet"
@@ -15,6 +17,18 @@ FILE: Final = "2026/11/shop-0001.parquet"
 def seal_of(entries: tuple[Entry, ...], file: str = FILE) -> Seal:
     last = entries[-1]
     return Seal(last.position, chain.after_entry(last.ms, last.version, last.payload), file, last.ms + 5)
+
+
+def older_stub(seal: Seal) -> Stub:
+    """Return the stub that versions wrote which knew no digests of files."""
+    members = [1, *seal.head, bytes.fromhex(seal.hash), seal.sealed_ms]
+    return Stub(msgspec.msgpack.encode(members), seal.file.encode())
+
+
+def named_seal_of(entries: tuple[Entry, ...]) -> Seal:
+    """Return a seal whose file has the name that the archive gives."""
+    seal = seal_of(entries)
+    return seal_of(entries, archive_file(seal.sealed_ms, bytes(12)))
 
 
 async def three(store: Store, key: StreamKey = SESSION, due: Due | None = None) -> tuple[Entry, ...]:

@@ -139,7 +139,7 @@ async def _until_projected(ledger: Ledger, *keys: StreamKey) -> None:
         async with asyncio.timeout(CAUGHT_UP_SECONDS):
             for key in keys:
                 info = await store.info(key)
-                while info is not None and await store.checkpoint(key) < info.last.version:  # noqa: ASYNC110 - another process's doing
+                while info is not None and (await store.checkpoint(key)).version < info.last.version:  # noqa: ASYNC110 - another process's doing
                     await asyncio.sleep(LOOK_AGAIN_SECONDS)
     except TimeoutError:
         raise DemoError(f"the projector did not catch up in {CAUGHT_UP_SECONDS:g} s") from None

@@ -30,7 +30,6 @@ from projections.engine import (
     STREAMS_AT_ONCE_COUNT,
     CaughtUp,
     Engine,
-    checkpoint_of,
     note_skipped,
     project_anew,
 )
@@ -224,7 +223,7 @@ class CatchingUp:
     async def _pass_sealed(self, key: StreamKey, error: LedgerError) -> None:
         """Leave the views of a sealed stream that cannot be read as they are, if they are as of its head; else skip it."""
         (seal,) = await self._store.admin.seals([key])
-        at = await checkpoint_of(self._store, key)
+        at = await self._store.checkpoint(key)
         if seal is not None and at == seal.head:
             await self._count(CaughtUp(key, at.version, 0))
         else:

@@ -10,11 +10,11 @@ from ledger import Ledger
 from ledger.core.errors import InputError, OnHoldError
 from ledger.log.archive.sealing import BringUp, SealRule
 from ledger.log.archive.sweeping import HeldReason
-from ledger.log.viewed import session_row_of
+from ledger.log.viewed import session_rows
 from ledger.stores.port import StreamKey
 from projections.engine import Engine
 from projections.session_ages import oldest_first
-from projections.sessions import SESSIONS, Latest
+from projections.sessions import Latest
 from workers.projector.repairs import Repairs
 
 _SIZE: Final = re.compile(r"([1-9][0-9]{0,14})(|[kmgt]b)", re.ASCII | re.IGNORECASE)
@@ -72,19 +72,10 @@ async def old_or_closed(ledger: Ledger, rule: SealRule) -> AsyncIterator[StreamK
 
 async def _closed_among(ledger: Ledger, places: Sequence[Latest]) -> frozenset[str]:
     """Return the sessions that are closed by the views, and those that no view has."""
-    by_partition: dict[int, list[str]] = {}
-    for place in places:
-        partition = ledger.store.partition_of(StreamKey("session", place.session))
-        by_partition.setdefault(partition, []).append(place.session)
-    found: set[str] = set()
-    for partition, names in by_partition.items():
-        rows = await ledger.store.views.fields(SESSIONS, partition, names)
-        found.update(
-            name
-            for name, row in zip(names, rows, strict=True)
-            if row is None or session_row_of(row).closed_ms is not None
-        )
-    return frozenset(found)
+    names = [place.session for place in places]
+    rows = await session_rows(ledger.store, names)
+    closed = (name for name, row in zip(names, rows, strict=True) if row is None or row.closed_ms is not None)
+    return frozenset(closed)
 
 
 def hold_reason(ledger: Ledger) -> HeldReason:

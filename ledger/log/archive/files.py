@@ -17,7 +17,6 @@ from typing import Final
 import msgspec
 
 from ledger.core.errors import ArchiveError, DamageError, InputError
-from ledger.core.times import format_time
 from ledger.log.archive.buckets import Bucket, MissingFileError
 from ledger.log.archive.columns import ArchiveRow, rows_of
 from ledger.log.archive.manifests import ArchivedStream, Manifest, archived_stream, decode_manifest, entries_digest
@@ -25,10 +24,10 @@ from ledger.log.archive.parquet import read_all_streams, read_stream, write_parq
 from ledger.log.verify import Head, verify_entries
 from ledger.log.wholeness import WholeEntries, is_whole, whole_entries
 from ledger.stores.port import START, Entry, StreamInfo, StreamKey
+from ledger.stores.sealed import archive_file
 
 PARQUET: Final = ".parquet"
 MANIFEST: Final = ".json"
-NAME_DIGEST_CHARS: Final = 24
 
 REPLACED_COUNT: Final = 32
 """The newest files in whose place one was written that its manifest names."""
@@ -206,10 +205,10 @@ def _made(sessions: WholeSessions, now_ms: int, replaces: tuple[str, ...]) -> tu
         path = Path(folder) / f"new{PARQUET}"
         write_parquet(path, rows)
         data = path.read_bytes()
-    digest = sha256(data).hexdigest()
+    digest = sha256(data)
     manifest = Manifest(
-        file=_name_of(digest, now_ms),
-        sha256=digest,
+        file=archive_file(now_ms, digest.digest()),
+        sha256=digest.hexdigest(),
         size_bytes=len(data),
         rows=len(rows),
         written_ms=now_ms,
@@ -231,12 +230,6 @@ def _require_archivable(key: StreamKey, entries: Sequence[Entry]) -> None:
             return
         reason = found.text
     raise DamageError(f"stream `{key.name}` is damaged and is not archived: {reason}", stream=key.name)
-
-
-def _name_of(digest: str, now_ms: int) -> str:
-    """Return the name of a file by its day, its time and its content, such as `2026/11/24/1795…-5f3a….parquet`."""
-    day = format_time(now_ms)[:10].replace("-", "/")
-    return f"{day}/{now_ms}-{digest[:NAME_DIGEST_CHARS]}{PARQUET}"
 
 
 def _is_same(data: bytes, sessions: WholeSessions) -> bool:

@@ -161,21 +161,17 @@ class RedisAdmin:
         ]
 
     async def uncounted(self, partitions: Sequence[int]) -> list[int]:
-        replies = await self._store.ask([("HMGET", self._checkpoints(one), *_CENSUS) for one in partitions])
+        replies = await self._store.ask([("HMGET", self._store.keys.census(one), *_CENSUS) for one in partitions])
         return [one for one, (begun, done) in zip(partitions, replies, strict=True) if begun is None or begun != done]
 
     async def begin_census(self, partitions: Sequence[int], census: str) -> None:
-        await self._store.ask([("HSET", self._checkpoints(one), _CENSUS[0], census) for one in partitions])
+        await self._store.ask([("HSET", self._store.keys.census(one), _CENSUS[0], census) for one in partitions])
 
     async def end_census(self, partitions: Sequence[int], census: str) -> None:
-        await self._store.ask([("HSET", self._checkpoints(one), _CENSUS[1], census) for one in partitions])
+        await self._store.ask([("HSET", self._store.keys.census(one), _CENSUS[1], census) for one in partitions])
 
     async def withdraw_census(self, partitions: Sequence[int]) -> None:
-        await self._store.ask([("HDEL", self._checkpoints(one), *_CENSUS) for one in partitions])
-
-    def _checkpoints(self, partition: int) -> str:
-        """Return the key that goes with the views when they are dropped, and with it the census."""
-        return self._store.keys.checkpoints(partition)
+        await self._store.ask([("HDEL", self._store.keys.census(one), *_CENSUS) for one in partitions])
 
     async def owed(
         self, group: str, since: Mapping[int, str], count: int, partitions: Sequence[int] | None = None

@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Find the fields of an index of this partition, and the streams that its views may lag behind.
 --
--- KEYS  1 feed   2 checkpoints (hash)   3 streams that no projector could read (sorted set)   4... index (sorted sets)
+-- KEYS  1 feed   2 census (hash)   3 streams that no projector could read (sorted set)   4... index (sorted sets)
 -- ARGV  1, 2 first and last field   3 the most fields   4 group of the projectors   5 length of a full feed
 --
 -- Answers  {sure, fields, names of streams}; sure is 1 if every stream that is ahead of its views is named.

@@ -23,7 +23,7 @@ async def look_up(store: RetriedCommands, views: Sequence[str], prefix: str, cou
     first, last = lex_range(prefix)
     calls = [
         _LOOK_UP.call(
-            (keys.feed(one), keys.checkpoints(one), keys.view(SKIPPED, one), *(keys.view(view, one) for view in views)),
+            (keys.feed(one), keys.census(one), keys.view(SKIPPED, one), *(keys.view(view, one) for view in views)),
             (first, last, count, PROJECTORS, FEED_LENGTH_COUNT),
         )
         for one in range(store.partition_count)

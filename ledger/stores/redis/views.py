@@ -9,7 +9,8 @@ from typing import Any, Final, TypeAlias
 from redis.exceptions import ResponseError
 
 from ledger.stores.admin import FoundFields, ViewSurvey
-from ledger.stores.port import StreamKey, ViewAdvance, ViewWrite
+from ledger.stores.divided import CHECKPOINTS_VIEW
+from ledger.stores.port import START, Position, StreamKey, ViewAdvance, ViewWrite
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.lookups import lex_range, look_up
@@ -26,23 +27,26 @@ PAGE_SHARE_MIN: Final = 2
 class Projections(RetriedCommands):
     """Views and checkpoints, changed together."""
 
-    async def project(self, key: StreamKey, expected_version: int, version: int, writes: Sequence[ViewWrite]) -> bool:
-        return await self.project_all((ViewAdvance(key, expected_version, version),), writes)
+    async def project(self, key: StreamKey, expected: Position, at: Position, writes: Sequence[ViewWrite]) -> bool:
+        return await self.project_all((ViewAdvance(key, expected, at),), writes)
 
     async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
         partition = self.partition_of(advances[0].key)
         groups = _in_groups(writes)
-        views = {view: index for index, view in enumerate(dict.fromkeys(view for view, _, _ in groups), 2)}
-        keys = [self.keys.checkpoints(partition), *(self.keys.view(view, partition) for view in views)]
+        checkpoints = [CHECKPOINTS_VIEW.of(one.key.id) for one in advances]
+        named = dict.fromkeys((*checkpoints, *(view for view, _, _ in groups)))
+        views = {view: index for index, view in enumerate(named, 1)}
+        keys = [self.keys.view(view, partition) for view in views]
         sent: list[Argument] = [len(advances)]
-        for key, expected_version, version in advances:
-            sent += (key.name, expected_version, version)
+        for view, (key, expected, at) in zip(checkpoints, advances, strict=True):
+            sent += (views[view], key.name, str(expected), str(at))
         for view, command, arguments in groups:
             sent += (views[view], command, len(arguments), *arguments)
         return bool(await self.evaluate(_PROJECT, keys, sent))
 
-    async def checkpoint(self, key: StreamKey) -> int:
-        return int(await self.command("HGET", self.keys.checkpoints(self.partition_of(key)), key.name) or 0)
+    async def checkpoint(self, key: StreamKey) -> Position:
+        held = await self.command("HGET", self.keys.checkpoints(key), key.name)
+        return START if held is None else Position.parse(held.decode())
 
     async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
         key = self.keys.view(view, partition)
@@ -55,7 +59,8 @@ class Projections(RetriedCommands):
         return value
 
     async def drop_views(self, partition: int, names: Sequence[str] | None = None) -> None:
-        keys = {self.keys.checkpoints(partition), *(self.keys.view(name, partition) for name in names or ())}
+        fixed = (*CHECKPOINTS_VIEW.parts, *(names or ()))
+        keys = {self.keys.census(partition), *(self.keys.view(name, partition) for name in fixed)}
         if names is None:
             keys.update([key async for key in self.scan(self.keys.view_glob(partition))])
         # One command, hence atomic: a projector that starts again meanwhile finds all keys or none.

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 import redis
 
+from ledger.log.divided import SESSIONS_VIEW
 from ledger.stores.keys import VIEWS_FORMAT
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
@@ -32,8 +33,8 @@ def view_key(client: redis.Redis, ending: str) -> str:
 
 
 def sessions_beside_pending(client: redis.Redis) -> str:
-    """Return the view `sessions` of the only partition with a pending request, that of ses_2."""
-    return view_key(client, "pending").replace("pending", "sessions")
+    """Return the part of the view `sessions` with ses_2, in the only partition with a pending request."""
+    return view_key(client, "pending").replace("pending", SESSIONS_VIEW.of("ses_2"))
 
 
 def test_views_come_back_byte_for_byte(ledger: CommandLine, client: redis.Redis) -> None:
@@ -114,11 +115,11 @@ def test_each_difference_is_named_with_both_sides(ledger: CommandLine, client: r
     rows = ledger("rebuild", "--verify", "--json", code=11).rows
     assert [list(row)[:4] for row in rows] == [["view", "key", "same", "difference"]] * 3
     by_view = {row["view"]: row for row in rows}
-    assert set(by_view) == {"pending", "sessions", "ghost"}
+    assert set(by_view) == {"pending", SESSIONS_VIEW.of("ses_2"), "ghost"}
     assert (by_view["pending"]["key"], by_view["pending"]["same"]) == ("ses_2 p1", False)
     assert by_view["pending"]["difference"]["live"] is None
     assert by_view["pending"]["difference"]["rebuilt"]["request_id"] == "p1"
-    assert by_view["sessions"]["difference"]["live"] == "lies"
+    assert by_view[SESSIONS_VIEW.of("ses_2")]["difference"]["live"] == "lies"
     assert views(client) == before
     table = ledger("rebuild", "--verify", code=11)
     assert "3 differ" in table.err
@@ -132,7 +133,7 @@ def test_with_all_what_is_the_same_is_printed_too(ledger: CommandLine) -> None:
     ledger("rebuild", code=0)
     rows = ledger("rebuild", "--verify", "--all", "--json", code=0).rows
     assert {row["same"] for row in rows} == {True}
-    assert {"heads", "pending", "approved", "sessions", "latest", "requests", "grants", "counts", "outcomes"} <= {
+    assert {"checkpoints", "pending", "approved", "sessions", "latest", "requests", "grants", "counts", "outcomes"} <= {
         row["view"].partition("-")[0] for row in rows
     }
     assert "--all goes with --verify" in ledger("rebuild", "--all", code=2).err

@@ -1,0 +1,37 @@
+"""Views that are divided: several hashes or sorted sets in each partition instead of one.
+
+The server finds a field of a packed set by passing over its fields, so a large set is kept unpacked, where each field
+takes two to five times the memory. A checksum of an id says in which set its fields are.
+
+The partition of a session comes from the lower half of its checksum, so a part comes from the upper half: the sessions
+of a partition, whose ids agree in the lower half, would all be in one part otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+from zlib import crc32
+
+_PARTITION_BITS: Final = 16
+
+
+class DividedView(NamedTuple):
+    """The names of a view's parts."""
+
+    parts: tuple[str, ...]
+
+    def of(self, one: str) -> str:
+        """Return the part that has the fields of an id."""
+        return self.parts[(crc32(one.encode()) >> _PARTITION_BITS) % len(self.parts)]
+
+
+def divided(name: str, count: int) -> DividedView:
+    """Return a view of up to sixteen parts."""
+    return DividedView(tuple(f"{name}-{number:x}" for number in range(count)))
+
+
+CHECKPOINTS_VIEW: Final = divided("checkpoints", 16)
+"""The entry that each stream's views are as of, under the stream's name, by the stream's id.
+
+Unlike a version, the id of an entry reveals a lost history.
+"""
