@@ -1,17 +1,15 @@
-"""View `uses`: the sessions in which each grant of a project let a call through, for `revoke --uses-of`."""
+"""Views `uses-0` to `uses-f`: the sessions in which each grant of a project let a call through, for `revoke --uses-of`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from ledger.client.grant_uses import grants_behind
-from ledger.log.viewed import USES_VIEW, pointer
+from ledger.log.divided import USES_VIEW
+from ledger.log.viewed import pointer
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import Seen, listed
-
-USES: Final = USES_VIEW
 
 
 def project_uses(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
@@ -21,4 +19,4 @@ def project_uses(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
     for grant_id in grants_behind(after, now):
         # The session of a grant of its own is known.
         if grant_id not in after.grants:
-            yield listed(USES, pointer(grant_id, key.id))
+            yield listed(USES_VIEW.of(key.id), pointer(grant_id, key.id))

@@ -15,6 +15,8 @@ from ledger.log.divided import (
     PEOPLE_VIEW,
     REQUESTS_VIEW,
     SESSIONS_VIEW,
+    USED_VIEW,
+    USES_VIEW,
 )
 from ledger.log.snapshots import SNAPSHOTS_VIEW
 from ledger.session.state import SessionState
@@ -26,14 +28,14 @@ from projections.approved import APPROVED, STANDING, WITHOUT_GRANTS, project_app
 from projections.counts import project_counts, project_sizes
 from projections.durations import project_durations, project_lateness
 from projections.grants import project_grants
-from projections.last_uses import USED, project_last_uses
+from projections.last_uses import project_last_uses
 from projections.notifications import TOLD, project_notifications
 from projections.pending import PENDING, WAITING, project_pending
 from projections.people import project_people
 from projections.projection import COUNTS, Change, LateRow, Projection, RunProjection, Seen, StreamState
 from projections.requests import project_requests
 from projections.sessions import project_outcomes, project_sessions
-from projections.uses import USES, project_uses
+from projections.uses import project_uses
 
 _OF_EVENTS: Final[Mapping[type, tuple[Projection, ...]]] = {
     Asked: (project_requests,),
@@ -59,12 +61,13 @@ _OF_RUNS: Final[tuple[RunProjection, ...]] = (project_sessions, project_sizes)
 _DIVIDED: Final = (
     CHECKPOINTS_VIEW,
     *(SESSIONS_VIEW, OUTCOMES_VIEW, LATEST_VIEW, LATEST_WITHIN_VIEW, REQUESTS_VIEW, GRANTS_VIEW, PEOPLE_VIEW),
+    *(USES_VIEW, USED_VIEW),
 )
 
 FIXED: Final = (
     *(SNAPSHOTS_VIEW, SKIPPED, PENDING, APPROVED),
     *(part for view in _DIVIDED for part in view.parts),
-    *(COUNTS, TOLD, USES, STANDING, USED, WAITING),
+    *(COUNTS, TOLD, STANDING, WAITING),
 )
 """Every view. A partition has no other one."""
 

@@ -13,7 +13,8 @@ from ledger.client.results import Approved, approved_in_project, approved_in_ses
 from ledger.core.grants import Grants
 from ledger.core.times import format_time, parse_time
 from ledger.log.completed import Listed, ListPage, Until, ViewPage, check_count, completed
-from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, USED_VIEW, GrantPlace, field_of, parts_of, scope_of
+from ledger.log.divided import USED_VIEW
+from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, GrantPlace, field_of, parts_of, scope_of
 from ledger.log.streams import Streams
 from ledger.log.surveys import Survey, survey
 from ledger.log.unprojected import unprojected
@@ -191,18 +192,17 @@ class GrantList:
 
     async def _used(self, fields: Sequence[str], used: Uses) -> dict[str, int]:
         """Return the last uses of grants: as the views tell them, or streams that are ahead of them."""
-        by_partition: dict[int, list[str]] = {}
+        by_place: dict[tuple[str, int], list[str]] = {}
         for field in fields:
-            key = StreamKey.parse(parts_of(field)[0])
+            stream, grant_id = parts_of(field)
+            key = StreamKey.parse(stream)
             own = [self._store.partition_of(key)] if key.kind == "session" else range(self._store.partition_count)
             for partition in own:
-                by_partition.setdefault(partition, []).append(field)
-        found = await asyncio.gather(
-            *(self._store.views.fields(USED_VIEW, partition, some) for partition, some in by_partition.items())
-        )
+                by_place.setdefault((USED_VIEW.of(grant_id), partition), []).append(field)
+        found = await asyncio.gather(*(self._store.views.fields(*place, some) for place, some in by_place.items()))
         told = (
             {field: int(value) for field, value in zip(some, values, strict=True) if value is not None}
-            for some, values in zip(by_partition.values(), found, strict=True)
+            for some, values in zip(by_place.values(), found, strict=True)
         )
         return _latest([*told, {field: used[field] for field in fields if field in used}])
 

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ledger.client.results import Pending, pending_of
 from ledger.core.errors import DamageError, InputError
 from ledger.core.ids import is_id
-from ledger.log.divided import GRANTS_VIEW, REQUESTS_VIEW
+from ledger.log.divided import GRANTS_VIEW, REQUESTS_VIEW, USES_VIEW
 from ledger.log.surveys import Survey, survey
 from ledger.log.viewed import (
-    USES_VIEW,
     ahead_among,
     pages_of_streams,
     pointed,
@@ -107,7 +106,7 @@ class Lookups:
 
     async def users_of_grant(self, grant_id: str) -> AsyncIterator[list[StreamKey]]:
         """Iterate over the sessions in which a grant of a project may have let a call through, page by page."""
-        found = await self._look_up([USES_VIEW], pointer(grant_id), USERS_MAX)
+        found = await self._look_up(USES_VIEW.parts, pointer(grant_id), USERS_MAX)
         named = {StreamKey("session", pointed(field)[1]) for field in found.fields}
         named.update(key for key in found.ahead if key.kind == "session")
         yield sorted(named)

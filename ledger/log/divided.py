@@ -26,3 +26,9 @@ SESSIONS_VIEW: Final = divided("sessions", 16)
 
 OUTCOMES_VIEW: Final = divided("outcomes", 16)
 """The number of each session's requests with each outcome, by the session."""
+
+USES_VIEW: Final = divided("uses", 16)
+"""The sessions in which each grant of a project let a call through, by the session."""
+
+USED_VIEW: Final = divided("used", 4)
+"""The last time at which each grant let a call through, by the grant's id."""

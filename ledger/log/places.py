@@ -18,9 +18,6 @@ APPROVED_VIEW: Final = "approved"
 STANDING_VIEW: Final = "standing"
 """The same grants in each list, oldest first."""
 
-USED_VIEW: Final = "used"
-"""The last time at which each grant let a call through."""
-
 WAITING_VIEW: Final = "waiting"
 """The pending requests in each list, nearest deadline first."""
 

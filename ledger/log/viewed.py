@@ -15,9 +15,6 @@ from ledger.log.divided import SESSIONS_VIEW
 from ledger.stores.divided import CHECKPOINTS_VIEW, DividedView
 from ledger.stores.port import START, Position, Store, StreamKey
 
-USES_VIEW: Final = "uses"
-"""The sessions in which each grant of a project let a call through."""
-
 COMPARED_AT_ONCE_COUNT: Final = 500
 
 _SEPARATOR: Final = "\n"
