@@ -226,9 +226,9 @@ def _histogram(what: str, bounds: Sequence[int], total: Mapping[str, int]) -> Hi
 
 async def versions(store: Store) -> dict[str, int]:
     """Return the version that the views of each stream are as of, by stream name."""
-    parts = [(part, one) for one in range(store.partition_count) for part in CHECKPOINTS_VIEW.parts]
-    found = await asyncio.gather(*(store.view(*place) for place in parts))
-    return {name: version for held in found for name, version in _versions(held).items()}
+    partitions = range(store.partition_count)
+    found = await asyncio.gather(*(store.views.read(one, CHECKPOINTS_VIEW.parts) for one in partitions))
+    return {name: version for views in found for held in views.values() for name, version in _versions(held).items()}
 
 
 def _decoded(value: bytes) -> Row:

@@ -108,11 +108,8 @@ class StreamWalk:
             keys, cursor = await self._store.admin.streams_page(at.cursor, KEYS_AT_ONCE_COUNT)
             return msgspec.structs.replace(at, cursor=cursor, partition=None if cursor else 0), keys
         # Streams that are gone while their views are not: a server has lost them.
-        viewed = [
-            StreamKey.parse(name)
-            for part in CHECKPOINTS_VIEW.parts
-            for name in await self._store.view(part, at.partition)
-        ]
+        names = await self._store.views.names(at.partition, CHECKPOINTS_VIEW.parts)
+        viewed = [StreamKey.parse(name) for name in names]
         following = at.partition + 1
         return msgspec.structs.replace(at, partition=following, ended=following >= self._store.partition_count), viewed
 

@@ -100,6 +100,10 @@ class ViewReader(Protocol):
         """Return some fields of a hash; None for a field that is missing."""
         ...
 
+    async def names(self, partition: int, views: Sequence[str]) -> list[str]:
+        """Return the names of all fields of some hashes of a partition; one command a view."""
+        ...
+
     async def page(
         self, views: Sequence[str], prefix: str, count: int, after: str = "", *, backwards: bool = False
     ) -> list[str]:

@@ -43,6 +43,9 @@ class MemoryViews:
     async def fields(self, view: str, partition: int, fields: Sequence[str]) -> list[bytes | None]:
         return [await self._store.view_field(view, partition, field) for field in fields]
 
+    async def names(self, partition: int, views: Sequence[str]) -> list[str]:
+        return [name for view in views for name in await self._store.view(view, partition)]
+
     async def page(
         self, views: Sequence[str], prefix: str, count: int, after: str = "", *, backwards: bool = False
     ) -> list[str]:

@@ -34,7 +34,7 @@ NOBODYS = ("git push", "make test")
 def server(start_server: StartServer, request: pytest.FixtureRequest) -> RealServer:
     """A server that keeps all on a disk, and every command in its slow log."""
     options = {"appendonly": "yes", "appendfsync": request.param, "save": "3600 1", "rdbcompression": "no"}
-    return start_server("kept", options={**options, "slowlog-log-slower-than": "0", "slowlog-max-len": "10000"})
+    return start_server("kept", options={**options, "slowlog-log-slower-than": "0", "slowlog-max-len": "100000"})
 
 
 class Caller:
@@ -66,7 +66,7 @@ def places(server: RealServer, *texts: str) -> list[str]:
         for key in client.scan_iter(count=1000):
             dump = client.dump(key) or b""
             found += [f"key {key!r}" for one in wanted if one in dump or one in key]
-        slow = repr(client.slowlog_get(10_000)).encode()
+        slow = repr(client.slowlog_get(100_000)).encode()
         found += ["slow log" for one in wanted if one in slow]
     files = [path for path in server.folder.rglob("*") if path.is_file()]
     return found + [f"file {path.name}" for path in files for one in wanted if one in path.read_bytes()]

@@ -55,6 +55,15 @@ async def test_some_fields_are_read_in_the_order_asked_for(store: Store) -> None
     assert await store.views.fields("pending", partition, []) == []
 
 
+async def test_the_names_of_all_fields_of_some_hashes_are_read(store: Store) -> None:
+    writes = [ViewWrite(view, f"{view}-{name}", b"1") for view in ("sessions", "pending") for name in "ab"]
+    await store.project(SESSION, START, at(1), writes)
+    partition = store.partition_of(SESSION)
+    found = await store.views.names(partition, ["pending", "none", "sessions"])
+    assert sorted(found) == ["pending-a", "pending-b", "sessions-a", "sessions-b"]
+    assert await store.views.names((partition + 1) % store.partition_count, ["pending"]) == []
+
+
 async def test_pages_of_names_in_all_views_and_partitions_follow_each_other(store: Store) -> None:
     names = [f"all\n{number:03}" for number in range(60)]
     for number, name in enumerate(names):

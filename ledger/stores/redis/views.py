@@ -93,6 +93,11 @@ class RedisViews:
         values: list[bytes | None] = await self._store.command("HMGET", self._store.keys.view(view, partition), *fields)
         return values
 
+    async def names(self, partition: int, views: Sequence[str]) -> list[str]:
+        # HKEYS would do, and is one more right for every user of a server.
+        replies = await self._store.ask([("HGETALL", self._store.keys.view(view, partition)) for view in views])
+        return [name.decode() for reply in replies for name in reply[::2]]
+
     async def page(
         self, views: Sequence[str], prefix: str, count: int, after: str = "", *, backwards: bool = False
     ) -> list[str]:
