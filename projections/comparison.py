@@ -15,13 +15,13 @@ from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, SNAPSHOTS_VIEW, load_sna
 from ledger.log.tail import Folded, nothing_folded, read_folds
 from ledger.stores.admin import SKIPPED
 from ledger.stores.divided import CHECKPOINTS_VIEW
+from ledger.stores.keys import CENSUS
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.engine import OUT_OF_REACH
 from projections.projection import StreamState, seen
 from projections.views import FIXED, Changes
 
 COMPARED: Final = tuple(name for name in FIXED if name not in (SNAPSHOTS_VIEW, SKIPPED))
-CENSUS: Final = "census"
 LOG: Final = "log"
 
 OTHER_SNAPSHOT: Final = "the snapshot is not the fold of its entries: whoever wrote it was no projector; rebuild"

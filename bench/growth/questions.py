@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 
 from bench.growth.rows import Aim, Asked
 from bench.growth.server_memory import index_of
-from projections.comparison import CENSUS
+from ledger.stores.keys import CENSUS
 from projections.views import FIXED
 
 Part = Literal["history", "year", "sealed", "crowds", "costs"]

@@ -1,4 +1,7 @@
-"""The divided views of the log: those with a field for each session, request or grant."""
+"""The divided views of the log: those with a field for each session, request or grant.
+
+That of the checkpoints is in `ledger.stores.divided`, because the store itself compares them.
+"""
 
 from __future__ import annotations
 

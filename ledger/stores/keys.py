@@ -19,6 +19,9 @@ It is raised with each change by which older views would be misread. A projector
 older ones, which `rebuild` drops. Projectors of one format share the lines of the feeds, and take none from others.
 """
 
+CENSUS: Final = "census"
+"""The view of a partition's census (`ledger.stores.admin.Admin.uncounted`)."""
+
 _LETTERS: Final[dict[StreamKind, str]] = {"session": "s", "project": "p", "access": "a", "policy": "r"}
 _KINDS: Final = {letter: kind for kind, letter in _LETTERS.items()}
 
@@ -132,7 +135,7 @@ class Keys:
 
     def census(self, partition: int) -> str:
         """Return the key of the census, which goes with the views when they are dropped."""
-        return self.view("census", partition)
+        return self.view(CENSUS, partition)
 
     def checkpoints(self, key: StreamKey) -> str:
         """Return the key of the checkpoint of a stream, with those of others."""

@@ -16,11 +16,11 @@ from tests.projections.looking import project_all
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROJECT = "/home/anna.example/work/customers/the-shop-of-the-north/services/payments-and-refunds"
+PROJECT = "/srv/work/customers/the-shop-of-the-north/services/payments-and-refunds"
 PARENT, SESSION_ID = "ses_" + "p" * 36, "ses_" + "s" * 36
 
 WHOLE_ROWS = {PENDING, APPROVED}
-"""The views whose rows are shown as they are; they have a row for what waits and for what is in force, not for all."""
+"""The views with long rows, which only pending requests and grants in force have."""
 
 
 async def test_long_ids_paths_and_names_unpack_no_view_of_all_sessions(tmp_path: Path) -> None:

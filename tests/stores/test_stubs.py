@@ -62,7 +62,7 @@ def test_any_other_file_is_told_by_its_name(file: str) -> None:
 
 
 def test_a_stub_of_an_older_version_is_known_by_its_own_bytes() -> None:
-    """What replaces a stub, or brings its stream back, names the bytes that are there."""
+    """A stub is replaced, or its stream brought back, only where its bytes are the expected ones."""
     stub = older_stub(seal())
     assert stub.file == NAMED.encode()
     assert decode_seal(SESSION, stub) == seal(is_long=True)

@@ -10,6 +10,7 @@ from typing import Final
 from ledger import Ledger, LedgerError, Session
 from ledger.core.events import SessionClosed
 from ledger.stores.port import StreamKey
+from projections.lag import streams_behind
 from workers.demo.cast import Cast, output_of
 from workers.demo.findings import not_as_told, summary, timeline
 from workers.demo.recording import recording
@@ -134,13 +135,12 @@ async def _show_checks(screen: Screen, ledger: Ledger, url: str, session_id: str
 
 
 async def _until_projected(ledger: Ledger, *keys: StreamKey) -> None:
-    store = ledger.store
     try:
         async with asyncio.timeout(CAUGHT_UP_SECONDS):
-            for key in keys:
-                info = await store.info(key)
-                while info is not None and (await store.checkpoint(key)).version < info.last.version:  # noqa: ASYNC110 - another process's doing
-                    await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            while True:
+                if not await streams_behind(ledger.store, keys):
+                    return
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
     except TimeoutError:
         raise DemoError(f"the projector did not catch up in {CAUGHT_UP_SECONDS:g} s") from None
 
