@@ -14,7 +14,7 @@ from ledger.log.places import parts_of
 from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, SNAPSHOTS_VIEW, load_snapshot
 from ledger.log.tail import Folded, nothing_folded, read_folds
 from ledger.stores.admin import SKIPPED
-from ledger.stores.divided import CHECKPOINTS_VIEW
+from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.keys import CENSUS
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.engine import OUT_OF_REACH
@@ -104,9 +104,7 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
     live = await store.views.read(partition, COMPARED)
     rebuilt = Rebuilt()
     checkpoints = {
-        StreamKey.parse(name): Position.parse(at.decode())
-        for part in CHECKPOINTS_VIEW.parts
-        for name, at in live[part].items()
+        StreamKey.parse(name): checkpoint_in(at) for part in CHECKPOINTS_VIEW.parts for name, at in live[part].items()
     }
     for key, at in sorted(checkpoints.items()):
         try:

@@ -19,8 +19,8 @@ from ledger.core.times import parse_time
 from ledger.log.divided import GRANTS_VIEW, OUTCOMES_VIEW, PEOPLE_VIEW, REQUESTS_VIEW
 from ledger.log.places import ALL, ASKED, WAITING_VIEW, asked_ms_of, field_of, parts_of
 from ledger.log.viewed import fields_of_streams, session_rows
-from ledger.stores.divided import CHECKPOINTS_VIEW
-from ledger.stores.port import Position, Store, StreamKey
+from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in
+from ledger.stores.port import Store, StreamKey
 from projections.answers import ANSWER, HOUR, HOURS_COUNT
 from projections.approved import APPROVED
 from projections.counts import DECISION, EVENTS_COUNT, PENDING_COUNT, STREAMS_COUNT
@@ -237,7 +237,7 @@ def _decoded(value: bytes) -> Row:
 
 
 def _versions(checkpoints: Mapping[str, bytes]) -> dict[str, int]:
-    return {name: Position.parse(value.decode()).version for name, value in checkpoints.items()}
+    return {name: checkpoint_in(value).version for name, value in checkpoints.items()}
 
 
 def _only(checkpoints: Mapping[str, bytes], key: StreamKey) -> dict[str, int]:

@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from ledger.log.divided import SESSIONS_VIEW
-from ledger.stores.divided import CHECKPOINTS_VIEW, DividedView
-from ledger.stores.port import START, Position, Store, StreamKey
+from ledger.stores.divided import CHECKPOINTS_VIEW, DividedView, checkpoint_in
+from ledger.stores.port import Position, Store, StreamKey
 
 COMPARED_AT_ONCE_COUNT: Final = 500
 
@@ -51,7 +51,7 @@ async def fields_of_streams(
 async def checkpoints(store: Store, keys: Sequence[StreamKey]) -> list[Position]:
     """Return the position that each stream's views are as of; 0-0 where there is none."""
     found = await fields_of_streams(store, CHECKPOINTS_VIEW, [(key, key.name) for key in keys])
-    return [START if value is None else Position.parse(value.decode()) for value in found]
+    return [checkpoint_in(value) for value in found]
 
 
 class SessionRow(msgspec.Struct, frozen=True):

@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from ledger.stores.port import START, Position
+
 _PARTITION_BITS: Final = 16
 
 
@@ -35,3 +37,16 @@ CHECKPOINTS_VIEW: Final = divided("checkpoints", 16)
 
 Unlike a version, the id of an entry reveals a lost history.
 """
+
+NO_ENTRY: Final = Position(-1, 0)
+"""The checkpoint in place of a broken one: no stream holds it, so that its views are taken for lost, and made anew."""
+
+
+def checkpoint_in(value: bytes | None) -> Position:
+    """Return the checkpoint that a field holds: START without one, NO_ENTRY where it is broken."""
+    if value is None:
+        return START
+    try:
+        return Position.parse(value.decode())
+    except ValueError:
+        return NO_ENTRY

@@ -23,7 +23,7 @@ from ledger.core.limits import (
     SETTLE_GRACE_MS,
 )
 from ledger.stores.clock import Clock, sleep_until
-from ledger.stores.divided import CHECKPOINTS_VIEW
+from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.durability import Durability
 from ledger.stores.keys import Keys
 from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
@@ -374,7 +374,7 @@ class MemoryStore:
 
     def _checkpoint(self, key: StreamKey) -> Position:
         held = self._server.views[self.partition_of(key)][CHECKPOINTS_VIEW.of(key.id)].get(key.name)
-        return START if held is None else Position.parse(_as_bytes(held).decode())
+        return checkpoint_in(None if held is None else _as_bytes(held))
 
     async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
         held = self._server.views[partition][view]

@@ -14,6 +14,7 @@ from ledger.core.errors import StoreError
 from ledger.log import short_streams
 from ledger.log.divided import SESSIONS_VIEW
 from ledger.log.tail import LostHistoryError
+from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.port import Store, StreamKey, ViewWrite
 from ledger.stores.redis.store import RedisStore
 from projections import engine as engine_module
@@ -23,6 +24,7 @@ from projections.lag import FedLag, events_behind, streams_behind
 from projections.projection import Seen
 from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all, streams
 from tests.support.backends import append_of, as_redis, written
+from workers.projector.worker import CatchingUp
 
 SES_1 = StreamKey("session", "ses_1")
 SHOP = StreamKey("project", "shop")
@@ -240,6 +242,20 @@ async def built_anew(ledger: Ledger, engine: Engine) -> None:
     assert (await queries.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 4}
     assert (await queries.totals(ledger.store)).decisions["user_deny"] == 0
     assert await differences(ledger.store) == []
+
+
+@pytest.mark.parametrize("broken", [b"lies", b"", b"\xff", b"5", b"-1-0", b"99999999999999999999-1"])
+async def test_views_with_a_broken_checkpoint_are_found_and_built_anew(ledger: Ledger, broken: bytes) -> None:
+    await busy_session(ledger)
+    await project_all(ledger)
+    store, before = ledger.store, await data_of(ledger.store)
+    at = await store.checkpoint(SES_1)
+    assert await store.project(SES_1, at, at, [ViewWrite(CHECKPOINTS_VIEW.of(SES_1.id), SES_1.name, broken)])
+    assert await differences(store) != []
+    assert list(await streams_behind(store, [SES_1])) == [SES_1]
+    await CatchingUp(ledger).catch_up_all([SES_1])
+    assert await data_of(store) == before
+    assert await differences(store) == []
 
 
 async def test_short_streams_of_a_partition_are_rebuilt_in_one_write(

@@ -137,17 +137,6 @@ async def test_a_stub_takes_little_memory(server_store: RedisStore, admin: Opera
     assert await admin.run("MEMORY", "USAGE", server_store.keys.stream(SESSION)) <= STUB_BYTES
 
 
-async def test_a_file_that_the_archive_named_takes_less_memory_than_its_name(
-    server_store: RedisStore, admin: Operator
-) -> None:
-    log = await three(server_store)
-    seal, stream = named_seal_of(log), server_store.keys.stream(SESSION)
-    assert await server_store.admin.seal(SESSION, seal)
-    taken = await admin.run("MEMORY", "USAGE", stream)
-    await admin.run("HSET", stream, *older_fields(seal))
-    assert taken < await admin.run("MEMORY", "USAGE", stream) - 24
-
-
 # --- stubs of older versions ------------------------------------------------------------------------------------------
 
 

@@ -50,6 +50,7 @@ def test_the_name_of_a_file_tells_its_day_its_time_and_its_digest() -> None:
 def test_a_file_that_is_named_after_its_time_of_sealing_is_told_by_its_digest() -> None:
     stub = encode_seal(seal())
     assert stub.file == DIGEST
+    assert stub.size_bytes == older_stub(seal()).size_bytes - (len(NAMED) - FILE_DIGEST_BYTES)
     assert stub.size_bytes < 72
     assert decode_seal(SESSION, stub) == seal()
 

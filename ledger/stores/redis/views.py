@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 from redis.exceptions import ResponseError
 
 from ledger.stores.admin import FoundFields, ViewSurvey
-from ledger.stores.divided import CHECKPOINTS_VIEW
-from ledger.stores.port import START, Position, StreamKey, ViewAdvance, ViewWrite
+from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in
+from ledger.stores.port import Position, StreamKey, ViewAdvance, ViewWrite
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.lookups import lex_range, look_up
@@ -45,8 +45,7 @@ class Projections(RetriedCommands):
         return bool(await self.evaluate(_PROJECT, keys, sent))
 
     async def checkpoint(self, key: StreamKey) -> Position:
-        held = await self.command("HGET", self.keys.checkpoints(key), key.name)
-        return START if held is None else Position.parse(held.decode())
+        return checkpoint_in(await self.command("HGET", self.keys.checkpoints(key), key.name))
 
     async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
         key = self.keys.view(view, partition)
