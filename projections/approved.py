@@ -1,7 +1,7 @@
 """Views `approved` and `standing`: grants neither revoked nor redacted, with uses left, whose session is open.
 
 `approved` has one row for each (CONTRACT's `approved` object). `standing` lists them in order of creation: all, and those
-of each project with its sessions. An expired grant stays in the views, because no event ends it; readers filter it
+of each project with its sessions, and once more by their ids. An expired grant stays in the views, because no event ends it; readers filter it
 out. The last use of a grant without a limit is not in its row, which would change with every call.
 """
 
@@ -14,7 +14,7 @@ from ledger.access.state import AccessState
 from ledger.client.results import Approved
 from ledger.core.events import Asked, Granted, Imported, Replied, Revoked, SessionClosed, UseTaken
 from ledger.core.grants import StandingGrant
-from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, GrantPlace, field_of, scope_of
+from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, GrantPlace, field_of, named_of, scope_of
 from ledger.policy.stored_rules import RulesState
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
@@ -62,8 +62,9 @@ def _changes(key: StreamKey, state: SessionState | ProjectState, grant: Standing
     standing = _standing(key, state, grant)
     yield row(APPROVED, field_of(key.name, grant.grant_id), None if has_ended else standing.as_json())
     order = GrantPlace(grant.at_ms, grant.grant_id, key.name).order
-    for scope in (ALL, scope_of("project", standing.project or key.id)):
-        place = listed(STANDING, scope + order)
+    lists = (ALL, scope_of("project", standing.project or key.id))
+    for field in (*(scope + order for scope in lists), named_of(grant.grant_id, key.name)):
+        place = listed(STANDING, field)
         yield place._replace(value=None) if has_ended else place
 
 

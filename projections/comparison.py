@@ -14,11 +14,12 @@ from ledger.log.places import parts_of
 from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, SNAPSHOTS_VIEW, load_snapshot
 from ledger.log.tail import Folded, nothing_folded, read_folds
 from ledger.stores.admin import SKIPPED
-from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in
+from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in, checkpoint_value
 from ledger.stores.keys import CENSUS
 from ledger.stores.port import Position, Store, StreamKey, ViewWrite
 from projections.engine import OUT_OF_REACH
 from projections.projection import StreamState, seen
+from projections.sessions import summary_stored
 from projections.views import FIXED, Changes
 
 COMPARED: Final = tuple(name for name in FIXED if name not in (SNAPSHOTS_VIEW, SKIPPED))
@@ -45,7 +46,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_json(self) -> dict[str, Any]:
         """Return CONTRACT's row of `rebuild --verify`, and the partition."""
-        sides = None if self.same else self.text or {"live": _readable(self.live), "rebuilt": _readable(self.rebuilt)}
+        readable = _readable_checkpoint if self.view in CHECKPOINTS_VIEW.parts else _readable
+        sides = None if self.same else self.text or {"live": readable(self.live), "rebuilt": readable(self.rebuilt)}
         return {
             "view": self.view,
             "key": " ".join(parts_of(self.key)),
@@ -95,7 +97,8 @@ class Rebuilt:
             self.apply(changes.writes())
         if before.position != until:
             raise DamageError(f"its views are as of {until}, which its log does not hold", stream=key.name)
-        self.apply([ViewWrite(CHECKPOINTS_VIEW.of(key.id), key.name, str(until).encode())])
+        held = checkpoint_value(until, summary_stored(before.state))
+        self.apply([ViewWrite(CHECKPOINTS_VIEW.of(key.id), key.name, held)])
         return is_right
 
 
@@ -124,6 +127,12 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
 def _fields(partition: int, view: str, live: Mapping[str, bytes], rebuilt: Mapping[str, bytes]) -> Iterator[Compared]:
     for key in sorted({*live, *rebuilt}):
         yield Compared(view=view, partition=partition, key=key, live=live.get(key), rebuilt=rebuilt.get(key))
+
+
+def _readable_checkpoint(value: bytes | None) -> Any:
+    """Return a checkpoint, with its summary if it has one."""
+    at, separator, summary = (value or b"").partition(b" ")
+    return [_readable(at), _readable(summary)] if separator else _readable(value)
 
 
 def _readable(value: bytes | None) -> Any:

@@ -36,6 +36,7 @@ from ledger.stores.admin import SKIPPED, ShortStream
 from ledger.stores.port import Entry, Position, Store, StreamKey, ViewAdvance, ViewWrite
 from projections.folds import FoldCache
 from projections.projection import Seen, StreamState, seen
+from projections.sessions import summary_stored
 from projections.views import FIXED, Changes, size_of, writes_of
 
 STEP_EVENTS: Final = 500
@@ -119,7 +120,7 @@ class Engine:
 
     async def begin_together(self, steps: Sequence[ProjectionStep]) -> bool:
         """Write the first steps of streams of one partition at once; return False if another projector was first."""
-        advances = [ViewAdvance(one.key, one.first.position, one.folded.position) for one in steps]
+        advances = [one.advance for one in steps]
         return await self._store.project_all(advances, _writes_of(steps))
 
     async def _catch_up(self, key: StreamKey) -> CaughtUp:
@@ -193,7 +194,7 @@ class Engine:
             if not await self._store.project(key, at, at, some):
                 return False
         last = [*_writes_of([step]), *(snapshot.last if snapshot else ())]
-        return await self._store.project(key, at, step.folded.position, last)
+        return await self._store.project_all([step.advance], last)
 
     async def _renew(self, step: ProjectionStep) -> bool:
         """Write all rows of a stream anew as of a redaction: those made before it still hold the content.
@@ -208,7 +209,7 @@ class Engine:
         for some in _in_bounds(rows):
             if not await self._store.project(key, at, at, some):
                 return False
-        return await self._store.project(key, at, step.folded.position, last)
+        return await self._store.project_all([step.advance], last)
 
 
 async def _one_page(entries: Sequence[Entry]) -> AsyncIterator[Sequence[Entry]]:
@@ -269,6 +270,11 @@ class ProjectionStep:
         self.refused: DamageError | None = None
         self.redacts = False
         self._events_bytes = 0
+
+    @property
+    def advance(self) -> ViewAdvance:
+        """Return the step of the stream's checkpoint, with its summary."""
+        return ViewAdvance(self.key, self.first.position, self.folded.position, summary_stored(self.folded.state))
 
     @property
     def size_bytes(self) -> int:

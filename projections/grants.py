@@ -1,4 +1,4 @@
-"""Views `grants-0` to `grants-3`: the stream of each grant, revoked ones included."""
+"""Views `grants-0` to `grants-3`: fingerprints of each grant's id and its stream, revoked ones included."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ledger.core.events import Granted
 from ledger.log.divided import GRANTS_VIEW
-from ledger.log.viewed import pointer
+from ledger.log.fingerprints import fingerprints_of
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import Seen, listed
 
@@ -14,4 +14,4 @@ from projections.projection import Seen, listed
 def project_grants(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
     if isinstance(seen.recorded.event, Granted):
         grant_id = seen.recorded.event.grant_id
-        yield listed(GRANTS_VIEW.of(grant_id), pointer(grant_id, key.name))
+        yield listed(GRANTS_VIEW.of(grant_id), fingerprints_of(grant_id, key.id))

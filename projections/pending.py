@@ -43,7 +43,7 @@ def _places(state: SessionState, request: Request | None) -> list[str]:
     if request is None:
         return []
     place = WaitingPlace.of_request(state.session_id, request)
-    return [*(scope + place.order for scope in scopes_of(state)), place.asked]
+    return [*(scope + place.order for scope in scopes_of(state)), place.asked, place.named]
 
 
 def _moved(old: list[str], new: list[str]) -> Iterator[Change]:

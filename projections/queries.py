@@ -16,7 +16,7 @@ import msgspec
 from ledger.core.durations import DAY_MS
 from ledger.core.events import Outcome
 from ledger.core.times import parse_time
-from ledger.log.divided import GRANTS_VIEW, OUTCOMES_VIEW, PEOPLE_VIEW, REQUESTS_VIEW
+from ledger.log.divided import OUTCOMES_VIEW, PEOPLE_VIEW
 from ledger.log.places import ALL, ASKED, WAITING_VIEW, asked_ms_of, field_of, parts_of
 from ledger.log.viewed import fields_of_streams, session_rows
 from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in
@@ -29,7 +29,7 @@ from projections.notifications import NOTIFICATION, TOLD
 from projections.outcomes import DECISIONS
 from projections.pending import PENDING
 from projections.projection import COUNTS
-from projections.sessions import Latest, latest_view, shown_row
+from projections.sessions import Latest, latest_prefix, latest_view, outcome_field, shown_row
 
 RECENT_COUNT: Final = 100
 
@@ -88,8 +88,9 @@ async def latest_sessions(
     """Return a page of the sessions of scopes (`ledger.log.places.scope_of`) after a place, newest event first."""
     pages = await asyncio.gather(
         *(
-            store.views.page(latest_view(one).parts, one, count, "" if after is None else one + after.order)
+            store.views.page(latest_view(one).parts, prefix, count, "" if after is None else prefix + after.order)
             for one in scopes
+            for prefix in (latest_prefix(one),)
         )
     )
     return nsmallest(count, {Latest.of_field(field) for page in pages for field in page}, key=lambda one: one.order)
@@ -98,7 +99,7 @@ async def latest_sessions(
 async def session_summaries(store: Store, sessions: Sequence[str]) -> list[Row]:
     """Return the rows of sessions in this order, each with counts of its `outcomes`; none where nothing was projected."""
     names = Outcome.__args__  # type: ignore[attr-defined]
-    wanted = [(StreamKey("session", one), field_of(one, name)) for one in sessions for name in names]
+    wanted = [(StreamKey("session", one), outcome_field(one, name)) for one in sessions for name in names]
     summaries, counts = await asyncio.gather(
         session_rows(store, sessions), fields_of_streams(store, OUTCOMES_VIEW, wanted)
     )
@@ -111,12 +112,6 @@ async def session_summaries(store: Store, sessions: Sequence[str]) -> list[Row]:
     return rows
 
 
-async def sessions_of_request(store: Store, request_id: str) -> list[str]:
-    """Return the sessions with a request id; a new request may not be listed yet."""
-    fields = await store.views.starting(REQUESTS_VIEW.of(request_id), field_of(request_id, ""))
-    return [parts_of(field)[1] for field in fields]
-
-
 async def answered_by(store: Store, name: str, sessions: Iterable[str]) -> set[str]:
     """Return those of the sessions in which a person has answered a request."""
     keys = [StreamKey("session", session) for session in sessions]
@@ -124,12 +119,6 @@ async def answered_by(store: Store, name: str, sessions: Iterable[str]) -> set[s
         *(store.view_field(PEOPLE_VIEW.of(key.id), store.partition_of(key), field_of(name, key.id)) for key in keys)
     )
     return {key.id for key, known in zip(keys, found, strict=True) if known is not None}
-
-
-async def stream_of_grant(store: Store, grant_id: str) -> StreamKey | None:
-    """Return the stream of a grant, revoked ones included; a new grant may not be listed yet."""
-    found = await store.views.starting(GRANTS_VIEW.of(grant_id), field_of(grant_id, ""))
-    return StreamKey.parse(parts_of(found[0])[1]) if found else None
 
 
 class SentMessage(msgspec.Struct, frozen=True):

@@ -1,20 +1,26 @@
-"""Views of sessions: `sessions` (summaries), `latest` and `latest-within` (by last event), `outcomes` (counts).
+"""Views of sessions: `latest` and `latest-within` (by last event), `outcomes` (counts), and their summaries.
+
+The summary of a session is held beside its checkpoint.
 
 A session has one field in each of its scopes: all sessions (`latest`), those of its project, of its parent, and of the
 token that owns it (`latest-within`). The field begins with the scope and a number that falls as time goes on, so that a
-page of any scope is a range of its fields. A session without a project is its own project.
+page of any scope is a range of its fields. `latest` leaves the scope out, because it has one only. A session without a
+project is its own project.
 """
 
 from __future__ import annotations
 
+import string
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from ledger.core.errors import InputError
+from ledger.core.events import Outcome
 from ledger.core.ids import check_id
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.completed import CURSOR_DIGITS
-from ledger.log.divided import LATEST_VIEW, LATEST_WITHIN_VIEW, OUTCOMES_VIEW, SESSIONS_VIEW
+from ledger.log.divided import LATEST_VIEW, LATEST_WITHIN_VIEW, OUTCOMES_VIEW
 from ledger.log.places import ALL, field_of, parts_of, scope_of
 from ledger.log.viewed import SessionRow, stored_row
 from ledger.session.state import SessionState
@@ -22,8 +28,24 @@ from ledger.stores.divided import DividedView
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import Change, Seen, StreamState, counted, listed
 
-_LATEST_MS: Final = 10**CURSOR_DIGITS
-"""A time (ms) after every other; what is left until it has a fixed number of digits."""
+_LATEST_MS: Final = 2**48 - 1
+"""A time (ms) after every other; what is left until it is told in a fixed number of digits of six bits each."""
+
+_LEFT_CHARS: Final = 8
+_BASE64: Final = (string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/").encode()
+_SORTED: Final = bytes(sorted((string.ascii_letters + string.digits + "-_").encode()))
+_TO_SORTED: Final = bytes.maketrans(_BASE64, _SORTED)
+_FROM_SORTED: Final = bytes.maketrans(_SORTED, _BASE64)
+
+
+_OUTCOME_LETTERS: Final[dict[Outcome, str]] = {
+    "allowed": "a",
+    "denied": "d",
+    "rejected": "r",
+    "corrected": "c",
+    "expired": "e",
+    "cancelled": "x",
+}
 
 
 class Latest(NamedTuple):
@@ -35,7 +57,8 @@ class Latest(NamedTuple):
     @property
     def order(self) -> str:
         """Return the end of its field, which sorts as the places do."""
-        return field_of(f"{_LATEST_MS - self.ms:0{CURSOR_DIGITS}d}", self.session)
+        left_ms = max(_LATEST_MS - self.ms, 0).to_bytes(6)
+        return b2a_base64(left_ms, newline=False).translate(_TO_SORTED).decode() + self.session
 
     @property
     def cursor(self) -> str:
@@ -44,8 +67,9 @@ class Latest(NamedTuple):
 
     @classmethod
     def of_field(cls, field: str) -> Latest:
-        left, session = parts_of(field)[-2:]
-        return cls(_LATEST_MS - int(left), session)
+        order = parts_of(field)[-1]
+        left_ms = a2b_base64(order[:_LEFT_CHARS].encode().translate(_FROM_SORTED))
+        return cls(_LATEST_MS - int.from_bytes(left_ms), order[_LEFT_CHARS:])
 
     @classmethod
     def of_cursor(cls, cursor: str) -> Latest:
@@ -59,10 +83,14 @@ class Latest(NamedTuple):
 def project_sessions(key: StreamKey, first: StreamState, last: StreamState) -> Iterator[ViewWrite]:
     if not isinstance(last, SessionState):
         return
-    yield ViewWrite(SESSIONS_VIEW.of(key.id), key.id, stored_row(row_of(last)))
     old, new = _latest_of(first), _latest_of(last)
     yield from (ViewWrite(*place, None, "sorted") for place in old if place not in new)
     yield from (listed(*place) for place in new if place not in old)
+
+
+def summary_stored(state: StreamState) -> bytes | None:
+    """Return the summary of a stream as it is held beside its checkpoint; None for one that has none."""
+    return stored_row(row_of(state)) if isinstance(state, SessionState) else None
 
 
 def latest_view(scope: str) -> DividedView:
@@ -70,11 +98,21 @@ def latest_view(scope: str) -> DividedView:
     return LATEST_VIEW if scope == ALL else LATEST_WITHIN_VIEW
 
 
+def latest_prefix(scope: str) -> str:
+    """Return the beginning of the fields of a scope in its view."""
+    return "" if scope == ALL else scope
+
+
 def project_outcomes(key: StreamKey, seen: Seen) -> Iterator[Change]:
     if seen.was is not None:
-        yield counted(OUTCOMES_VIEW.of(key.id), field_of(key.id, seen.was.outcome), -1)
+        yield counted(OUTCOMES_VIEW.of(key.id), outcome_field(key.id, seen.was.outcome), -1)
     if seen.now is not None:
-        yield counted(OUTCOMES_VIEW.of(key.id), field_of(key.id, seen.now.outcome), 1)
+        yield counted(OUTCOMES_VIEW.of(key.id), outcome_field(key.id, seen.now.outcome), 1)
+
+
+def outcome_field(session: str, outcome: Outcome) -> str:
+    """Return the field of `outcomes` that counts a session's requests with an outcome."""
+    return field_of(session, _OUTCOME_LETTERS[outcome])
 
 
 def row_of(state: SessionState) -> SessionRow:
@@ -109,7 +147,7 @@ def _latest_of(state: StreamState) -> tuple[tuple[str, str], ...]:
     scopes += [] if state.parent is None else [scope_of("parent", state.parent)]
     scopes += [] if state.token_id is None else [scope_of("token", state.token_id)]
     order = Latest(state.last_ms, state.session_id).order
-    return tuple((latest_view(scope).of(state.session_id), scope + order) for scope in scopes)
+    return tuple((latest_view(scope).of(state.session_id), latest_prefix(scope) + order) for scope in scopes)
 
 
 def summary_of(state: SessionState) -> dict[str, Any]:

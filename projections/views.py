@@ -14,7 +14,6 @@ from ledger.log.divided import (
     OUTCOMES_VIEW,
     PEOPLE_VIEW,
     REQUESTS_VIEW,
-    SESSIONS_VIEW,
     USED_VIEW,
     USES_VIEW,
 )
@@ -60,7 +59,7 @@ _OF_RUNS: Final[tuple[RunProjection, ...]] = (project_sessions, project_sizes)
 
 _DIVIDED: Final = (
     CHECKPOINTS_VIEW,
-    *(SESSIONS_VIEW, OUTCOMES_VIEW, LATEST_VIEW, LATEST_WITHIN_VIEW, REQUESTS_VIEW, GRANTS_VIEW, PEOPLE_VIEW),
+    *(OUTCOMES_VIEW, LATEST_VIEW, LATEST_WITHIN_VIEW, REQUESTS_VIEW, GRANTS_VIEW, PEOPLE_VIEW),
     *(USES_VIEW, USED_VIEW),
 )
 

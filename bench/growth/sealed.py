@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bench.growth.filling import tell
 from bench.growth.lives import EVENTS_COUNT, OPEN_EVERY_COUNT, session_of
-from bench.growth.serving import Serving
+from bench.growth.serving import WARM_COUNT, Serving
 from bench.place import ROOT, Place
 
 if TYPE_CHECKING:
@@ -24,18 +24,22 @@ AT_ONCE_COUNT: Final = 20_000
 
 
 class Share(NamedTuple):
-    """The sessions that stay in the server: one of so many. `before` is the beginning of the names of the rows."""
+    """The sessions that stay in the server: the first few of so many. `before` is the beginning of the names of the rows."""
 
     before: str
-    one_of: int
+    stay_count: int
+    of_count: int
 
     def sealed(self, first: int, end: int) -> Iterable[int]:
-        return (number for number in range(first, end) if number % self.one_of)
+        return (number for number in range(first, end) if number % self.of_count >= self.stay_count)
 
 
-HALF: Final = Share("half sealed ", 2)
-HOT_MONTH: Final = Share("hot month ", OPEN_EVERY_COUNT)
-"""All sessions that were closed are sealed: the open ones are the last month."""
+HALF: Final = Share("half sealed ", 1, 2)
+HOT_MONTH: Final = Share("hot month ", OPEN_EVERY_COUNT, 12 * OPEN_EVERY_COUNT)
+"""One month of twelve stays. Of either kind the same share is open, and what was left open a month ago is sealed, too."""
+
+IDLE: Final = "1ms"
+"""The time without an event after which an open session may be sealed: those of the bench have just been written."""
 
 
 class Sealing:
@@ -59,6 +63,9 @@ class Sealing:
         serving = Serving(self._place, self._figures, size, self._pending, self._repetitions, before=before)
         await serving.measure()
         await serving.command("show sealed", "show", session_of(numbers[0]))
+        # Spread over the files of the archive; each is read once.
+        spread = numbers[:: max(1, len(numbers) // (self._repetitions + WARM_COUNT))]
+        await serving.reads([session_of(number) for number in spread])
 
     async def _seal(self, sessions: Sequence[str], size: int) -> None:
         before = await self._used_bytes()
@@ -78,7 +85,7 @@ class Sealing:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "workers.cli", "archive", "--to", str(self._archive), "--url", self._place.url),
-            *sessions,
+            *("--older-than", IDLE, *sessions),
             cwd=ROOT,
             env=dict(os.environ),
             stdin=asyncio.subprocess.DEVNULL,

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -72,6 +72,17 @@ class Serving:
         with tempfile.TemporaryDirectory(prefix="pl-") as home:
             for _ in range(self._repetitions):
                 self._add(f"command {name}", await self._command(home, *words))
+
+    async def reads(self, sessions: Sequence[str]) -> None:
+        """Measure the reading of one whole session after the other by a process that runs."""
+        async with Ledger.connect(self._place.url, actor="ann", entry_points=False) as ledger:
+            left = iter(sessions)
+
+            async def read() -> None:
+                state = await (await ledger.attach(next(left))).state()
+                assert state.version, state
+
+            await self._often("call read sealed", read)
 
     async def _command(self, home: str, *words: str) -> float:
         """Return the milliseconds until a command has ended."""

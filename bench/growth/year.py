@@ -30,7 +30,7 @@ SEALED_NOTE: Final = "sealed"
 
 
 class Year:
-    """The part: at each size all questions, then the closed sessions sealed, nine of ten, and all questions again."""
+    """The part: at each size all questions, then all sessions sealed but for one month, and all questions again."""
 
     def __init__(
         self, folder: Path, figures: Figures, pending: int, repetitions: int, jobs: int, *, quick: bool
@@ -79,7 +79,7 @@ class Year:
         await Serving(place, self._figures, size, self._pending, self._repetitions, before=BEFORE).measure()
 
     async def _hot_month(self, place: Place, size: int, first: int) -> None:
-        tell(f"{size:,} sessions: nine of ten are sealed")
+        tell(f"{size:,} sessions: eleven of twelve are sealed")
         sealing = Sealing(
             *(place, self._figures, self._archive, self._pending, HOT_MONTH), repetitions=self._repetitions
         )

@@ -8,12 +8,14 @@ partition with their views, the streams there are compared now, and those that a
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ledger.client.results import Pending, pending_of
 from ledger.core.errors import DamageError, InputError
 from ledger.core.ids import is_id
 from ledger.log.divided import GRANTS_VIEW, REQUESTS_VIEW, USES_VIEW
+from ledger.log.fingerprints import fingerprint_of, streams_led_to
+from ledger.log.places import NAMED, STANDING_VIEW, WAITING_VIEW, parts_of
 from ledger.log.surveys import Survey, survey
 from ledger.log.viewed import (
     ahead_among,
@@ -22,7 +24,7 @@ from ledger.log.viewed import (
     pointer,
 )
 from ledger.session.state import SessionState
-from ledger.stores.admin import FoundFields
+from ledger.stores.admin import FoundField, FoundFields
 from ledger.stores.port import StreamKey
 
 if TYPE_CHECKING:
@@ -45,6 +47,16 @@ ALIKE_CHARS: Final = 4
 """The shortest part of an id for which an error names the ids that begin with it, and how many."""
 
 
+class _LedTo(NamedTuple):
+    """The streams that fingerprints lead to, and the partitions in which others may be ahead of their views.
+
+    A fingerprint that leads nowhere tells of views that are being dropped.
+    """
+
+    streams: frozenset[StreamKey]
+    unsure: frozenset[int]
+
+
 class Lookups:
     """The lookups of a ledger."""
 
@@ -59,9 +71,10 @@ class Lookups:
         if not is_id(request_id):
             return Survey([], [])
         store = self._ledger.store
-        found = await self._look_up([REQUESTS_VIEW.of(request_id)], pointer(request_id), KNOWN_IN_MAX + 1)
-        named = {StreamKey("session", pointed(field)[1]) for field in found.fields[:KNOWN_IN_MAX]}
-        unsure = frozenset(found.unsure)
+        found = await self._look_up([REQUESTS_VIEW.of(request_id)], fingerprint_of(request_id), KNOWN_IN_MAX + 1)
+        led = await self._led_to(found.fields[:KNOWN_IN_MAX], found.unsure)
+        named = {key for key in led.streams if key.kind == "session"}
+        unsure = led.unsure
         named.update(key for key in found.ahead if key.kind == "session" and store.partition_of(key) not in unsure)
         # In the others the hints of deadlines name the sessions with pending requests, which come first.
         searched = None if len(found.fields) > KNOWN_IN_MAX else sorted(unsure)
@@ -82,12 +95,12 @@ class Lookups:
 
     async def of_grant(self, grant_id: str) -> Survey[StreamKey]:
         """Return the streams that have a grant, revoked ones included, and the streams that cannot be read."""
-        found = await self._look_up([GRANTS_VIEW.of(grant_id)], pointer(grant_id), KNOWN_IN_MAX)
-        named = {StreamKey.parse(pointed(field)[1]) for field in found.fields}
-        named.update(key for key in found.ahead if key.has_calls)
+        found = await self._look_up([GRANTS_VIEW.of(grant_id)], fingerprint_of(grant_id), KNOWN_IN_MAX)
+        led = await self._led_to(found.fields, found.unsure)
+        named = {key for key in (*led.streams, *found.ahead) if key.has_calls}
         having = await self._having(sorted(named), grant_id)
         if not having.rows:
-            async for keys in self._others(found.unsure, named, "session", "project"):
+            async for keys in self._others(led.unsure, named, "session", "project"):
                 more = await self._having(keys, grant_id)
                 having = Survey(more.rows, [*having.problems, *more.problems])
                 if having.rows:
@@ -107,7 +120,7 @@ class Lookups:
     async def users_of_grant(self, grant_id: str) -> AsyncIterator[list[StreamKey]]:
         """Iterate over the sessions in which a grant of a project may have let a call through, page by page."""
         found = await self._look_up(USES_VIEW.parts, pointer(grant_id), USERS_MAX)
-        named = {StreamKey("session", pointed(field)[1]) for field in found.fields}
+        named = {StreamKey("session", pointed(one.field)[1]) for one in found.fields}
         named.update(key for key in found.ahead if key.kind == "session")
         yield sorted(named)
         async for keys in self._others(found.unsure, named, "session"):
@@ -131,6 +144,11 @@ class Lookups:
         fields = {*found.fields, *(await store.views.look_up(views, prefix, count)).fields}
         return FoundFields(fields=sorted(fields)[:count], ahead=ahead, unsure=found.unsure)
 
+    async def _led_to(self, found: Sequence[FoundField], unsure: Iterable[int]) -> _LedTo:
+        led = await streams_led_to(self._ledger.store, found)
+        lost = (one.partition for one, keys in led.items() if not keys)
+        return _LedTo(frozenset(key for keys in led.values() for key in keys), frozenset((*unsure, *lost)))
+
     async def _others(
         self, partitions: Collection[int], read: Collection[StreamKey], *kinds: str
     ) -> AsyncIterator[list[StreamKey]]:
@@ -151,12 +169,12 @@ class Lookups:
         if len(part) < ALIKE_CHARS or not is_id(part):
             return []
         store = self._ledger.store
-        found = await self._look_up(REQUESTS_VIEW.parts, part, KNOWN_IN_MAX + 1)
+        found = await self._look_up([WAITING_VIEW], NAMED + part, KNOWN_IN_MAX + 1)
         if len(found.fields) > KNOWN_IN_MAX:
             raise InputError(
                 f"`{part}` begins the ids of more than {KNOWN_IN_MAX} requests; type more of the one you mean"
             )
-        named = {pointed(field)[1] for field in found.fields}
+        named = {parts_of(one.field)[-1] for one in found.fields}
         named.update(key.id for key in found.ahead if key.kind == "session")
         if found.unsure:
             named.update(session for session, _ in await store.due(None, WAITING_MAX, sorted(found.unsure)))
@@ -168,18 +186,18 @@ class Lookups:
         return [one for one in waiting if one.request.request_id.startswith(part)]
 
     async def requests_alike(self, part: str) -> str:
-        """Return the requests whose id begins with a part, for an error's text; empty if there are none."""
-        return await self._alike(REQUESTS_VIEW.parts, "requests", part)
+        """Return the pending requests whose id begins with a part, for an error's text; empty if there are none."""
+        return await self._alike(WAITING_VIEW, "pending requests", part)
 
     async def grants_alike(self, part: str) -> str:
-        """Return the grants whose id begins with a part, for an error's text; empty if there are none."""
-        return await self._alike(GRANTS_VIEW.parts, "grants", part)
+        """Return the grants in force whose id begins with a part, for an error's text; empty if there are none."""
+        return await self._alike(STANDING_VIEW, "grants in force", part)
 
-    async def _alike(self, views: Sequence[str], what: str, part: str) -> str:
+    async def _alike(self, view: str, what: str, part: str) -> str:
         if len(part) < ALIKE_CHARS or not is_id(part):
             return ""
-        found = await self._ledger.store.views.look_up(views, part, ALIKE_COUNT + 1)
-        ids = [pointed(field) for field in found.fields]
+        found = await self._ledger.store.views.look_up([view], NAMED + part, ALIKE_COUNT + 1)
+        ids = [parts_of(one.field)[1:] for one in found.fields]
         named = ", ".join(f"`{one}` in `{place}`" for one, place in ids[:ALIKE_COUNT])
         more = " and more" if len(ids) > ALIKE_COUNT else ""
         return f"; {what} whose id begins so: {named}{more}" if named else ""

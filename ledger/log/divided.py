@@ -10,10 +10,10 @@ from typing import Final
 from ledger.stores.divided import divided
 
 REQUESTS_VIEW: Final = divided("requests", 16)
-"""The sessions of each request id, by that id."""
+"""Fingerprints of each request id and its session, by the request id."""
 
 GRANTS_VIEW: Final = divided("grants", 4)
-"""The stream of each grant, revoked ones included, by the grant's id."""
+"""Fingerprints of each grant's id and its stream, revoked ones included, by the grant's id."""
 
 PEOPLE_VIEW: Final = divided("people", 4)
 """The sessions in which each person has answered, by the session."""
@@ -23,9 +23,6 @@ LATEST_VIEW: Final = divided("latest", 4)
 
 LATEST_WITHIN_VIEW: Final = divided("latest-within", 4)
 """The sessions in order of their last event in each list of some, by the session."""
-
-SESSIONS_VIEW: Final = divided("sessions", 16)
-"""The summary of each session, one row each."""
 
 OUTCOMES_VIEW: Final = divided("outcomes", 16)
 """The number of each session's requests with each outcome, by the session."""

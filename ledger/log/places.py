@@ -42,6 +42,9 @@ def parts_of(field: str) -> tuple[str, ...]:
     return tuple(field.split(_SEPARATOR))
 
 
+_LISTS: Final = {"project": "p", "parent": "b", "token": "t"}
+"""One letter for each kind of list, as most sessions have two: `b` is for those below a session."""
+
 ALL: Final = field_of("all", "")
 """The beginning of the names of the list of everything."""
 
@@ -49,9 +52,18 @@ ASKED: Final = field_of("asked", "")
 """The beginning of the names of the pending requests in order of asking."""
 
 
+NAMED: Final = field_of("named", "")
+"""The beginning of the names of the list by ids, which finds what is pending or in force by a part of its id."""
+
+
+def named_of(one: str, of: str) -> str:
+    """Return the field of a request or grant in the list by ids."""
+    return f"{NAMED}{field_of(one, of)}"
+
+
 def scope_of(kind: Literal["project", "parent", "token"], of: str) -> str:
     """Return the beginning of the names of one list."""
-    return field_of(kind, of, "")
+    return field_of(_LISTS[kind], of, "")
 
 
 class GrantPlace(NamedTuple):
@@ -113,6 +125,11 @@ class WaitingPlace(NamedTuple):
     def asked(self) -> str:
         """Return its field in the list in order of asking."""
         return field_of(f"{ASKED}{_digits(self.asked_ms)}", self.session, _digits(self.version), self.request_id)
+
+    @property
+    def named(self) -> str:
+        """Return its field in the list by ids."""
+        return named_of(self.request_id, self.session)
 
     @classmethod
     def of_request(cls, session: str, request: Request) -> WaitingPlace:

@@ -11,8 +11,7 @@ from typing import Final
 
 import msgspec
 
-from ledger.log.divided import SESSIONS_VIEW
-from ledger.stores.divided import CHECKPOINTS_VIEW, DividedView, checkpoint_in
+from ledger.stores.divided import CHECKPOINTS_VIEW, DividedView, checkpoint_in, summary_in
 from ledger.stores.port import Position, Store, StreamKey
 
 COMPARED_AT_ONCE_COUNT: Final = 500
@@ -55,7 +54,7 @@ async def checkpoints(store: Store, keys: Sequence[StreamKey]) -> list[Position]
 
 
 class SessionRow(msgspec.Struct, frozen=True):
-    """The summary of a session, a row of `sessions`. Times are server ms."""
+    """The summary of a session as of the entry `at_ms`-`version`. Times are server ms."""
 
     project: str | None
     agent: str | None
@@ -72,7 +71,7 @@ class SessionRow(msgspec.Struct, frozen=True):
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    """A row as a view holds it: a MessagePack array. Times but `at_ms` are told by how long before it they are.
+    """A row as it is held beside the checkpoint: a MessagePack array. Times are told by how long before its entry they are.
 
     The last event of a session is mostly near its others, and a small number takes a byte or three instead of nine.
     """
@@ -82,8 +81,6 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
     parent: str | None
     opened_before_ms: int | None
     closed_before_ms: int | None
-    at_ms: int
-    version: int
     pending: int
     dialect: str | None
     imported_before_ms: int | None
@@ -95,7 +92,7 @@ _stored_decoder: Final = msgspec.msgpack.Decoder(_Stored)
 
 
 def stored_row(row: SessionRow) -> bytes:
-    """Return a row as the view `sessions` holds it."""
+    """Return a row as it is held beside the checkpoint."""
 
     def before(ms: int | None) -> int | None:
         return None if ms is None else row.at_ms - ms
@@ -107,8 +104,6 @@ def stored_row(row: SessionRow) -> bytes:
             row.parent,
             before(row.opened_ms),
             before(row.closed_ms),
-            row.at_ms,
-            row.version,
             row.pending,
             row.dialect,
             before(row.imported_ms),
@@ -118,12 +113,12 @@ def stored_row(row: SessionRow) -> bytes:
     )
 
 
-def session_row_of(value: bytes) -> SessionRow:
-    """Return a row of the view `sessions`."""
-    held = _stored_decoder.decode(value)
+def session_row_of(at: Position, summary: bytes) -> SessionRow:
+    """Return the row of a session from its checkpoint and what is held beside it."""
+    held = _stored_decoder.decode(summary)
 
     def time(before_ms: int | None) -> int | None:
-        return None if before_ms is None else held.at_ms - before_ms
+        return None if before_ms is None else at.ms - before_ms
 
     return SessionRow(
         held.project,
@@ -131,8 +126,8 @@ def session_row_of(value: bytes) -> SessionRow:
         held.parent,
         time(held.opened_before_ms),
         time(held.closed_before_ms),
-        held.at_ms,
-        held.version,
+        at.ms,
+        at.version,
         held.pending,
         held.dialect,
         time(held.imported_before_ms),
@@ -150,9 +145,12 @@ async def projects_of(store: Store, sessions: Iterable[str]) -> dict[str, str | 
 
 async def session_rows(store: Store, sessions: Sequence[str]) -> list[SessionRow | None]:
     """Return the rows of sessions; None where nothing was projected."""
-    wanted = [(StreamKey("session", one), one) for one in sessions]
-    found = await fields_of_streams(store, SESSIONS_VIEW, wanted)
-    return [None if value is None else session_row_of(value) for value in found]
+    keys = [StreamKey("session", one) for one in sessions]
+    found = await fields_of_streams(store, CHECKPOINTS_VIEW, [(key, key.name) for key in keys])
+    return [
+        None if (summary := summary_in(value)) is None else session_row_of(checkpoint_in(value), summary)
+        for value in found
+    ]
 
 
 async def ahead_among(store: Store, keys: Sequence[StreamKey]) -> list[StreamKey]:

@@ -56,6 +56,13 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[GroupFacts, ...]
 
 
+class FoundField(NamedTuple):
+    """A field of an index of the views, and its partition."""
+
+    field: str
+    partition: int
+
+
 class FoundFields(msgspec.Struct, frozen=True, kw_only=True):
     """The fields found in an index of the views, and what the views may lag behind.
 
@@ -63,7 +70,7 @@ class FoundFields(msgspec.Struct, frozen=True, kw_only=True):
     read. In the partitions `unsure` other streams may be ahead, too.
     """
 
-    fields: list[str]
+    fields: list[FoundField]
     ahead: list[StreamKey]
     unsure: list[int]
 

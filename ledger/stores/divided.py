@@ -24,7 +24,11 @@ class DividedView(NamedTuple):
 
     def of(self, one: str) -> str:
         """Return the part that has the fields of an id."""
-        return self.parts[(crc32(one.encode()) >> _PARTITION_BITS) % len(self.parts)]
+        return self.at(crc32(one.encode()))
+
+    def at(self, checksum: int) -> str:
+        """Return the part that has the fields of the ids with a checksum; its lower half does not matter."""
+        return self.parts[(checksum >> _PARTITION_BITS) % len(self.parts)]
 
 
 def divided(name: str, count: int) -> DividedView:
@@ -33,13 +37,20 @@ def divided(name: str, count: int) -> DividedView:
 
 
 CHECKPOINTS_VIEW: Final = divided("checkpoints", 16)
-"""The entry that each stream's views are as of, under the stream's name, by the stream's id.
+"""The entry that each stream's views are as of, and a summary of the stream, under its name, by the stream's id.
 
-Unlike a version, the id of an entry reveals a lost history.
+Unlike a version, the id of an entry reveals a lost history. One field for both takes a third less memory than two.
 """
+
+_SEPARATOR: Final = b" "
 
 NO_ENTRY: Final = Position(-1, 0)
 """The checkpoint in place of a broken one: no stream holds it, so that its views are taken for lost, and made anew."""
+
+
+def checkpoint_value(at: Position, summary: bytes | None) -> bytes:
+    """Return the field of a stream, also made in `project.lua`."""
+    return str(at).encode() + (b"" if summary is None else _SEPARATOR + summary)
 
 
 def checkpoint_in(value: bytes | None) -> Position:
@@ -47,6 +58,12 @@ def checkpoint_in(value: bytes | None) -> Position:
     if value is None:
         return START
     try:
-        return Position.parse(value.decode())
+        return Position.parse(value.partition(_SEPARATOR)[0].decode())
     except ValueError:
         return NO_ENTRY
+
+
+def summary_in(value: bytes | None) -> bytes | None:
+    """Return the summary that a field holds, if any."""
+    _, separator, summary = (value or b"").partition(_SEPARATOR)
+    return summary if separator else None

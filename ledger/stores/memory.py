@@ -23,7 +23,7 @@ from ledger.core.limits import (
     SETTLE_GRACE_MS,
 )
 from ledger.stores.clock import Clock, sleep_until
-from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in
+from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in, checkpoint_value, summary_in
 from ledger.stores.durability import Durability
 from ledger.stores.keys import Keys
 from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
@@ -355,8 +355,15 @@ class MemoryStore:
         for item in items:
             self._server.unacknowledged[group].pop(item.item_id, None)
 
-    async def project(self, key: StreamKey, expected: Position, at: Position, writes: Sequence[ViewWrite]) -> bool:
-        return await self.project_all((ViewAdvance(key, expected, at),), writes)
+    async def project(
+        self,
+        key: StreamKey,
+        expected: Position,
+        at: Position,
+        writes: Sequence[ViewWrite],
+        summary: bytes | None = None,
+    ) -> bool:
+        return await self.project_all((ViewAdvance(key, expected, at, summary),), writes)
 
     async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
         if any(self._checkpoint(one.key) != one.expected for one in advances):
@@ -365,8 +372,11 @@ class MemoryStore:
         for write in writes:
             _write_view(views[write.view], write)
         for one in advances:
-            if one.at != one.expected:
-                views[CHECKPOINTS_VIEW.of(one.key.id)][one.key.name] = str(one.at).encode()
+            checkpoints = views[CHECKPOINTS_VIEW.of(one.key.id)]
+            held = checkpoints.get(one.key.name)
+            summary = summary_in(None if held is None else _as_bytes(held)) if one.summary is None else one.summary
+            if one.at != one.expected or one.summary is not None:
+                checkpoints[one.key.name] = checkpoint_value(one.at, summary)
         return True
 
     async def checkpoint(self, key: StreamKey) -> Position:

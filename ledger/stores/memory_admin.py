@@ -14,6 +14,7 @@ from ledger.stores.admin import (
     PROJECTORS,
     SKIPPED,
     FilesRewritten,
+    FoundField,
     FoundFields,
     GroupFacts,
     OwedLines,
@@ -62,11 +63,17 @@ class MemoryViews:
     async def look_up(self, views: Sequence[str], prefix: str, count: int) -> FoundFields:
         server = self._server
         partitions = range(self._store.partition_count)
-        fields = [field for view in views for field in await self.starting(view, prefix)]
+        fields = sorted(
+            FoundField(field, one)
+            for one in partitions
+            for view in views
+            for field in server.views[one].get(view, {})
+            if field.startswith(prefix)
+        )
         skipped = [name for own in server.views.values() for name in own.get(SKIPPED, {})]
         ahead = [item.key for one in partitions for item in self._unfinished(one)]
         return FoundFields(
-            fields=sorted(fields[:count]),
+            fields=fields[:count],
             ahead=list(dict.fromkeys([*map(StreamKey.parse, skipped), *ahead])),
             unsure=[one for one in partitions if self._is_unsure(one)],
         )

@@ -261,11 +261,15 @@ class ViewWrite(NamedTuple):
 
 
 class ViewAdvance(NamedTuple):
-    """The step of a stream's views from one entry to another; START is before the first."""
+    """The step of a stream's views from one entry to another; START is before the first.
+
+    `summary` is kept beside the checkpoint, in the same field, and always as of it; None leaves the one that is there.
+    """
 
     key: StreamKey
     expected: Position
     at: Position
+    summary: bytes | None = None
 
 
 Answered = Callable[[AppendResult | Exception, tuple[Entry, ...]], None]
@@ -411,7 +415,14 @@ class Store(Protocol):
 
     async def acknowledge(self, group: str, items: Sequence[FeedItem]) -> None: ...
 
-    async def project(self, key: StreamKey, expected: Position, at: Position, writes: Sequence[ViewWrite]) -> bool:
+    async def project(
+        self,
+        key: StreamKey,
+        expected: Position,
+        at: Position,
+        writes: Sequence[ViewWrite],
+        summary: bytes | None = None,
+    ) -> bool:
         """Change views and checkpoint atomically; return False if the checkpoint is not `expected`."""
         ...
 

@@ -12,7 +12,6 @@ from ledger import DamageError, Ledger, NewerSchemaError
 from ledger.core import chain
 from ledger.core.errors import StoreError
 from ledger.log import short_streams
-from ledger.log.divided import SESSIONS_VIEW
 from ledger.log.tail import LostHistoryError
 from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.port import Store, StreamKey, ViewWrite
@@ -312,11 +311,10 @@ async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(led
         ViewWrite("pending", "ses_1\nr1", None),
         ViewWrite("counts", "decision\nuser_deny", 1, "count"),
         ViewWrite("timeline:ses_1", "99", b"{}"),
-        ViewWrite(SESSIONS_VIEW.of("ses_1"), "ses_1", b'"other"'),
     ]
     at = await store.checkpoint(SES_1)
     assert at.version == 16
-    assert await store.project(SES_1, at, at, planted)
+    assert await store.project(SES_1, at, at, planted, b"other")
     before = await data_of(store)
     found = [(one.view, one.as_json()["key"], one.partition) for one in await differences(store)]
     assert sorted(found) == sorted(
@@ -324,9 +322,13 @@ async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(led
             ("pending", "ses_1 r1", partition),
             ("counts", "decision user_deny", partition),
             ("timeline:ses_1", "", partition),
-            (SESSIONS_VIEW.of("ses_1"), "ses_1", partition),
+            (CHECKPOINTS_VIEW.of("ses_1"), "session:ses_1", partition),
         ]
     )
+    of_view = {one.view: one.as_json()["difference"] for one in await differences(store)}
+    checkpoint = of_view[CHECKPOINTS_VIEW.of("ses_1")]
+    assert checkpoint["live"] == [str(at), "other"]
+    assert (checkpoint["rebuilt"][0], checkpoint["rebuilt"][1][0]) == (str(at), "shop")
     counts = next(one for one in await differences(store) if one.view == "counts")
     assert counts.as_json() == {
         "view": "counts",

@@ -118,7 +118,7 @@ async def test_a_request_is_in_one_place_when_its_deadline_moves(ledger: Ledger,
     await project_as_a_worker(ledger)
     assert await shown(ledger) == ["b", "a"]
     fields = await ledger.store.views.starting(WAITING_VIEW, "")
-    assert len(fields) == 6, "each in the lists of all, and in its own as a session without a project"
+    assert len(fields) == 8, "each in the lists of all, in its own as a session without a project, and by its id"
 
 
 async def test_a_project_and_a_token_have_lists_of_their_own(ledger: Ledger, clock: TestClock) -> None:

@@ -10,8 +10,8 @@ import pytest
 from ledger.log.history import Moment
 from ledger.log.viewed import session_row_of
 from ledger.session.state import SessionState
-from ledger.stores.port import StreamKey
-from projections.sessions import project_sessions, shown_row, summary_of
+from ledger.stores.port import Position
+from projections.sessions import shown_row, summary_of, summary_stored
 from workers.gateway.rows import session_row
 from workers.presentation.moments import Clients, moment_json
 
@@ -66,11 +66,9 @@ SUMMARIES: Final[list[tuple[SessionState, dict[str, Any]]]] = [
 
 
 def _of_view(state: SessionState) -> dict[str, Any]:
-    first, *_ = project_sessions(
-        StreamKey("session", state.session_id), SessionState(session_id=state.session_id), state
-    )
-    assert isinstance(first.value, bytes)
-    return shown_row(state.session_id, session_row_of(first.value))
+    held = summary_stored(state)
+    assert held is not None
+    return shown_row(state.session_id, session_row_of(Position(state.last_ms, state.version), held))
 
 
 READERS: Final[dict[str, Callable[[SessionState], dict[str, Any]]]] = {

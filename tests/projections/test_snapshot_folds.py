@@ -18,7 +18,7 @@ from ledger.log.fresh_folds import fresh_state
 from ledger.log.snapshots import SNAPSHOTS_VIEW, load_snapshot
 from ledger.log.tail import fold_entries, nothing_folded
 from ledger.session.state import SessionState
-from ledger.stores.port import Entry, Position, Store, StreamInfo, StreamKey, ViewWrite
+from ledger.stores.port import Entry, Position, Store, StreamInfo, StreamKey, ViewAdvance, ViewWrite
 from ledger.testing import TestClock
 from projections.engine import Engine
 from tests.projections.looking import RULES, SNAPSHOT_EVERY, differences
@@ -207,15 +207,20 @@ async def test_a_snapshot_has_only_the_blocks_that_are_new(
     long_session: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, written = long_session.store, list[str]()
-    project = store.project
+    project, project_all = store.project, store.project_all
 
     async def noted(key: StreamKey, expected: Position, at: Position, writes: list[ViewWrite]) -> bool:
         written.extend(one.field for one in writes if one.view == SNAPSHOTS_VIEW)
         return await project(key, expected, at, writes)
 
+    async def noted_last(advances: list[ViewAdvance], writes: list[ViewWrite]) -> bool:
+        written.extend(one.field for one in writes if one.view == SNAPSHOTS_VIEW)
+        return await project_all(advances, writes)
+
     before = await load_snapshot(store, SES_1, EVENTS)
     assert before is not None
     monkeypatch.setattr(store, "project", noted)
+    monkeypatch.setattr(store, "project_all", noted_last)
     session = await long_session.attach("ses_1")
     for number in range(SNAPSHOT_EVERY):
         await session.submit("read", [f"other file {number}"])

@@ -21,7 +21,6 @@ async def test_nothing_is_shown_of_what_was_not_projected(ledger: Ledger) -> Non
     assert await queries.pending_of(ledger.store, "ses_1") == queries.ViewResult([], {"session:ses_1": 0})
     assert await queries.session_summaries(ledger.store, ["ses_1"]) == []
     assert await queries.latest_sessions(ledger.store, 10) == []
-    assert await queries.sessions_of_request(ledger.store, "r1") == []
 
 
 async def test_pending_shows_what_the_ledger_shows_with_the_version_it_is_as_of(ledger: Ledger) -> None:
@@ -151,27 +150,6 @@ async def test_the_timeline_is_read_page_by_page(ledger: Ledger) -> None:
     history = HistoryCache(ledger.store)
     pages = [await timeline_page(history, "ses_1", after, 4) for after in (0, 4, 8, 12)]
     assert [[row["version"] for row in page] for page in pages] == [[1, 2, 3, 4], [5, 6, 7, 8], [9, 10], []]
-
-
-async def test_a_request_id_leads_to_all_the_sessions_that_know_it(ledger: Ledger) -> None:
-    for name in ("ses_1", "ses_2"):
-        await (await ledger.session(name)).submit("bash", ["x"], request_id="r1")
-    await (await ledger.session("ses_3")).submit("bash", ["x"], request_id="r11")
-    await project_all(ledger)
-    assert await queries.sessions_of_request(ledger.store, "r1") == ["ses_1", "ses_2"]
-    assert await queries.sessions_of_request(ledger.store, "r11") == ["ses_3"]
-    assert await queries.sessions_of_request(ledger.store, "r") == []
-
-
-async def test_a_grant_leads_to_its_stream_also_after_it_was_revoked(ledger: Ledger) -> None:
-    session = await ledger.session("ses_1", project="shop")
-    own = await session.grant("bash", "ls", actor="ann")
-    shared = await ledger.grant_in_project("shop", "bash", "ls", actor="ann")
-    await session.revoke(own.grant.grant_id)
-    await project_all(ledger)
-    assert await queries.stream_of_grant(ledger.store, own.grant.grant_id) == SES_1
-    assert await queries.stream_of_grant(ledger.store, shared.grant.grant_id) == SHOP
-    assert await queries.stream_of_grant(ledger.store, "grn_none") is None
 
 
 async def test_each_ask_counts_once_by_whose_decision_it_was(ledger: Ledger, clock: TestClock) -> None:

@@ -14,6 +14,10 @@ async def look_up(store: Store, prefix: str, count: int = 10) -> FoundFields:
     return await store.views.look_up(["index"], prefix, count)
 
 
+def texts(found: FoundFields) -> list[str]:
+    return [one.field for one in found.fields]
+
+
 async def list_fields(store: Store, key: StreamKey, *fields: str) -> None:
     at = await store.checkpoint(key)
     assert await store.project(key, at, at, [ViewWrite("index", field, 0, "sorted") for field in fields])
@@ -37,10 +41,12 @@ async def test_nothing_is_found_before_the_first_append_and_a_census_makes_it_su
 async def test_the_fields_with_the_prefix_are_found_in_all_partitions_in_order(store: Store) -> None:
     await list_fields(store, SESSION, "per_1\nses_2", "per_1\nses_1", "per_10\nses_1", "per_0\nses_1", "per_é\nses_1")
     await list_fields(store, PROJECT, "per_1\nshop")
-    assert (await look_up(store, "per_1\n")).fields == ["per_1\nses_1", "per_1\nses_2", "per_1\nshop"]
-    assert (await look_up(store, "per_1")).fields == ["per_1\nses_1", "per_1\nses_2", "per_1\nshop", "per_10\nses_1"]
-    assert (await look_up(store, "per_é")).fields == ["per_é\nses_1"]
-    assert (await look_up(store, "per_1\n", 2)).fields == ["per_1\nses_1", "per_1\nses_2"]
+    own, other = store.partition_of(SESSION), store.partition_of(PROJECT)
+    found = await look_up(store, "per_1\n")
+    assert found.fields == [("per_1\nses_1", own), ("per_1\nses_2", own), ("per_1\nshop", other)]
+    assert texts(await look_up(store, "per_1")) == ["per_1\nses_1", "per_1\nses_2", "per_1\nshop", "per_10\nses_1"]
+    assert texts(await look_up(store, "per_é")) == ["per_é\nses_1"]
+    assert texts(await look_up(store, "per_1\n", 2)) == ["per_1\nses_1", "per_1\nses_2"]
 
 
 async def test_fields_of_several_views_are_found_together_and_no_more_than_asked_for(store: Store) -> None:
@@ -48,7 +54,7 @@ async def test_fields_of_several_views_are_found_together_and_no_more_than_asked
     writes = [ViewWrite(view, f"per_{view}", 0, "sorted") for view in ("one", "two", "three")]
     assert await store.project(SESSION, at, at, writes)
     found = await store.views.look_up(["one", "three", "none"], "per_", 10)
-    assert found.fields == ["per_one", "per_three"]
+    assert texts(found) == ["per_one", "per_three"]
     assert len((await store.views.look_up(["one", "two", "three"], "per_", 2)).fields) == 2
     assert (await store.views.look_up([], "", 0)).fields == []
 

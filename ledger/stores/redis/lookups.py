@@ -8,7 +8,7 @@ from typing import Final
 from redis.exceptions import ResponseError
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.admin import PROJECTORS, SKIPPED, FoundFields
+from ledger.stores.admin import PROJECTORS, SKIPPED, FoundField, FoundFields
 from ledger.stores.port import StreamKey
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.refusals import refusal_of
@@ -33,7 +33,9 @@ async def look_up(store: RetriedCommands, views: Sequence[str], prefix: str, cou
         if isinstance(reply, ResponseError):
             raise refusal_of(reply) from reply
     return FoundFields(
-        fields=sorted(field.decode() for reply in replies for field in reply[1])[:count],
+        fields=sorted(FoundField(field.decode(), one) for one, reply in enumerate(replies) for field in reply[1])[
+            :count
+        ],
         ahead=[StreamKey.parse(name.decode()) for reply in replies for name in reply[2]],
         unsure=[one for one, reply in enumerate(replies) if not reply[0]],
     )

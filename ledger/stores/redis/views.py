@@ -27,8 +27,15 @@ PAGE_SHARE_MIN: Final = 2
 class Projections(RetriedCommands):
     """Views and checkpoints, changed together."""
 
-    async def project(self, key: StreamKey, expected: Position, at: Position, writes: Sequence[ViewWrite]) -> bool:
-        return await self.project_all((ViewAdvance(key, expected, at),), writes)
+    async def project(
+        self,
+        key: StreamKey,
+        expected: Position,
+        at: Position,
+        writes: Sequence[ViewWrite],
+        summary: bytes | None = None,
+    ) -> bool:
+        return await self.project_all((ViewAdvance(key, expected, at, summary),), writes)
 
     async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
         partition = self.partition_of(advances[0].key)
@@ -38,8 +45,8 @@ class Projections(RetriedCommands):
         views = {view: index for index, view in enumerate(named, 1)}
         keys = [self.keys.view(view, partition) for view in views]
         sent: list[Argument] = [len(advances)]
-        for view, (key, expected, at) in zip(checkpoints, advances, strict=True):
-            sent += (views[view], key.name, str(expected), str(at))
+        for view, (key, expected, at, summary) in zip(checkpoints, advances, strict=True):
+            sent += (views[view], key.name, str(expected), str(at), b"" if summary is None else b" " + summary)
         for view, command, arguments in groups:
             sent += (views[view], command, len(arguments), *arguments)
         return bool(await self.evaluate(_PROJECT, keys, sent))
@@ -102,7 +109,7 @@ class RedisViews:
     ) -> list[str]:
         first, last = lex_range(prefix)
         limits = (last, first) if backwards else (first, last)
-        begin = b"(" + after.encode() if after.startswith(prefix) else limits[0]
+        begin = b"(" + after.encode() if after and after.startswith(prefix) else limits[0]
         partitions = range(self._store.partition_count)
         begins = {self._store.keys.view(view, one): begin for one in partitions for view in views}
         order = ("BYLEX", "REV") if backwards else ("BYLEX",)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 import redis
 
-from ledger.log.divided import SESSIONS_VIEW
+from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.keys import VIEWS_FORMAT
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
@@ -32,9 +32,9 @@ def view_key(client: redis.Redis, ending: str) -> str:
     return key
 
 
-def sessions_beside_pending(client: redis.Redis) -> str:
-    """Return the part of the view `sessions` with ses_2, in the only partition with a pending request."""
-    return view_key(client, "pending").replace("pending", SESSIONS_VIEW.of("ses_2"))
+def checkpoints_beside_pending(client: redis.Redis) -> str:
+    """Return the part of the checkpoints with ses_2, in the only partition with a pending request."""
+    return view_key(client, "pending").replace("pending", CHECKPOINTS_VIEW.of("ses_2"))
 
 
 def test_views_come_back_byte_for_byte(ledger: CommandLine, client: redis.Redis) -> None:
@@ -108,18 +108,20 @@ def test_what_no_projector_has_come_to_is_behind_and_no_difference(ledger: Comma
 def test_each_difference_is_named_with_both_sides(ledger: CommandLine, client: redis.Redis) -> None:
     fill(ledger)
     ledger("rebuild", code=0)
-    client.hset(sessions_beside_pending(client), "ses_2", "lies")
+    held: Any = client.hget(checkpoints_beside_pending(client), "session:ses_2")
+    at, _, _ = held.decode("latin-1").partition(" ")
+    client.hset(checkpoints_beside_pending(client), "session:ses_2", f"{at} lies")
     client.hdel(view_key(client, "pending"), "ses_2\np1")
     client.hset(GHOST, "1", "x")
     before = views(client)
     rows = ledger("rebuild", "--verify", "--json", code=11).rows
     assert [list(row)[:4] for row in rows] == [["view", "key", "same", "difference"]] * 3
     by_view = {row["view"]: row for row in rows}
-    assert set(by_view) == {"pending", SESSIONS_VIEW.of("ses_2"), "ghost"}
+    assert set(by_view) == {"pending", CHECKPOINTS_VIEW.of("ses_2"), "ghost"}
     assert (by_view["pending"]["key"], by_view["pending"]["same"]) == ("ses_2 p1", False)
     assert by_view["pending"]["difference"]["live"] is None
     assert by_view["pending"]["difference"]["rebuilt"]["request_id"] == "p1"
-    assert by_view[SESSIONS_VIEW.of("ses_2")]["difference"]["live"] == "lies"
+    assert by_view[CHECKPOINTS_VIEW.of("ses_2")]["difference"]["live"] == [at, "lies"]
     assert views(client) == before
     table = ledger("rebuild", "--verify", code=11)
     assert "3 differ" in table.err
@@ -133,7 +135,7 @@ def test_with_all_what_is_the_same_is_printed_too(ledger: CommandLine) -> None:
     ledger("rebuild", code=0)
     rows = ledger("rebuild", "--verify", "--all", "--json", code=0).rows
     assert {row["same"] for row in rows} == {True}
-    assert {"checkpoints", "pending", "approved", "sessions", "latest", "requests", "grants", "counts", "outcomes"} <= {
+    assert {"checkpoints", "pending", "approved", "latest", "requests", "grants", "counts", "outcomes"} <= {
         row["view"].partition("-")[0] for row in rows
     }
     assert "--all goes with --verify" in ledger("rebuild", "--all", code=2).err
@@ -148,7 +150,7 @@ def test_a_damaged_stream_is_told_and_the_others_are_rebuilt(ledger: CommandLine
     assert ("log", "session:ses_1") in {(row["view"], row["key"]) for row in rows}
     ran = ledger("rebuild", code=11)
     assert "stream `session:ses_1`" in ran.err
-    assert client.hexists(sessions_beside_pending(client), "ses_2")
+    assert client.hexists(checkpoints_beside_pending(client), "session:ses_2")
 
 
 def test_a_project_grant_that_was_left_out_is_written(ledger: CommandLine, client: redis.Redis) -> None:
