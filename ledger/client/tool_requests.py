@@ -20,8 +20,9 @@ from ledger.core.requests import AskDetails, check_name, make_question
 from ledger.policy.acceptance import not_accepted
 from ledger.policy.dialects import dialect_of
 from ledger.policy.offers import narrowed
-from ledger.session.first import BEHIND, call_behind, first_request_id
+from ledger.session.first import call_behind, first_request_id
 from ledger.session.state import Request, SessionState
+from ledger.session.would_run.names import BEHIND
 
 CONFIRM: Final = "confirm"
 """The member of a request's metadata with its dialect's confirm request."""

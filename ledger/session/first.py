@@ -22,12 +22,7 @@ from ledger.policy.demands import demands_on
 from ledger.session.approvals import why_too_few
 from ledger.session.demands import that_are_signed
 from ledger.session.state import Request, SessionState, input_digest
-
-BEHIND: Final = "behind"
-"""The member of a prerequisite's metadata with the call behind it: `{"tool", "input"}`.
-
-For an input that is too large it is `{"tool", "input_digest", "input_bytes"}`."""
-
+from ledger.session.would_run.names import BEHIND
 
 MASKED: Final = "a masked secret"
 NOT_UNDERSTOOD: Final = "it holds a masked secret, so that the rules cannot judge what would run"

@@ -41,8 +41,8 @@ from ledger.session.commands import (
     Reply,
     Revoke,
 )
-from ledger.session.first import BEHIND
 from ledger.session.state import SessionState
+from ledger.session.would_run.names import BEHIND
 
 NOT_REMEMBERED: Final = "a call with a secret in it is not remembered, because its grant would hold the secret"
 

@@ -7,17 +7,18 @@ since its own lines are indented under their labels.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ledger.core.operands import named_in
 from ledger.session.state import Request
 from ledger.session.would_run import quoted, would_run
-from ledger.session.would_run.description import describe_request
-from ledger.session.would_run.marks import OddCharacter
-from ledger.session.would_run.model import Description, Section
 from workers.presentation.dangers import DANGERS
 from workers.presentation.labels import CALLS_ITSELF
 from workers.presentation.text import revealed, visible
+
+if TYPE_CHECKING:
+    from ledger.session.would_run.marks import OddCharacter
+    from ledger.session.would_run.model import Description, Section
 
 CELL_CHARS: Final = 2_000
 """The length of a description in a table; `show` has all of it."""
@@ -31,6 +32,8 @@ _OF: Final = {"metadata": "metadata "}
 
 def description_lines(request: Request) -> list[str]:
     """Return the whole description: dangers, then each section under its label, then the odd characters."""
+    from ledger.session.would_run.description import describe_request  # noqa: PLC0415 - it reads shell lines
+
     description = describe_request(request)
     return [*danger_lines(description), *_section_lines(description), *odd_lines(description)]
 

@@ -14,7 +14,6 @@ from ledger.log.completed import Listed, ListPage
 from ledger.log.places import WaitingPlace
 from ledger.log.surveys import StreamProblem
 from ledger.session.state import Request
-from ledger.session.would_run.description import describe_request
 from workers.cli.base import checked, command, with_ledger
 from workers.cli.cards import card_lines
 from workers.cli.choices import named
@@ -148,6 +147,8 @@ def _since(gone_ms: int | None, now_ms: int) -> str | None:
 
 
 def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
+    from ledger.session.would_run.description import describe_request  # noqa: PLC0415 - it reads shell lines
+
     request = one.request
     deadline = request.deadline_ms
     return (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ledger.policy.shell.facts import DangerKind
-from ledger.session.would_run.model import Description
+if TYPE_CHECKING:
+    from ledger.policy.shell.facts import DangerKind
+    from ledger.session.would_run.model import Description
 
 DANGERS: Final[Mapping[DangerKind, str]] = {
     "runs-downloaded": "runs downloaded code",

@@ -17,13 +17,12 @@ from ledger.policy.shell.facts import (
     path_dangers,
 )
 from ledger.policy.shell.layout import rows_of
-from ledger.session.first import BEHIND
 from ledger.session.state import Request
 from ledger.session.would_run.lines import would_run
 from ledger.session.would_run.marks import marks_of, odd_characters
 from ledger.session.would_run.members import MemberText, pieces_behind, pieces_of
 from ledger.session.would_run.model import LONG_CHARS, LONG_LINES, Description, Section
-from ledger.session.would_run.names import SHELL_TOOLS
+from ledger.session.would_run.names import BEHIND, SHELL_TOOLS
 from ledger.session.would_run.shape import shape_of
 
 _FILES: Final = frozenset({"read", "edit", "write", "list", "external_directory"})

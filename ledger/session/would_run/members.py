@@ -13,8 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.session.first import BEHIND
-from ledger.session.would_run.names import AFTER_NAMES, BEFORE_NAMES, PATCH_NAMES, PATH_NAMES, Origin, SectionKind
+from ledger.session.would_run.names import (
+    AFTER_NAMES,
+    BEFORE_NAMES,
+    BEHIND,
+    PATCH_NAMES,
+    PATH_NAMES,
+    Origin,
+    SectionKind,
+)
 
 MEMBERS_COUNT: Final = 64
 """Members of an input with sections of their own; the others share one under `REST_LABEL`."""

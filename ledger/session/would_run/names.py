@@ -14,6 +14,11 @@ SectionKind = Literal[
     "remark", "member", "rest", "operand", "pattern", "offered", "folder", "asker", "agent", "tool", "permission",
 ]  # fmt: skip
 
+BEHIND: Final = "behind"
+"""The member of a prerequisite's metadata with the call behind it: `{"tool", "input"}`.
+
+For an input that is too large it is `{"tool", "input_digest", "input_bytes"}`."""
+
 SHELL_TOOLS: Final = frozenset(
     {
         "bash", "shell", "sh", "zsh", "powershell", "execute", "exec", "exec_command", "local_shell", "terminal",

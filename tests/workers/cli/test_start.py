@@ -104,6 +104,13 @@ def test_what_only_reads_imports_no_rules(server: RealServer, words: list[str]) 
     assert found & {"ledger.policy.shell", "ledger.session.decide", *DIALECT_MODULES} == set()
 
 
+@pytest.mark.parametrize("words", [["pending"], ["show", "ses_1"], ["reply", "per_1", "once"]], ids=" ".join)
+def test_what_describes_no_call_reads_no_shell_lines(server: RealServer, words: list[str]) -> None:
+    found = imported_by(*words, PERMISSION_LEDGER_URL=server.url)
+    assert "ledger.client.ledger" in found
+    assert found & {"ledger.policy.shell", "ledger.session.would_run.description"} == set()
+
+
 def test_who_asks_imports_the_dialect_of_the_rules_alone(server: RealServer, tmp_path: Path) -> None:
     rules = tmp_path / "rules.json"
     rules.write_text(json.dumps([{"permission": "bash", "pattern": "*", "action": "allow"}]))
