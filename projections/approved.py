@@ -49,6 +49,12 @@ def project_approved(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
             yield from _changes(key, after, grant)
 
 
+def approved_in(key: StreamKey, state: SessionState | ProjectState) -> Iterator[ViewWrite]:
+    """Yield the rows of all grants of a stream; those of ended ones are without a value."""
+    if not _is_closed(state):
+        yield from _rows(key, state, sorted(state.grants))
+
+
 def _rows(key: StreamKey, state: SessionState | ProjectState, grant_ids: Iterable[str]) -> Iterator[ViewWrite]:
     """Yield the rows of the stream's own grants among these."""
     grants = (state.grants.get(grant_id) for grant_id in grant_ids)

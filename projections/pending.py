@@ -38,6 +38,13 @@ def project_pending(key: StreamKey, seen: Seen) -> Iterator[Change]:
             yield change if len(touched) == 1 else change.write()
 
 
+def pending_in(key: StreamKey, state: SessionState) -> Iterator[Change]:
+    """Yield the rows of all that is pending in a session."""
+    for request_id, request in state.pending.items():
+        yield from (listed(WAITING, field) for field in _places(state, request))
+        yield row(PENDING, field_of(key.id, request_id), Pending(session=key.id, request=request).as_json())
+
+
 def _places(state: SessionState, request: Request | None) -> list[str]:
     """Return the fields of a request in `waiting`; none where it is not pending."""
     if request is None:

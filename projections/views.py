@@ -23,13 +23,13 @@ from ledger.stores.admin import SKIPPED
 from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.answers import project_answers
-from projections.approved import APPROVED, STANDING, WITHOUT_GRANTS, project_approved
+from projections.approved import APPROVED, STANDING, WITHOUT_GRANTS, approved_in, project_approved
 from projections.counts import project_counts, project_sizes
 from projections.durations import project_durations, project_lateness
 from projections.grants import project_grants
 from projections.last_uses import project_last_uses
 from projections.notifications import TOLD, project_notifications
-from projections.pending import PENDING, WAITING, project_pending
+from projections.pending import PENDING, WAITING, pending_in, project_pending
 from projections.people import project_people
 from projections.projection import COUNTS, Change, LateRow, Projection, RunProjection, Seen, StreamState
 from projections.requests import project_requests
@@ -55,7 +55,8 @@ _OF_OUTCOMES: Final[tuple[Projection, ...]] = (
 )
 """Projections that only events that settle a request concern, or reverse how it was settled."""
 
-_OF_RUNS: Final[tuple[RunProjection, ...]] = (project_sessions, project_sizes)
+_ROWS_OF_RUNS: Final[tuple[RunProjection, ...]] = (project_sessions,)
+_COUNTS_OF_RUNS: Final[tuple[RunProjection, ...]] = (project_sizes,)
 
 _DIVIDED: Final = (
     CHECKPOINTS_VIEW,
@@ -74,8 +75,11 @@ _PLACES: Final = frozenset((*LATEST_VIEW.parts, *LATEST_WITHIN_VIEW.parts, WAITI
 """The views of places that are taken and left again."""
 
 
-def changes_of(key: StreamKey, seen: Seen) -> list[Change]:
-    """Return the changes of one event in all views that do not depend on the state alone."""
+def changes_of(key: StreamKey, seen: Seen, *, new: bool = False) -> list[Change]:
+    """Return the changes of one event in all views that do not depend on the state alone.
+
+    Of a stream that is `new` to the views the rows of what waits and of grants are made once, of the state at the end.
+    """
     before, after, kind = seen.before, seen.after, type(seen.recorded.event)
     changes: list[Change] = []
     for project in _OF_EVENTS.get(kind, ()):
@@ -83,7 +87,7 @@ def changes_of(key: StreamKey, seen: Seen) -> list[Change]:
     if seen.was is not None or seen.now is not None:
         for project in _OF_OUTCOMES:
             changes += project(key, seen)
-    if isinstance(after, WITHOUT_GRANTS) or isinstance(before, WITHOUT_GRANTS):
+    if new or isinstance(after, WITHOUT_GRANTS) or isinstance(before, WITHOUT_GRANTS):
         return changes
     if before.grants is not after.grants or kind is SessionClosed:
         changes += project_approved(key, seen)
@@ -115,7 +119,7 @@ class Changes:
     def take(self, seen: Seen) -> None:
         """Add the next event of the run."""
         self._last = seen.after
-        self.add(changes_of(self._key, seen))
+        self.add(changes_of(self._key, seen, new=self._new))
 
     def add(self, changes: Iterable[Change]) -> None:
         for change in changes:
@@ -137,9 +141,11 @@ class Changes:
 
     def rows(self) -> list[ViewWrite]:
         """Return the changes but for the counts."""
-        rows = [change.write() if isinstance(change, LateRow) else change for change in self._rows.values()]
-        rows += [write for write in self._of_run() if write.kind != "count"]
-        return [row for row in rows if row.value is not None] if self._new else rows
+        rows = [_made(change) for change in self._rows.values()]
+        rows += self._of_run(_ROWS_OF_RUNS)
+        if not self._new:
+            return rows
+        return [row for row in (*rows, *map(_made, self._of_state())) if row.value is not None]
 
     def writes(self) -> list[ViewWrite]:
         """Return all changes, counts last."""
@@ -148,16 +154,25 @@ class Changes:
     def counts(self) -> dict[tuple[str, str], int]:
         """Return the sums of the counts by view and field."""
         counts = dict(self._counts)
-        for write in self._of_run():
-            if write.kind == "count":
-                assert isinstance(write.value, int)
-                counts[write.view, write.field] = counts.get((write.view, write.field), 0) + write.value
+        for write in self._of_run(_COUNTS_OF_RUNS):
+            assert isinstance(write.value, int)
+            counts[write.view, write.field] = counts.get((write.view, write.field), 0) + write.value
         return counts
 
-    def _of_run(self) -> Iterator[ViewWrite]:
+    def _of_run(self, projections: Iterable[RunProjection]) -> Iterator[ViewWrite]:
         if self._last is not self._first:
-            for project in _OF_RUNS:
+            for project in projections:
                 yield from project(self._key, self._first, self._last)
+
+    def _of_state(self) -> Iterator[Change]:
+        if not isinstance(self._last, WITHOUT_GRANTS):
+            yield from approved_in(self._key, self._last)
+        if isinstance(self._last, SessionState):
+            yield from pending_in(self._key, self._last)
+
+
+def _made(change: Change) -> ViewWrite:
+    return change.write() if isinstance(change, LateRow) else change
 
 
 def writes_of(runs: Sequence[Changes]) -> list[ViewWrite]:

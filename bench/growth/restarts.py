@@ -49,9 +49,14 @@ class Restarts:
                     return
                 await place.floor.send("CONFIG", "SET", "aof-use-rdb-preamble", rewritten_with_preamble)
                 await place.floor.send("BGREWRITEAOF")
-                clock = place.ledger.store.clock
-                while set(await _rewriting(place)) != {"0"}:
-                    await clock.wait_until(clock.now_ms() + REWRITE_LOOK_MS)
+                await until_rewritten(place)
+
+
+async def until_rewritten(place: Place) -> None:
+    """Wait while the server writes its file anew, which it also does by itself, and which slows all answers."""
+    clock = place.ledger.store.clock
+    while set(await _rewriting(place)) != {"0"}:
+        await clock.wait_until(clock.now_ms() + REWRITE_LOOK_MS)
 
 
 async def _rewriting(place: Place) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bench.growth.filling import tell
 from bench.growth.lives import EVENTS_COUNT, OPEN_EVERY_COUNT, session_of
+from bench.growth.restarts import until_rewritten
 from bench.growth.serving import WARM_COUNT, Serving
 from bench.place import ROOT, Place
 
@@ -59,6 +60,7 @@ class Sealing:
         """Seal sessions from the first on, and ask. A projector runs meanwhile."""
         numbers = list(self._share.sealed(max(first, self._pending), size))
         await self._seal([session_of(number) for number in numbers], size)
+        await until_rewritten(self._place)
         before = self._share.before
         serving = Serving(self._place, self._figures, size, self._pending, self._repetitions, before=before)
         await serving.measure()

@@ -9,7 +9,7 @@ import click
 from bench.growth.filling import OWN_NOTES, fill, filled_count, tell, until_projected
 from bench.growth.lives import EVENTS_COUNT
 from bench.growth.questions import MEASURED_VIEWS
-from bench.growth.restarts import START_SECONDS, Restarts
+from bench.growth.restarts import START_SECONDS, Restarts, until_rewritten
 from bench.growth.sealed import HOT_MONTH, Sealing
 from bench.growth.server_memory import server_memory, server_name, used_bytes
 from bench.growth.serving import Serving
@@ -76,6 +76,7 @@ class Year:
         tell(f"{size:,} sessions, nothing sealed: commands, calls, routes")
         used = await used_bytes(place) - self._used_before
         self._figures.add(BEFORE + "memory", size, used / ((size - first) * EVENTS_COUNT))
+        await until_rewritten(place)
         await Serving(place, self._figures, size, self._pending, self._repetitions, before=BEFORE).measure()
 
     async def _hot_month(self, place: Place, size: int, first: int) -> None:
