@@ -8,7 +8,7 @@ import resource
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from bench.growth.filling import tell
+from bench.growth.filling import tell, until_projected
 from bench.growth.lives import EVENTS_COUNT, OPEN_EVERY_COUNT, session_of
 from bench.growth.restarts import until_rewritten
 from bench.growth.serving import WARM_COUNT, Serving
@@ -60,6 +60,8 @@ class Sealing:
         """Seal sessions from the first on, and ask. A projector runs meanwhile."""
         numbers = list(self._share.sealed(max(first, self._pending), size))
         await self._seal([session_of(number) for number in numbers], size)
+        # A sealing of eleven months at once leaves the projector and the server work that a day's does not.
+        await until_projected(self._place.ledger.store)
         await until_rewritten(self._place)
         before = self._share.before
         serving = Serving(self._place, self._figures, size, self._pending, self._repetitions, before=before)
