@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ledger.client.grant_list import grant_row
 from ledger.core.durations import DAY_MS
 from ledger.core.events import Outcome
 from ledger.core.times import parse_time
@@ -71,7 +72,7 @@ async def approved_of(store: Store, key: StreamKey, now_ms: int) -> ViewResult:
     """Return the grants of one session or project stream that are in force at a server time (ms), oldest first."""
     checkpoints = CHECKPOINTS_VIEW.of(key.id)
     views = await store.views.read(store.partition_of(key), (APPROVED, checkpoints))
-    rows = [_decoded(value) for field, value in views[APPROVED].items() if parts_of(field)[0] == key.name]
+    rows = [grant_row(value) for field, value in views[APPROVED].items() if parts_of(field)[0] == key.name]
     live = [one for one in rows if one["expires_at"] is None or now_ms < parse_time(one["expires_at"])]
     return ViewResult(sorted(live, key=lambda one: (one["at"], one["grant_id"])), _only(views[checkpoints], key))
 

@@ -25,6 +25,8 @@ from ledger.stores.port import Store, StreamKey
 SCOPES_COUNT: Final = 8
 """Projects that are listed each by itself; beyond them, the list of all is read."""
 
+MARKS: Final = ("wider", "imported", "told")
+
 NAMES: Final = (
     *(
         "grant_id",
@@ -39,7 +41,8 @@ NAMES: Final = (
         "expires_at",
         "request_id",
     ),
-    *("reason", "uses", "uses_left", "last_used_at", "wider", "imported", "told"),
+    *("reason", "uses", "uses_left", "last_used_at"),
+    *MARKS,
 )
 """The members of a row, in order; the last three are only in rows that they are true of."""
 
@@ -173,7 +176,7 @@ class GrantList:
         )
         now_ms = self._store.clock.now_ms()
         found = [
-            Listed(place.order, place.cursor, _in_order(msgspec.json.decode(value)))
+            Listed(place.order, place.cursor, grant_row(value))
             for some, of_some in zip(fields.values(), values, strict=True)
             for place, value in zip(some, of_some, strict=True)
             if value is not None
@@ -232,8 +235,15 @@ def _latest(uses: Iterable[Uses]) -> dict[str, int]:
     return found
 
 
-def _in_order(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in NAMES if name in row}
+def stored_grant(one: Approved) -> dict[str, Any]:
+    """Return a grant as the view `approved` holds it: without the members that are null, which most of them are."""
+    return {name: value for name, value in one.as_json().items() if value is not None}
+
+
+def grant_row(value: bytes) -> Row:
+    """Return the row of a grant in the view `approved`, its members in order."""
+    held = msgspec.json.decode(value)
+    return {name: held.get(name) for name in NAMES if name in held or name not in MARKS}
 
 
 def _is_in_force(row: Mapping[str, Any], now_ms: int) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from ledger import Ledger
+from ledger.client.grant_list import GrantList
 from ledger.log.history_cache import HistoryCache
 from ledger.policy import PolicySource, digest
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections import queries
+from projections.approved import APPROVED
 from projections.timeline import timeline_page
 from tests.projections.looking import RULES, as_rows, project_all
 
@@ -87,6 +89,18 @@ async def test_approved_shows_grants_in_force_of_session_and_project(ledger: Led
     clock.advance("1s")
     assert (await queries.approved_of(ledger.store, own, clock.now_ms())).rows == as_rows([kept])
     assert as_rows(await session.approved()) == as_rows([kept, shared])
+
+
+async def test_a_grant_is_held_without_what_is_null_and_listed_with_it(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", project="shop")
+    made = await session.grant("bash", "ls *", actor="ann")
+    bounded = await session.grant("bash", "rm *", actor="ann", reason="once", uses=1)
+    await project_all(ledger)
+    held = await ledger.store.view(APPROVED, ledger.store.partition_of(session.stream.key))
+    short, long = sorted(held.values(), key=len)
+    assert (len(short) < 230, b"null" in short + long, b'"uses_left":1' in long) == (True, False, True)
+    rows = [row async for page in GrantList(ledger.store, ledger.streams).pages(None, 10) for row in page.items]
+    assert sorted(rows, key=str) == sorted([one.as_json() for one in (made, bounded)], key=str)
 
 
 async def test_recent_sessions_come_newest_first_with_how_their_requests_ended(
