@@ -206,19 +206,19 @@ class MemoryStore:
         elif append.due is not None:
             self._server.due.pop(append.key.id, None)
 
-    def tell(self, key: StreamKey, new: list[Entry], *, inline: bool = True) -> None:
+    def tell(self, key: StreamKey, new: list[Entry], *, inline: bool = True, is_move: bool = False) -> None:
         """Add new entries to the feed, and notify the listeners."""
-        self.feed(key, new[-1].version)
+        self.feed(key, new[-1].version, is_move=is_move)
         wake_up = WakeUp(key, new[-1].position, tuple(new) if inline and _fits_inline(new) else ())
         for listener in list(self._server.listeners[self.partition_of(key)]):
             listener.woken(wake_up)
 
-    def feed(self, key: StreamKey, version: int) -> None:
+    def feed(self, key: StreamKey, version: int, *, is_move: bool = False) -> None:
         """Add a line to the feed of a stream's partition."""
         partition = self.partition_of(key)
         self._server.feed_counts[partition] += 1
         feed = self._server.feeds[partition]
-        feed.append(FeedItem(f"{partition}/{self._server.feed_counts[partition]}", key, version))
+        feed.append(FeedItem(f"{partition}/{self._server.feed_counts[partition]}", key, version, is_move))
         del feed[:-FEED_LENGTH_COUNT]
 
     @property

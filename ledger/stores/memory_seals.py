@@ -39,7 +39,7 @@ class MemorySealing:
         server.seals[key] = seal
         del server.streams[key]
         server.due.pop(key.id, None)
-        self._store.feed(key, seal.head.version)
+        self._store.feed(key, seal.head.version, is_move=True)
         return True
 
     async def seals(self, keys: Sequence[StreamKey]) -> list[Seal | None]:
@@ -78,5 +78,5 @@ class MemorySealing:
         server.streams[key] = list(entries)
         if due is not None:
             server.due[key.id] = math.inf if due.ms is None else float(due.ms)
-        self._store.tell(key, list(entries), inline=False)
+        self._store.tell(key, list(entries), inline=False, is_move=True)
         return True

@@ -241,11 +241,15 @@ class Listener(Protocol):
 
 
 class FeedItem(NamedTuple):
-    """One line of a partition's feed: a stream and the version that it has reached."""
+    """One line of a partition's feed: a stream and the version that it has reached.
+
+    `is_move` tells that the stream went to the archive, within it or back, and that no event came.
+    """
 
     item_id: str
     key: StreamKey
     version: int
+    is_move: bool = False
 
 
 class ViewWrite(NamedTuple):

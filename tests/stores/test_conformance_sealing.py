@@ -78,9 +78,9 @@ async def test_a_seal_is_told_by_the_feed(store: Store) -> None:
     log = await three(store)
     lines = await store.read_feed(ALL, "views", "one", 10)
     assert await store.admin.seal(SESSION, seal_of(log))
-    assert [(line.key, line.version) for line in lines] == [(SESSION, 3)]
+    assert [(line.key, line.version, line.is_move) for line in lines] == [(SESSION, 3, False)]
     told = await store.read_feed(ALL, "views", "one", 10)
-    assert [(line.key, line.version) for line in told] == [(SESSION, 3)]
+    assert [(line.key, line.version, line.is_move) for line in told] == [(SESSION, 3, True)]
 
 
 async def test_views_and_checkpoint_of_a_sealed_stream_stay(store: Store) -> None:
@@ -202,7 +202,7 @@ async def test_a_later_head_is_told_by_feed_and_wake_up_and_the_same_head_is_not
     assert await store.admin.reseal(SESSION, same, longer)
     await wait_until_async(lambda: listener.wake_ups, "a wake-up")
     assert listener.wake_ups == [(longer.head, ())]
-    assert [(line.key, line.version) for line in await store.read_feed(ALL, "views", "one", 10)] == [(SESSION, 4)]
+    assert [line[1:] for line in await store.read_feed(ALL, "views", "one", 10)] == [(SESSION, 4, False)]
 
 
 async def test_a_closed_file_takes_no_stub_and_those_that_name_it_stay(store: Store) -> None:
@@ -307,7 +307,7 @@ async def test_a_stream_that_comes_back_is_told_by_feed_and_wake_up(backend: Bac
     await wait_until_async(lambda: listener.wake_ups, "a wake-up")
     assert listener.wake_ups == [(seal.head, ())]
     lines = await store.read_feed(ALL, "views", "one", 10)
-    assert [(line.key, line.version) for line in lines] == [(SESSION, 3)]
+    assert [(line.key, line.version, line.is_move) for line in lines] == [(SESSION, 3, True)]
 
 
 async def test_of_many_processes_at_once_one_brings_it_back_and_all_are_told_so(backend: Backend) -> None:

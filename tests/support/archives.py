@@ -6,12 +6,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from ledger import Ledger
 from ledger.core.errors import ArchiveError
+from ledger.log.archive.archive import Archive
+from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.buckets import Bucket, FolderBucket, MissingFileError, ObjectBucket
+from ledger.log.archive.sealing import Sealing, SealRule
 from ledger.log.verify import head_of
 from ledger.stores.port import Entry, StreamKey
 from tests.support.commands import asks, closes, opens, replies
 from tests.support.scenario import Scenario, later
+from workers.upkeep.archiving import bringing_up
 
 NOW_MS = 1_795_478_400_000
 
@@ -85,3 +90,19 @@ def bucket_of(kind: str, folder: Path) -> Bucket:
     from obstore.store import LocalStore  # noqa: PLC0415 - beside the tests of folders
 
     return ObjectBucket(LocalStore(folder / "objects", mkdir=True), "s3://bucket/archive")
+
+
+async def seal_all(ledger: Ledger, folder: Path) -> Archive:
+    """Seal all sessions into a folder; none of them may be kept."""
+    archive = archive_of(ledger.store)
+    await archive.set_url(str(folder))
+    keys = [key async for key in ledger.store.streams() if key.kind == "session"]
+
+    async def wanted() -> AsyncIterator[StreamKey]:
+        for key in keys:
+            yield key
+
+    sealing = Sealing(ledger.store, ledger.streams, archive, SealRule(idle_ms=1), bringing_up(ledger))
+    results = [one async for one in sealing.seal(wanted())]
+    assert [one.kept for one in results] == [None] * len(keys)
+    return archive

@@ -149,7 +149,7 @@ class Tracer:
         """Read the appends that new lines name. A line whose stream cannot be read is told of once, and passed over."""
         for item in list(self._unread.values()):
             line = _Line(item, [], [])
-            if item.key.kind == "session":
+            if item.key.kind == "session" and not item.is_move:
                 try:
                     found = await self._calls.read(item.key.id, item.version)
                     line = _Line(item, list(found.spans), list(found.may_run))

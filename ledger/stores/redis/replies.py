@@ -87,4 +87,5 @@ def refused_with(reply: Any, code: str) -> bool:
 def feed_item_of(partition: int, line: Any) -> FeedItem:
     entry_id, fields = line
     values = {fields[i]: fields[i + 1] for i in range(0, len(fields), 2)}
-    return FeedItem(f"{partition}/{entry_id.decode()}", StreamKey.parse(values[b"s"].decode()), int(values[b"v"]))
+    key = StreamKey.parse(values[b"s"].decode())
+    return FeedItem(f"{partition}/{entry_id.decode()}", key, int(values[b"v"]), is_move=b"m" in values)

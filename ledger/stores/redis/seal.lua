@@ -32,5 +32,5 @@ end
 
 redis.pcall('ZREM', KEYS[3], ARGV[5])
 local version = string.match(ARGV[1], '%-(%d+)$')
-redis.pcall('XADD', KEYS[4], 'MAXLEN', '=', ARGV[6], '*', 's', ARGV[4], 'v', version)
+redis.pcall('XADD', KEYS[4], 'MAXLEN', '=', ARGV[6], '*', 's', ARGV[4], 'v', version, 'm', '1')
 return 1

@@ -31,6 +31,6 @@ redis.call('RENAMENX', copy, stream)
 
 if ARGV[6] ~= '' then redis.pcall('ZADD', KEYS[3], ARGV[6], ARGV[8]) end
 local version = string.match(ARGV[3], '%-(%d+)$')
-redis.pcall('XADD', KEYS[4], 'MAXLEN', '=', ARGV[10], '*', 's', ARGV[7], 'v', version)
+redis.pcall('XADD', KEYS[4], 'MAXLEN', '=', ARGV[10], '*', 's', ARGV[7], 'v', version, 'm', '1')
 redis.pcall('SPUBLISH', ARGV[9], ARGV[7] .. '\n' .. ARGV[3])
 return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -18,6 +19,7 @@ from ledger.stores.port import START
 from ledger.testing import TestClock
 from projections.call_spans import RUN_BEGINS_MS
 from projections.lag import lines_owed
+from tests.support.archives import seal_all
 from tests.support.backends import as_redis
 from tests.support.collector import Collector, TakenSpan
 from tests.support.servers import RealServer
@@ -93,6 +95,25 @@ async def test_a_call_is_one_span_from_its_ask_to_the_end_of_its_run(
     assert span.resource["service.name"] == "permission-ledger"
     assert span.resource["deployment.environment.name"] == "test"
     assert collector.headers[0]["x-key"] == "of-the-collector"
+
+
+async def test_a_session_that_is_sealed_and_brought_back_has_no_span_again(
+    ledger: Ledger, clock: TestClock, collector: Collector, tmp_path: Path
+) -> None:
+    async with tracing(ledger):
+        session = await opened(ledger)
+        await session.submit("bash", ["git push"], request_id="r1")
+        await session.reply("r1", "reject", actor="ann")
+        await span_of(collector, "r1")
+        clock.advance("1h")
+        archive = await seal_all(ledger, tmp_path / "archive")
+        (seal,) = await ledger.store.admin.seals([session.stream.key])
+        assert seal is not None
+        await archive.restore(session.stream.key, seal)
+        await session.submit("bash", ["git pull"], request_id="r2")
+        await session.reply("r2", "reject", actor="ann")
+        await span_of(collector, "r2")
+    assert len(collector.named("r1")) == 1
 
 
 async def test_a_rejected_call_is_a_span_with_an_error_that_ends_at_the_answer(

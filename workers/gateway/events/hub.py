@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -191,6 +191,8 @@ class Hub:
 
     def _lines(self, items: Iterable[FeedItem]) -> None:
         for item in items:
+            if item.is_move:
+                continue  # sealed, or brought back: its events are as old as before
             told = self.heads.get(item.key)
             if told is None:
                 self._beginnings.note(item)
@@ -199,6 +201,7 @@ class Hub:
 
     async def _compare(self) -> None:
         """Read every stream whose head is not the last published entry, and those in which something happened since."""
+        told_before = dict(self.heads)
         place = await self._beginnings.place()
         missing = set(self.heads)
         async for key, head in heads_of_all(self.store):
@@ -211,6 +214,19 @@ class Hub:
             if head == START:
                 self._lost(key, START)
         self._beginnings.go_on_from(place)
+        self._forget_resting(told_before, place.since_ms)
+
+    def _forget_resting(self, told_before: Mapping[StreamKey, Position], since_ms: int) -> None:
+        """Drop the last published entries of streams that rest, of which there are more every day.
+
+        What was published before a place is in no line after it, and is older than its time: so a stream that goes on
+        begins as one in which nothing had happened yet.
+        """
+        self.heads = {
+            key: head
+            for key, head in self.heads.items()
+            if head.ms >= since_ms or head != told_before.get(key) or key in self.followers or key in self._wanted
+        }
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
