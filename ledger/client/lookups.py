@@ -73,11 +73,14 @@ class Lookups:
         store = self._ledger.store
         found = await self._look_up([REQUESTS_VIEW.of(request_id)], fingerprint_of(request_id), KNOWN_IN_MAX + 1)
         led = await self._led_to(found.fields[:KNOWN_IN_MAX], found.unsure)
-        named = {key for key in led.streams if key.kind == "session"}
+        sessions = sorted(key for key in led.streams if key.kind == "session")
+        # An agent chooses its ids: many sessions may have the fingerprint of one.
+        is_known_in_many = max(len(found.fields), len(sessions)) > KNOWN_IN_MAX
+        named = set(sessions[:KNOWN_IN_MAX])
         unsure = led.unsure
         named.update(key for key in found.ahead if key.kind == "session" and store.partition_of(key) not in unsure)
         # In the others the hints of deadlines name the sessions with pending requests, which come first.
-        searched = None if len(found.fields) > KNOWN_IN_MAX else sorted(unsure)
+        searched = None if is_known_in_many else sorted(unsure)
         if searched is None or searched:
             due = await store.due(None, WAITING_MAX, searched)
             named.update(StreamKey("session", session) for session, _ in due)

@@ -355,15 +355,8 @@ class MemoryStore:
         for item in items:
             self._server.unacknowledged[group].pop(item.item_id, None)
 
-    async def project(
-        self,
-        key: StreamKey,
-        expected: Position,
-        at: Position,
-        writes: Sequence[ViewWrite],
-        summary: bytes | None = None,
-    ) -> bool:
-        return await self.project_all((ViewAdvance(key, expected, at, summary),), writes)
+    async def project(self, key: StreamKey, expected: Position, at: Position, writes: Sequence[ViewWrite]) -> bool:
+        return await self.project_all((ViewAdvance(key, expected, at),), writes)
 
     async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
         if any(self._checkpoint(one.key) != one.expected for one in advances):

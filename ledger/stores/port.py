@@ -419,14 +419,7 @@ class Store(Protocol):
 
     async def acknowledge(self, group: str, items: Sequence[FeedItem]) -> None: ...
 
-    async def project(
-        self,
-        key: StreamKey,
-        expected: Position,
-        at: Position,
-        writes: Sequence[ViewWrite],
-        summary: bytes | None = None,
-    ) -> bool:
+    async def project(self, key: StreamKey, expected: Position, at: Position, writes: Sequence[ViewWrite]) -> bool:
         """Change views and checkpoint atomically; return False if the checkpoint is not `expected`."""
         ...
 

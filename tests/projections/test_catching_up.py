@@ -14,7 +14,7 @@ from ledger.core.errors import StoreError
 from ledger.log import short_streams
 from ledger.log.tail import LostHistoryError
 from ledger.stores.divided import CHECKPOINTS_VIEW
-from ledger.stores.port import Store, StreamKey, ViewWrite
+from ledger.stores.port import Store, StreamKey, ViewAdvance, ViewWrite
 from ledger.stores.redis.store import RedisStore
 from projections import engine as engine_module
 from projections import queries
@@ -314,7 +314,7 @@ async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(led
     ]
     at = await store.checkpoint(SES_1)
     assert at.version == 16
-    assert await store.project(SES_1, at, at, planted, b"other")
+    assert await store.project_all([ViewAdvance(SES_1, at, at, b"other")], planted)
     before = await data_of(store)
     found = [(one.view, one.as_json()["key"], one.partition) for one in await differences(store)]
     assert sorted(found) == sorted(

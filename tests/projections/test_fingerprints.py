@@ -7,7 +7,7 @@ import pytest
 from ledger import Ledger
 from ledger.log.fingerprints import fingerprint_of, fingerprints_of, streams_led_to
 from ledger.stores.admin import FoundField
-from ledger.stores.port import START, Position, StreamKey
+from ledger.stores.port import START, Position, StreamKey, ViewAdvance
 
 FIRST, SECOND = "per_40aa2360efaa7bea0ada283b65", "per_fbc8bf7e2beb0175ca8b05649d"
 """Ids that have one fingerprint."""
@@ -33,7 +33,7 @@ async def test_each_stream_is_led_to_whatever_its_id_and_kind(ledger: Ledger) ->
     store = ledger.store
     keys = [StreamKey("project" if number % 3 == 1 else "session", f"é {number}") for number in range(60)]
     for key in keys:
-        assert await store.project(key, START, Position(1, 1), [], b"a summary")
+        assert await store.project_all([ViewAdvance(key, START, Position(1, 1), b"a summary")], [])
     fields = {key: FoundField(fingerprints_of("per_1", key.id), store.partition_of(key)) for key in keys}
     led = await streams_led_to(store, fields.values())
     assert all(key in led[field] for key, field in fields.items())

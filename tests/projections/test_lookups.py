@@ -11,7 +11,7 @@ import pytest
 
 from ledger import InputError, Ledger, UnknownGrantError, UnknownRequestError
 from ledger.client import lookups
-from ledger.log.fingerprints import streams_led_to
+from ledger.log.fingerprints import fingerprints_of, streams_led_to
 from ledger.log.stream import Stream
 from ledger.log.surveys import Survey, survey
 from ledger.log.viewed import ahead_among
@@ -267,6 +267,27 @@ async def test_an_unknown_id_with_the_fingerprint_of_a_known_one_is_unknown(ledg
     with pytest.raises(UnknownGrantError):
         await ledger.stream_of_grant(SECOND)
     assert walks == []
+
+
+async def test_of_too_many_sessions_with_one_fingerprint_those_with_pending_requests_are_read(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookups, "KNOWN_IN_MAX", 1)
+    first, second = "ses_19298", "ses_30026"
+    async with projecting(ledger):
+        await (await ledger.session(first)).submit("bash", ["x"], request_id="call_1")
+        await ledger.session(second)
+    keys = [StreamKey("session", one) for one in (first, second)]
+    assert len({(ledger.store.partition_of(key), fingerprints_of("call_1", key.id)) for key in keys}) == 1
+    read: list[StreamKey] = []
+
+    async def reading(wanted: Iterable[StreamKey], one: Callable[[StreamKey], Awaitable[Any]]) -> Survey[Any]:
+        read.extend(wanted := list(wanted))
+        return await survey(wanted, one)
+
+    monkeypatch.setattr(lookups, "survey", reading)
+    assert await ledger.sessions_of("call_1") == [first]
+    assert read == keys[:1]
 
 
 async def test_what_is_found_while_its_views_are_dropped_is_found_in_the_log(

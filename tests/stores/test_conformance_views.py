@@ -156,22 +156,22 @@ async def held_of(store: Store, key: StreamKey) -> bytes | None:
 
 
 async def test_a_summary_is_kept_beside_the_checkpoint_until_another_one_comes(store: Store) -> None:
-    assert await store.project(SESSION, START, at(1), [], SUMMARY)
+    assert await store.project_all([ViewAdvance(SESSION, START, at(1), SUMMARY)], [])
     assert (await store.checkpoint(SESSION), summary_in(await held_of(store, SESSION))) == (at(1), SUMMARY)
     assert await store.project(SESSION, at(1), at(1), [ViewWrite("pending", "per_1", b"1")])
     assert await store.project(SESSION, at(1), at(2), [])
     assert (await store.checkpoint(SESSION), summary_in(await held_of(store, SESSION))) == (at(2), SUMMARY)
-    assert await store.project(SESSION, at(2), at(2), [], b"other")
+    assert await store.project_all([ViewAdvance(SESSION, at(2), at(2), b"other")], [])
     assert await held_of(store, SESSION) == str(at(2)).encode() + b" other"
-    assert not await store.project(SESSION, at(1), at(3), [], b"late")
-    assert await store.project(SESSION, at(2), at(3), [], b"")
+    assert not await store.project_all([ViewAdvance(SESSION, at(1), at(3), b"late")], [])
+    assert await store.project_all([ViewAdvance(SESSION, at(2), at(3), b"")], [])
     assert summary_in(await held_of(store, SESSION)) == b""
 
 
 async def test_a_checkpoint_is_compared_as_a_whole_with_a_summary_behind_it(store: Store) -> None:
-    assert await store.project(SESSION, START, at(12), [], b"3")
+    assert await store.project_all([ViewAdvance(SESSION, START, at(12), b"3")], [])
     for expected in (at(1), Position(at(12).ms, 120), START):
-        assert not await store.project(SESSION, expected, at(13), [], b"4")
+        assert not await store.project_all([ViewAdvance(SESSION, expected, at(13), b"4")], [])
     assert await held_of(store, SESSION) == str(at(12)).encode() + b" 3"
 
 

@@ -27,15 +27,8 @@ PAGE_SHARE_MIN: Final = 2
 class Projections(RetriedCommands):
     """Views and checkpoints, changed together."""
 
-    async def project(
-        self,
-        key: StreamKey,
-        expected: Position,
-        at: Position,
-        writes: Sequence[ViewWrite],
-        summary: bytes | None = None,
-    ) -> bool:
-        return await self.project_all((ViewAdvance(key, expected, at, summary),), writes)
+    async def project(self, key: StreamKey, expected: Position, at: Position, writes: Sequence[ViewWrite]) -> bool:
+        return await self.project_all((ViewAdvance(key, expected, at),), writes)
 
     async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
         partition = self.partition_of(advances[0].key)
