@@ -1,13 +1,11 @@
 """Test of a stream's bytes for wholeness: versions, times, hashes and commitments, without reading JSON.
 
 This is the quick half of verification: a stream that does not pass is read by `ledger.log.verify`, which names each
-problem. The pattern below is that of payloads as `ledger.core.codec` writes them. What the newest entry says is read as
-an event, because no other entry bears it out. Pure.
+problem. What the newest entry says is read as an event, because no other entry bears it out. Pure.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -15,21 +13,9 @@ from ledger.core import chain, codec
 from ledger.core.commitments import is_commitment_to
 from ledger.core.errors import DamageError
 from ledger.core.limits import ENTRY_MS_MAX
+from ledger.log.glances import PayloadBeginning, beginnings_of
 from ledger.log.verify import Head, Problem, head_of, verify_entries
 from ledger.stores.port import START, Entry, StreamInfo, StreamKey
-
-_SCHEMAS: Final = "|".join(str(schema) for schema in range(codec.FIRST_SCHEMA, codec.SCHEMA_VERSION + 1))
-
-_BEGINNING: Final = re.compile(
-    rf'\{{"v":({_SCHEMAS}),"id":"([^"\\]+)","prev":"(.{{64}})","actor":\{{[^{{}}\\]*\}},'
-    r'(?:"x":"(.{43}|.{64})",)?"event":\{"type":"([a-z_]+)"'.encode(),
-    re.DOTALL,
-)
-"""The members of a payload before those of its event: schema, id, `prev`, commitment, and the event's type.
-
-Texts in JSON have a backslash before a quotation mark, so that without any backslash no text can look like a member.
-`prev` and commitment are compared with those computed, so their characters are not looked at here.
-"""
 
 _FIRST_SCHEMA: Final = str(codec.FIRST_SCHEMA).encode()
 
@@ -38,18 +24,27 @@ _CONCERNING_OTHERS: Final = frozenset((b"redacted", b"imported"))
 
 
 def is_whole(
-    key: StreamKey, entries: Sequence[Entry], info: StreamInfo, head: Head | None, upgraded_ms: int | None
+    key: StreamKey,
+    entries: Sequence[Entry],
+    info: StreamInfo,
+    head: Head | None,
+    upgraded_ms: int | None,
+    *,
+    beginnings: Sequence[PayloadBeginning] | None = None,
 ) -> bool:
     """Return whether a stream has certainly no problem of its chain; the arguments are those of `verify_entries`.
 
-    False says nothing: the stream may be damaged, or only be written in another way.
+    `beginnings` are those of the payloads, from a caller that has them. False says nothing: the stream may be damaged,
+    or only be written in another way.
     """
+    begun = beginnings or beginnings_of(entries)
+    if not begun:
+        return False
     return (
-        bool(entries)
-        and _is_linked(key, entries)
+        _is_linked(key, entries, begun)
         and _is_as_the_server_says(entries, info)
         and (head is None or _has_head(entries, head))
-        and not _may_be_begun_by_older(entries[0], upgraded_ms)
+        and not _may_be_begun_by_older(entries[0], begun[0], upgraded_ms)
         and _is_event(entries[-1])
     )
 
@@ -71,26 +66,25 @@ def whole_entries(
     return WholeEntries(entries)
 
 
-def _is_linked(key: StreamKey, entries: Sequence[Entry]) -> bool:
-    beginning, follows = _BEGINNING.match, chain.follows
+def _is_linked(key: StreamKey, entries: Sequence[Entry], beginnings: Sequence[PayloadBeginning]) -> bool:
+    follows = chain.follows
+    before_ms = before_version = 0
+    before_payload = b""
     event_ids: set[bytes] = set()
-    before = entries[0]
-    for expected, entry in enumerate(entries, 1):
-        ms, version, payload, content = entry
-        found = beginning(payload)
-        if found is None or version != expected:
+    for (ms, version, payload, content), begun in zip(entries, beginnings, strict=True):
+        _, event_id, written_prev, commitment, event_type = begun
+        if version != before_version + 1:
             return False
-        _, event_id, written_prev, commitment, event_type = found.groups()
         prev = written_prev.decode("latin-1")  # never fails; other characters than those of a hash only differ from it
         if version == 1:
             linked = prev == chain.genesis(key.kind, key.id)
         else:
-            linked = ms >= before.ms and follows(prev, ms, before.ms, before.version, before.payload)
+            linked = ms >= before_ms and follows(prev, ms, before_ms, before_version, before_payload)
         if not linked or event_type in _CONCERNING_OTHERS or not _is_committed(content, commitment):
             return False
         event_ids.add(event_id)
-        before = entry
-    return len(event_ids) == len(entries) and before.ms <= ENTRY_MS_MAX
+        before_ms, before_version, before_payload = ms, version, payload
+    return len(event_ids) == len(entries) and before_ms <= ENTRY_MS_MAX
 
 
 def _is_committed(content: bytes | None, commitment: bytes | None) -> bool:
@@ -116,9 +110,8 @@ def _has_head(entries: Sequence[Entry], head: Head) -> bool:
     return 0 < version <= len(entries) and head_of(entries[version - 1]) == head
 
 
-def _may_be_begun_by_older(first: Entry, upgraded_ms: int | None) -> bool:
-    found = _BEGINNING.match(first.payload)
-    return upgraded_ms is not None and first.ms > upgraded_ms and (found is None or found[1] == _FIRST_SCHEMA)
+def _may_be_begun_by_older(first: Entry, beginning: PayloadBeginning, upgraded_ms: int | None) -> bool:
+    return upgraded_ms is not None and first.ms > upgraded_ms and beginning[0] == _FIRST_SCHEMA
 
 
 def _is_event(entry: Entry) -> bool:

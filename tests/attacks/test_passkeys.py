@@ -28,7 +28,7 @@ from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from tests.support.authenticator import Authenticator
 from tests.support.servers import RealServer
-from workers.upkeep.stream_checks import check_stream, read_anchors
+from workers.upkeep.stream_checks import Depth, StreamChecker, check_stream, read_anchors
 
 ANN: Final = "ann"
 ASK: Final = [{"permission": "*", "pattern": "*", "action": "ask"}]
@@ -399,9 +399,9 @@ async def test_registering_where_passkeys_cannot_be(ledger: Ledger) -> None:
 # --- on the server ----------------------------------------------------------------------------------------------------
 
 
-async def problems_of(ledger: Ledger, session: str = "ses_1", kept: Any = None) -> list[str]:
+async def problems_of(ledger: Ledger, session: str = "ses_1", kept: Any = None, depth: Depth = "events") -> list[str]:
     anchors = await read_anchors(ledger.store, kept)
-    checked = await check_stream(ledger.store, StreamKey("session", session), None, anchors)
+    checked = await StreamChecker(ledger.store, None, anchors, depth).check(StreamKey("session", session))
     return [f"{one.kind}: {one.text}" for one in checked.problems]
 
 
@@ -419,14 +419,16 @@ async def test_nothing_is_found_where_every_answer_was_signed(ledger: Ledger) ->
     ).ok
 
 
-async def write_answer(server: RealServer, ledger: Ledger, **answer: Any) -> None:
+async def write_answer(server: RealServer, ledger: Ledger, *, proof_as: str = "proof", **answer: Any) -> None:
     """Write an answer straight into the stream, as an attacker with access to the server can."""
     event = {"type": "replied", "request_id": "r1", "reply": "once", "outcome": "allowed", **answer}
-    await write_event(server, ledger, event)
+    await write_event(server, ledger, event, proof_as=proof_as)
 
 
-async def write_event(server: RealServer, ledger: Ledger, event: dict[str, Any], schema: int = 2) -> None:
-    """Write an event straight into the stream, with a valid chain."""
+async def write_event(
+    server: RealServer, ledger: Ledger, event: dict[str, Any], schema: int = 2, *, proof_as: str = "proof"
+) -> None:
+    """Write an event straight into the stream, with a valid chain, and with a spelling of the member `proof`."""
     stream = StreamKey("session", "ses_1")
     entries = (await ledger.store.open(stream)).entries
     last = entries[-1]
@@ -439,7 +441,8 @@ async def write_event(server: RealServer, ledger: Ledger, event: dict[str, Any],
     }
     async with Redis.from_url(server.url, protocol=2) as client:
         name = Keys(ledger.store.partition_count).stream(stream)
-        await client.xadd(name, {"d": json.dumps(payload)}, id=f"{last.ms + 1}-{last.version + 1}")
+        data = json.dumps(payload, separators=(",", ":")).replace('"proof"', f'"{proof_as}"')
+        await client.xadd(name, {"d": data}, id=f"{last.ms + 1}-{last.version + 1}")
 
 
 async def test_writing_an_answer_into_the_log(server: RealServer, ledger: Ledger) -> None:
@@ -490,6 +493,22 @@ async def test_rewriting_the_claims_of_a_signature_in_the_log(server: RealServer
     await write_answer(server, ledger, proof=proof)
     (found,) = await problems_of(ledger)
     assert "challenge" in found
+
+
+@pytest.mark.parametrize("depth", ["chain", "events"])
+@pytest.mark.parametrize("spelling", ["proof", r"pr\u006fof"])
+async def test_spelling_the_proof_of_a_forged_answer_in_another_way(
+    server: RealServer, ledger: Ledger, spelling: str, depth: Depth
+) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger, session="ses_2")
+    await asked(session, "r0")
+    signed = await signed_answer(session, ledger, key, request_id="r0")
+    await session.reply("r0", "once", actor=ANN, signed=signed)
+    # No rule of this session demands a signature, so that only the proof itself says that there is one.
+    await asked(await ledger.session("ses_1", project="shop", rules=ASK))
+    await write_answer(server, ledger, proof=await proof_of(session), proof_as=spelling)
+    (found,) = await problems_of(ledger, depth=depth)
+    assert "differs in" in found
 
 
 async def test_enrolling_a_key_of_ones_own_on_the_server(server: RealServer, ledger: Ledger) -> None:

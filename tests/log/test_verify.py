@@ -16,6 +16,7 @@ from ledger.core import chain, codec
 from ledger.core.errors import DamageError
 from ledger.core.events import Actor, ReasonDetail, Redacted, Settings
 from ledger.log.entries import read_entry
+from ledger.log.glances import beginnings_of
 from ledger.log.verify import KINDS, Head, Problem, ProblemKind, head_of, read_entries, verify_entries
 from ledger.log.wholeness import WholeEntries, is_whole, whole_entries
 from ledger.stores.admin import RawEntry
@@ -373,6 +374,23 @@ def test_what_bytes_cannot_tell_is_left_to_the_reading_of_events() -> None:
     spaced = at(len(ENTRIES))._replace(payload=at(len(ENTRIES)).payload.replace(b'"v":', b'"v": '))
     assert not whole_by_bytes([*ENTRIES[:-1], spaced])
     assert kinds([*ENTRIES[:-1], spaced]) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "crafted"),
+    [
+        (b'"event":{', b'"event":{"type":"session_closed"},"event":{'),
+        (b'"event":{', b'"event":{"type":"session_closed"}, "event" : {'),
+        (b'"request_id"', rb'"request\u005fid"'),
+    ],
+)
+def test_bytes_in_which_a_reader_finds_another_event_than_a_search_does_are_left_to_the_reading(
+    written: bytes, crafted: bytes
+) -> None:
+    asked = at(5)
+    assert written in asked.payload
+    assert beginnings_of([asked]) is not None
+    assert beginnings_of([asked._replace(payload=asked.payload.replace(written, crafted))]) is None
 
 
 def test_the_bytes_of_an_older_versions_stream_pass_unless_it_was_begun_after_the_upgrade() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from ledger.client.passkeys.audit import Demands
 from ledger.core.errors import DamageError, RulesUnreadableError
-from ledger.core.limits import PAGE_COUNT
 from ledger.core.policy import demand_rules
 from ledger.log.rulesets import read_ruleset
 from ledger.log.verify import Problem
@@ -18,13 +17,13 @@ from ledger.stores.port import Entry, Store, StreamKey
 UNREADABLE: Final = RulesUnreadableError.code
 """The code of an ask in a session whose rules cannot be read, which begins the text of the problem."""
 
-_OPENED: Final = b'"type":"session_opened"'
-_CHANGED: Final = b'"type":"policy_changed"'
+_NAMING: Final = frozenset(("session_opened", "policy_changed"))
 _IN_CONTENT: Final = b'"policy":'
 _IN_PAYLOAD: Final = b'"detail":'
 
 
 class _Event(msgspec.Struct):
+    type: str
     policy_digest: str = ""
 
 
@@ -36,10 +35,13 @@ class _Payload(msgspec.Struct):
 _decoder: Final = msgspec.json.Decoder(_Payload)
 
 
-def named_rules(key: StreamKey, entries: Sequence[object]) -> dict[str, int]:
-    """Return the digests of the rules that a session names and does not hold itself, each with its first version."""
+def named_rules(key: StreamKey, entries: Sequence[Entry]) -> dict[str, int]:
+    """Return the digests of the rules that a session names and does not hold itself, each with its first version.
+
+    `entries` are those that may name rules, or all.
+    """
     named: dict[str, int] = {}
-    for entry in _naming(entries) if key.kind == "session" else ():
+    for entry in entries if key.kind == "session" else ():
         content = entry.content or b""
         try:
             told = _decoder.decode(entry.payload)
@@ -48,24 +50,9 @@ def named_rules(key: StreamKey, entries: Sequence[object]) -> dict[str, int]:
         # Quotation marks in texts are escaped, so that only a member looks like this.
         is_own = _IN_CONTENT in content or _IN_PAYLOAD in entry.payload
         is_redacted = told.x is not None and entry.content is None
-        if told.event.policy_digest and not is_own and not is_redacted:
+        if told.event.type in _NAMING and told.event.policy_digest and not is_own and not is_redacted:
             named.setdefault(told.event.policy_digest, entry.version)
     return named
-
-
-def _naming(entries: Sequence[object]) -> Iterator[Entry]:
-    own = [entry for entry in entries if isinstance(entry, Entry)]
-    yield from filter(_names_rules, own[:1])
-    # Most sessions name rules in their first entry alone, and one search through a page is quicker than one an entry.
-    for start in range(1, len(own), PAGE_COUNT):
-        some = own[start : start + PAGE_COUNT]
-        text = b"\n".join([entry.payload for entry in some])
-        if _CHANGED in text or _OPENED in text:
-            yield from filter(_names_rules, some)
-
-
-def _names_rules(entry: Entry) -> bool:
-    return _OPENED in entry.payload or _CHANGED in entry.payload
 
 
 class NamedRules:

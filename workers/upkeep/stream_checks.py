@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,7 @@ from ledger.access.passkeys.verification import Known
 from ledger.client.passkeys.audit import PASSKEYS, Anchors, Demands, anchors_of, readable, unproven
 from ledger.core.errors import DamageError
 from ledger.core.limits import PAGE_COUNT
+from ledger.log.glances import PayloadBeginning, beginnings_of, may_spell_otherwise, with_rules
 from ledger.log.short_streams import read_short_streams
 from ledger.log.tail import fold_entries, nothing_folded
 from ledger.log.verify import Head, Problem, head_of, read_entries
@@ -28,6 +29,21 @@ Depth = Literal["chain", "events", "folds"]
 """
 
 _SIGNS: Final = (b'"demands"', b'"answer_by"', b'"proof', b'"passkey_')
+_SIGNS_BESIDE_RULES: Final = (b'"demands"', b'"proof')
+"""Those in a payload that a glance found to begin as usual, of an event without rules, and not of people's passkeys."""
+
+
+class _Seen(NamedTuple):
+    """The entries of a stream that have the ledger's form, and what a glance at them told.
+
+    `beginnings` None: some payload begins in a way of its own. `ruling` are the entries that may have rules, or name
+    them. `named` are the rules that a session names, each with its first version.
+    """
+
+    entries: Sequence[Entry]
+    beginnings: Sequence[PayloadBeginning] | None
+    ruling: Sequence[Entry]
+    named: Mapping[str, int]
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,11 +96,11 @@ class StreamChecker:
             entries = [entry async for entry in raw_entries(self._store, key)]
         except DamageError as error:
             return Checked(key=key, versions=0, head=None, problems=[Problem(None, "foreign", error.text)])
-        own = list(map(_own, entries))
-        named = named_rules(key, own)
-        demands = await self._demands_of(named)
+        ours = list(map(_own, entries))
+        seen = _seen(key, [entry for entry in ours if isinstance(entry, Entry)])
+        demands = await self._demands_of(seen.named)
         # A long stream takes a second, in which a gateway must answer others.
-        return await asyncio.to_thread(self._checked, key, own, info, named, demands)
+        return await asyncio.to_thread(self._checked, key, ours, info, seen, demands)
 
     async def check_all(self, keys: Sequence[StreamKey]) -> AsyncIterator[Checked]:
         """Check many streams, in this order. Raises StoreError, MissingExtraError."""
@@ -96,8 +112,9 @@ class StreamChecker:
         async for key, short in read_short_streams(self._store, keys):
             checked = None
             if short is not None:
-                named = named_rules(key, short.entries)
-                checked = self._checked(key, short.entries, short.info, named, await self._demands_of(named))
+                seen = _seen(key, short.entries)
+                demands = await self._demands_of(seen.named)
+                checked = self._checked(key, short.entries, short.info, seen, demands)
             if checked is not None and short is not None and checked.ok:
                 yield checked, short.entries
             else:
@@ -113,16 +130,15 @@ class StreamChecker:
         key: StreamKey,
         entries: Sequence[Entry | RawEntry],
         info: StreamInfo | None,
-        named: Mapping[str, int],
+        seen: _Seen,
         demands: Mapping[str, Demands | None],
     ) -> Checked:
         known = self._known.get(key)
-        own = [entry for entry in entries if isinstance(entry, Entry)]
-        problems, redacted_count = self._problems(key, entries, own, info)
+        problems, redacted_count = self._problems(key, entries, seen, info)
         known_demands = {one: found for one, found in demands.items() if found}
-        if self._anchors is not None and (known_demands or _may_be_signed(own)):
-            problems = problems + unproven(key, readable(own), self._anchors, known_demands)
-        problems = problems + missing_rules(named, demands)
+        if self._anchors is not None and (known_demands or _may_be_signed(key, seen)):
+            problems = problems + unproven(key, readable(seen.entries), self._anchors, known_demands)
+        problems = problems + missing_rules(seen.named, demands)
         if info is None and known is None:
             problems = [Problem(None, "deleted", f"there is no stream `{key.name}`")]
         last = entries[-1] if entries else None
@@ -132,27 +148,37 @@ class StreamChecker:
             head=head_of(last) if isinstance(last, Entry) else None,
             problems=problems,
             project=_project_of(key, entries),
-            rules=tuple(named),
-            unreadable_rules=tuple(f"policy:{one}" for one in named if demands.get(one, ()) is None),
+            rules=tuple(seen.named),
+            unreadable_rules=tuple(f"policy:{one}" for one in seen.named if demands.get(one, ()) is None),
             is_there=info is not None,
             redacted_count=redacted_count,
         )
 
     def _problems(
-        self, key: StreamKey, entries: Sequence[Entry | RawEntry], own: Sequence[Entry], info: StreamInfo | None
+        self, key: StreamKey, entries: Sequence[Entry | RawEntry], seen: _Seen, info: StreamInfo | None
     ) -> tuple[list[Problem], int]:
         """Return the problems of the entries themselves, and the number of those that were redacted."""
-        known, upgraded_ms = self._known.get(key), self._store.upgraded_ms
-        is_own = len(own) == len(entries)
-        if self._depth == "chain" and info is not None and is_own and is_whole(key, own, info, known, upgraded_ms):
-            return rules_problems(key, own), 0
-        reading = read_entries(key, entries, info, known, upgraded_ms)
+        if self._depth == "chain" and info is not None and self._is_whole(key, entries, seen, info):
+            return rules_problems(key, seen.entries), 0
+        reading = read_entries(key, entries, info, self._known.get(key), self._store.upgraded_ms)
         problems = reading.problems
         if not problems:
-            problems = rules_problems(key, own)
+            problems = rules_problems(key, seen.entries)
         if self._depth == "folds" and not problems:
-            problems = _fold_problems(key, own)
+            problems = _fold_problems(key, seen.entries)
         return problems, reading.redacted_count
+
+    def _is_whole(self, key: StreamKey, entries: Sequence[Entry | RawEntry], seen: _Seen, info: StreamInfo) -> bool:
+        if seen.beginnings is None or len(seen.entries) != len(entries):
+            return False
+        known, upgraded_ms = self._known.get(key), self._store.upgraded_ms
+        return is_whole(key, seen.entries, info, known, upgraded_ms, beginnings=seen.beginnings)
+
+
+def _seen(key: StreamKey, entries: Sequence[Entry]) -> _Seen:
+    beginnings = beginnings_of(entries)
+    ruling = entries if beginnings is None else with_rules(entries, beginnings)
+    return _Seen(entries, beginnings, ruling, named_rules(key, ruling))
 
 
 async def check_stream(
@@ -190,12 +216,21 @@ def _fold_problems(key: StreamKey, entries: Sequence[Entry]) -> list[Problem]:
     return []
 
 
-def _may_be_signed(entries: Sequence[Entry]) -> bool:
+def _may_be_signed(key: StreamKey, seen: _Seen) -> bool:
     """Return whether entries may hold a demand, a proof or a passkey: most streams have none, and need no fold."""
+    if seen.beginnings is None or key.kind == "access":
+        return _has_sign(seen.entries, _SIGNS)
+    return _has_sign(seen.ruling, _SIGNS) or _has_sign(seen.entries, _SIGNS_BESIDE_RULES, reads_content=False)
+
+
+def _has_sign(entries: Sequence[Entry], signs: Sequence[bytes], *, reads_content: bool = True) -> bool:
     for start in range(0, len(entries), PAGE_COUNT):
         some = entries[start : start + PAGE_COUNT]
-        text = b"\n".join([entry.payload for entry in some] + [entry.content for entry in some if entry.content])
-        if any(sign in text for sign in _SIGNS):
+        texts = [entry.payload for entry in some]
+        if reads_content:
+            texts += [entry.content for entry in some if entry.content]
+        text = b"\n".join(texts)
+        if may_spell_otherwise(text) or any(sign in text for sign in signs):
             return True
     return False
 

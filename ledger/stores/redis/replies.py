@@ -8,13 +8,14 @@ from typing import Any, Final
 from redis.exceptions import ResponseError
 
 from ledger.core.errors import DamageError, InDoubtError
-from ledger.stores.port import Due, Entry, FeedItem, Foreign, Position, StreamInfo, StreamKey
+from ledger.stores.port import START, Due, Entry, FeedItem, Foreign, Position, StreamInfo, StreamKey
 from ledger.stores.redis.link import Argument
 from ledger.stores.redis.refusals import refusal_code, refusal_of
 
 NO_SUCH_KEY: Final = "no such key"
 """The words of XINFO's refusal where nothing has the key."""
 
+_NONE_DELETED: Final = str(START)
 _OTHERS: Final = "something else writes to this key"
 
 
@@ -62,11 +63,12 @@ def info_of(reply: Any, size: int | None = None) -> StreamInfo | None:
             return None
         raise refusal_of(reply) from reply
     facts = dict(zip(reply[::2], reply[1::2], strict=True))
+    max_deleted = facts[b"max-deleted-entry-id"].decode()
     return StreamInfo(
         length=int(facts[b"length"]),
         entries_added=int(facts[b"entries-added"]),
         last=Position.parse(facts[b"last-generated-id"].decode()),
-        max_deleted=Position.parse(facts[b"max-deleted-entry-id"].decode()),
+        max_deleted=START if max_deleted == _NONE_DELETED else Position.parse(max_deleted),
         size_bytes=size,
     )
 
