@@ -7,13 +7,14 @@ The first part of a field's name says what is counted.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from ledger.log.places import field_of
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.outcomes import decision_of
-from projections.projection import COUNTS, Seen, StreamState, counted
+from projections.outcomes import DecisionLabel
+from projections.projection import COUNTS, StreamState, counted
 
 DECISION: Final = "decision"
 """Requests by CONTRACT's metric labels."""
@@ -23,12 +24,10 @@ STREAMS_COUNT: Final = "streams"
 EVENTS_COUNT: Final = "events"
 
 
-def project_counts(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
-    if seen.was is not None:
-        # An allow that a change of the project's grants reversed before it was returned to anybody.
-        yield counted(COUNTS, field_of(DECISION, decision_of(seen.was)), -1)
-    if seen.now is not None:
-        yield counted(COUNTS, field_of(DECISION, decision_of(seen.now)), 1)
+@cache
+def decision_field(decision: DecisionLabel) -> str:
+    """Return the field that counts the requests with a decision."""
+    return field_of(DECISION, decision)
 
 
 def project_sizes(key: StreamKey, first: StreamState, last: StreamState) -> Iterator[ViewWrite]:

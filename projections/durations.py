@@ -13,9 +13,8 @@ from typing import Final
 
 from ledger.core.events import DeadlineMoved, Expired
 from ledger.log.places import field_of
-from ledger.session.state import SessionState, Settled
+from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.outcomes import decision_of
 from projections.projection import COUNTS, Seen, counted
 
 DURATION: Final = "duration"
@@ -36,14 +35,6 @@ LATENESS_BUCKETS_MS: Final = (10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000, 6
 INFINITE: Final = "inf"
 
 
-def project_durations(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
-    if seen.was is not None:
-        # An allow that was reversed before it was returned to anybody is not counted.
-        yield from _settled(seen.was, -1)
-    if seen.now is not None:
-        yield from _settled(seen.now, 1)
-
-
 def project_lateness(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
     before, recorded = seen.before, seen.recorded
     event = recorded.event
@@ -52,22 +43,20 @@ def project_lateness(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
     if isinstance(event, Expired | DeadlineMoved) and isinstance(before, SessionState):
         request = before.pending.get(event.request_id)
         if request is not None and request.deadline_ms is not None:
-            yield from _measured(LATENESS, recorded.ms - request.deadline_ms, LATENESS_BUCKETS_MS, 1)
-
-
-def _settled(settled: Settled, by: int) -> Iterator[ViewWrite]:
-    waited_ms = settled.at_ms - settled.request.asked_ms
-    yield from _measured(decision_of(settled), waited_ms, DURATION_BUCKETS_MS, by)
-
-
-def _measured(what: str, ms: int, buckets: Sequence[int], by: int) -> Iterator[ViewWrite]:
-    yield counted(COUNTS, _field(what, bucket_of(ms, buckets)), by)
-    yield counted(COUNTS, _field(what, SUM), by * max(ms, 0))
+            late_ms = max(recorded.ms - request.deadline_ms, 0)
+            yield counted(COUNTS, bucket_field(LATENESS, bucket_of(late_ms, LATENESS_BUCKETS_MS)), 1)
+            yield counted(COUNTS, sum_field(LATENESS), late_ms)
 
 
 @lru_cache(maxsize=256)
-def _field(what: str, bucket: str) -> str:
+def bucket_field(what: str, bucket: str) -> str:
+    """Return the field that counts the times in a bucket: of a decision, or LATENESS."""
     return field_of(DURATION, what, bucket)
+
+
+def sum_field(what: str) -> str:
+    """Return the field that adds up these times (ms)."""
+    return bucket_field(what, SUM)
 
 
 def bucket_of(ms: int, buckets: Sequence[int]) -> str:

@@ -116,6 +116,8 @@ class Engine:
             return None
         if self._before_step is not None:
             await self._before_step(key, step.seen)
+        # Until the step is written with others, only what it changes is kept.
+        step.seen.clear()
         return step
 
     async def begin_together(self, steps: Sequence[ProjectionStep]) -> bool:
@@ -283,13 +285,14 @@ class ProjectionStep:
 
     def take(self, page: Sequence[Entry], at: int) -> int:
         """Add entries of a page from `at` on until the step is full; return the index of the next one."""
-        while at < len(page) and len(self.seen) < STEP_EVENTS and self.size_bytes < STEP_BYTES:
+        end = min(len(page), at + STEP_EVENTS - len(self.seen))
+        while at < end and self.size_bytes < STEP_BYTES:
             try:
                 recorded, after = self.folded.next(self.key, page[at])
-                self.redacts = isinstance(recorded.event, Redacted)
-                if self.redacts and self.seen:
-                    self.redacts = False
-                    break
+                if type(recorded.event) is Redacted:
+                    if self.seen:
+                        break
+                    self.redacts = True
                 self._add(page[at], recorded, after)
             except DamageError as error:
                 # The events before it are valid, and are projected.
@@ -340,7 +343,7 @@ async def project_anew(
     async def together(begun: Sequence[_Begun]) -> None:
         if await engine.begin_together([one.step for one in begun]):
             for key, _, step in begun:
-                done(CaughtUp(key, step.folded.version, len(step.seen)))
+                done(CaughtUp(key, step.folded.version, step.folded.version))
             return
         for key, short, _ in begun:
             await one(key, short)
@@ -355,7 +358,7 @@ async def project_anew(
                 continue
             begun.append(_Begun(key, short, step))
             if (
-                sum(len(one.step.seen) for one in begun) >= STEP_EVENTS
+                sum(one.step.folded.version for one in begun) >= STEP_EVENTS
                 or sum(one.step.size_bytes for one in begun) >= STEP_BYTES
             ):
                 await turns.give(group, together(begun))

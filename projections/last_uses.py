@@ -5,18 +5,14 @@ A call is in the partition of its session, so the latest time of a project's gra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from ledger.client.grant_uses import grants_behind, used_field
+from ledger.client.grant_uses import used_field
 from ledger.log.divided import USED_VIEW
 from ledger.session.state import SessionState
-from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import Seen
+from ledger.stores.port import ViewWrite
 
 
-def project_last_uses(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
-    settled, after = seen.now, seen.after
-    if settled is None or not isinstance(after, SessionState):
-        return
-    for grant_id in grants_behind(after, settled):
-        yield ViewWrite(USED_VIEW.of(grant_id), used_field(after, grant_id), settled.at_ms, "latest")
+def project_last_uses(state: SessionState, at_ms: int, grant_ids: Iterable[str]) -> Iterator[ViewWrite]:
+    for grant_id in grant_ids:
+        yield ViewWrite(USED_VIEW.of(grant_id), used_field(state, grant_id), at_ms, "latest")

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
+import msgspec
+
 from ledger.access.state import AccessState
 from ledger.core.codec import canonical_json
 from ledger.core.grants import Recorded
@@ -38,7 +40,7 @@ class LateRow(NamedTuple):
         return row(self.view, self.field, self.value())
 
 
-class Seen(NamedTuple):
+class Seen(msgspec.Struct, frozen=True):
     """An event to project, with the fold before and after it.
 
     `was` and `now` are how its request was settled before and after it; both None if that is unchanged.
@@ -47,22 +49,32 @@ class Seen(NamedTuple):
     before: StreamState
     recorded: Recorded
     after: StreamState
-    was: Settled | None
-    now: Settled | None
+    was: Settled | None = None
+    now: Settled | None = None
 
 
 def seen(before: StreamState, recorded: Recorded, after: StreamState) -> Seen:
     """Return an event to project."""
     was = now = None
+    if not isinstance(before, SessionState) or not isinstance(after, SessionState) or before.settled is after.settled:
+        return Seen(before, recorded, after)
     request_id = getattr(recorded.event, "request_id", None)
-    if isinstance(request_id, str) and isinstance(before, SessionState) and isinstance(after, SessionState):
+    if isinstance(request_id, str):
         was, now = before.settled.get(request_id), after.settled.get(request_id)
-        if was is now:
+        if was is now or (was is not None and now is not None and was.version == now.version):
             was = now = None
     return Seen(before, recorded, after, was, now)
 
 
 Change: TypeAlias = ViewWrite | LateRow
+
+
+class UsesProjection(Protocol):
+    """The changes of one view by a call that grants let through."""
+
+    def __call__(self, state: SessionState, at_ms: int, grant_ids: Iterable[str]) -> Iterable[ViewWrite]:
+        """Return the changes; `state` is that after the call, `at_ms` its time."""
+        ...
 
 
 class Projection(Protocol):

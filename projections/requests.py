@@ -6,12 +6,22 @@ from collections.abc import Iterator
 
 from ledger.core.events import Asked
 from ledger.log.divided import REQUESTS_VIEW
-from ledger.log.fingerprints import fingerprints_of
+from ledger.log.fingerprints import fingerprint_of, fingerprint_of_stream
+from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import Seen, listed
 
 
 def project_requests(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
     if key.kind == "session" and isinstance(seen.recorded.event, Asked):
-        request_id = seen.recorded.event.request_id
-        yield listed(REQUESTS_VIEW.of(request_id), fingerprints_of(request_id, key.id))
+        yield _found(seen.recorded.event.request_id, fingerprint_of_stream(key.id))
+
+
+def requests_in(key: StreamKey, state: SessionState) -> list[ViewWrite]:
+    """Return the fields of all requests of a session."""
+    of_stream = fingerprint_of_stream(key.id)
+    return [_found(request_id, of_stream) for some in (state.settled, state.pending) for request_id in some]
+
+
+def _found(request_id: str, of_stream: str) -> ViewWrite:
+    return listed(REQUESTS_VIEW.of(request_id), fingerprint_of(request_id) + of_stream)

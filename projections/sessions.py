@@ -20,13 +20,13 @@ from ledger.core.events import Outcome
 from ledger.core.ids import check_id
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.completed import CURSOR_DIGITS
-from ledger.log.divided import LATEST_VIEW, LATEST_WITHIN_VIEW, OUTCOMES_VIEW
+from ledger.log.divided import LATEST_VIEW, LATEST_WITHIN_VIEW
 from ledger.log.places import ALL, field_of, parts_of, scope_of
 from ledger.log.viewed import SessionRow, stored_row
 from ledger.session.state import SessionState
 from ledger.stores.divided import DividedView
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import Change, Seen, StreamState, counted, listed
+from projections.projection import StreamState, listed
 
 _LATEST_MS: Final = 2**48 - 1
 """A time (ms) after every other; what is left until it is told in a fixed number of digits of six bits each."""
@@ -101,13 +101,6 @@ def latest_view(scope: str) -> DividedView:
 def latest_prefix(scope: str) -> str:
     """Return the beginning of the fields of a scope in its view."""
     return "" if scope == ALL else scope
-
-
-def project_outcomes(key: StreamKey, seen: Seen) -> Iterator[Change]:
-    if seen.was is not None:
-        yield counted(OUTCOMES_VIEW.of(key.id), outcome_field(key.id, seen.was.outcome), -1)
-    if seen.now is not None:
-        yield counted(OUTCOMES_VIEW.of(key.id), outcome_field(key.id, seen.now.outcome), 1)
 
 
 def outcome_field(session: str, outcome: Outcome) -> str:

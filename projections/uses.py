@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from ledger.client.grant_uses import grants_behind
 from ledger.log.divided import USES_VIEW
 from ledger.log.viewed import pointer
 from ledger.session.state import SessionState
-from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import Seen, listed
+from ledger.stores.port import ViewWrite
+from projections.projection import listed
 
 
-def project_uses(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
-    now, after = seen.now, seen.after
-    if now is None or not isinstance(after, SessionState):
-        return
-    for grant_id in grants_behind(after, now):
+def project_uses(state: SessionState, at_ms: int, grant_ids: Iterable[str]) -> Iterator[ViewWrite]:
+    for grant_id in grant_ids:
         # The session of a grant of its own is known.
-        if grant_id not in after.grants:
-            yield listed(USES_VIEW.of(key.id), pointer(grant_id, key.id))
+        if grant_id not in state.grants:
+            yield listed(USES_VIEW.of(state.session_id), pointer(grant_id, state.session_id))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from ledger.client.grant_uses import grants_behind
 from ledger.core.events import Asked, DeadlineMoved, Expired, Granted, Replied, SessionClosed
 from ledger.core.notification_event import Notification
 from ledger.log.divided import (
@@ -24,20 +25,20 @@ from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.answers import project_answers
 from projections.approved import APPROVED, STANDING, WITHOUT_GRANTS, approved_in, project_approved
-from projections.counts import project_counts, project_sizes
-from projections.durations import project_durations, project_lateness
+from projections.counts import project_sizes
+from projections.durations import project_lateness
 from projections.grants import project_grants
 from projections.last_uses import project_last_uses
 from projections.notifications import TOLD, project_notifications
 from projections.pending import PENDING, WAITING, pending_in, project_pending
 from projections.people import project_people
-from projections.projection import COUNTS, Change, LateRow, Projection, RunProjection, Seen, StreamState
-from projections.requests import project_requests
-from projections.sessions import project_outcomes, project_sessions
+from projections.projection import COUNTS, Change, LateRow, Projection, RunProjection, Seen, StreamState, UsesProjection
+from projections.requests import project_requests, requests_in
+from projections.sessions import project_sessions
+from projections.settled import ViewPlace, counts_of
 from projections.uses import project_uses
 
 _OF_EVENTS: Final[Mapping[type, tuple[Projection, ...]]] = {
-    Asked: (project_requests,),
     Granted: (project_grants,),
     Replied: (project_people, project_answers),
     Notification: (project_notifications,),
@@ -46,14 +47,7 @@ _OF_EVENTS: Final[Mapping[type, tuple[Projection, ...]]] = {
 }
 """Projections that only events of one type concern."""
 
-_OF_OUTCOMES: Final[tuple[Projection, ...]] = (
-    project_counts,
-    project_outcomes,
-    project_durations,
-    project_uses,
-    project_last_uses,
-)
-"""Projections that only events that settle a request concern, or reverse how it was settled."""
+_OF_USES: Final[tuple[UsesProjection, ...]] = (project_uses, project_last_uses)
 
 _ROWS_OF_RUNS: Final[tuple[RunProjection, ...]] = (project_sessions,)
 _COUNTS_OF_RUNS: Final[tuple[RunProjection, ...]] = (project_sizes,)
@@ -78,16 +72,20 @@ _PLACES: Final = frozenset((*LATEST_VIEW.parts, *LATEST_WITHIN_VIEW.parts, WAITI
 def changes_of(key: StreamKey, seen: Seen, *, new: bool = False) -> list[Change]:
     """Return the changes of one event in all views that do not depend on the state alone.
 
-    Of a stream that is `new` to the views the rows of what waits and of grants are made once, of the state at the end.
+    Of a stream that is `new` to the views the rows of requests and grants are made once, of the state at the end.
     """
     before, after, kind = seen.before, seen.after, type(seen.recorded.event)
     changes: list[Change] = []
     for project in _OF_EVENTS.get(kind, ()):
         changes += project(key, seen)
-    if seen.was is not None or seen.now is not None:
-        for project in _OF_OUTCOMES:
-            changes += project(key, seen)
-    if new or isinstance(after, WITHOUT_GRANTS) or isinstance(before, WITHOUT_GRANTS):
+    if seen.now is not None and isinstance(after, SessionState) and (behind := grants_behind(after, seen.now)):
+        for uses in _OF_USES:
+            changes += uses(after, seen.now.at_ms, behind)
+    if new:
+        return changes
+    if kind is Asked:
+        changes += project_requests(key, seen)
+    if isinstance(after, WITHOUT_GRANTS) or isinstance(before, WITHOUT_GRANTS):
         return changes
     if before.grants is not after.grants or kind is SessionClosed:
         changes += project_approved(key, seen)
@@ -111,15 +109,24 @@ class Changes:
         self._key = key
         self._first = self._last = first
         self._new = new
-        self._rows: dict[tuple[str, str], Change] = {}
-        self._counts: dict[tuple[str, str], int] = {}
-        self._taken: set[tuple[str, str]] = set()
+        self._rows: dict[ViewPlace, Change] = {}
+        self._counts: dict[ViewPlace, int] = {}
+        self._taken: set[ViewPlace] = set()
         self.size_bytes = 0
 
     def take(self, seen: Seen) -> None:
         """Add the next event of the run."""
         self._last = seen.after
+        if seen.was is not None:
+            # An allow that was reversed before it was returned to anybody is not counted; its fields are there.
+            self._count(counts_of(self._key, (seen.was,)), 0 if self._new else -1)
+        if seen.now is not None and not self._new:
+            self._count(counts_of(self._key, (seen.now,)), 1)
         self.add(changes_of(self._key, seen, new=self._new))
+
+    def _count(self, counts: Mapping[ViewPlace, int], by: int) -> None:
+        for place, value in counts.items():
+            self._counts[place] = self._counts.get(place, 0) + by * value
 
     def add(self, changes: Iterable[Change]) -> None:
         for change in changes:
@@ -151,9 +158,12 @@ class Changes:
         """Return all changes, counts last."""
         return [*self.rows(), *_of_sums(self.counts())]
 
-    def counts(self) -> dict[tuple[str, str], int]:
+    def counts(self) -> dict[ViewPlace, int]:
         """Return the sums of the counts by view and field."""
-        counts = dict(self._counts)
+        settled = self._last.settled.values() if self._new and isinstance(self._last, SessionState) else ()
+        counts = counts_of(self._key, settled)
+        for place, value in self._counts.items():
+            counts[place] = counts.get(place, 0) + value
         for write in self._of_run(_COUNTS_OF_RUNS):
             assert isinstance(write.value, int)
             counts[write.view, write.field] = counts.get((write.view, write.field), 0) + write.value
@@ -169,6 +179,7 @@ class Changes:
             yield from approved_in(self._key, self._last)
         if isinstance(self._last, SessionState):
             yield from pending_in(self._key, self._last)
+            yield from requests_in(self._key, self._last)
 
 
 def _made(change: Change) -> ViewWrite:
@@ -181,7 +192,7 @@ def writes_of(runs: Sequence[Changes]) -> list[ViewWrite]:
     Counts come last: if the server refuses in the middle, repeating the changes before them is harmless.
     """
     writes: list[ViewWrite] = []
-    sums: dict[tuple[str, str], int] = {}
+    sums: dict[ViewPlace, int] = {}
     for changes in runs:
         writes += changes.rows()
         for place, value in changes.counts().items():
@@ -189,5 +200,5 @@ def writes_of(runs: Sequence[Changes]) -> list[ViewWrite]:
     return [*writes, *_of_sums(sums)]
 
 
-def _of_sums(sums: Mapping[tuple[str, str], int]) -> Iterator[ViewWrite]:
+def _of_sums(sums: Mapping[ViewPlace, int]) -> Iterator[ViewWrite]:
     return (ViewWrite(view, field, value, "count") for (view, field), value in sums.items())

@@ -31,10 +31,11 @@ def fingerprint_of(one: str) -> str:
 
 def fingerprints_of(one: str, stream_id: str) -> str:
     """Return the field that leads from an id to a stream in the same partition."""
-    return fingerprint_of(one) + _of_stream(stream_id)
+    return fingerprint_of(one) + fingerprint_of_stream(stream_id)
 
 
-def _of_stream(stream_id: str) -> str:
+def fingerprint_of_stream(stream_id: str) -> str:
+    """Return the fingerprint of a stream's id: the end of the fields that lead to it."""
     return fingerprint_of(stream_id)[:_STREAM_CHARS]
 
 
@@ -53,5 +54,5 @@ async def streams_led_to(store: Store, found: Iterable[FoundField]) -> dict[Foun
     streams: dict[tuple[int, str], list[StreamKey]] = {}
     for (partition, _), some in zip(places, names, strict=True):
         for key in map(StreamKey.parse, some):
-            streams.setdefault((partition, _of_stream(key.id)), []).append(key)
+            streams.setdefault((partition, fingerprint_of_stream(key.id)), []).append(key)
     return {one: streams.get(end, []) for one, end in ends.items()}

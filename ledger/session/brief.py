@@ -6,7 +6,7 @@ everybody else sees whole events. An event that could not be filled in to the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from msgspec.structs import force_setattr, replace
@@ -88,15 +88,19 @@ def _fill_in(event: Asked | Claimed, member: _Member) -> None:
         force_setattr(event, name, said)
 
 
-def _members(event: Asked | Claimed, said: KnownMembers) -> Iterator[_Member]:
-    """Yield the members that the session's state says."""
-    yield "policy_digest", said.policy_digest, ""
-    if isinstance(event, Asked) and event.verdict is Verdict.ASK:
-        settings = said.settings
-        ends_ms = settings.attended_ms if event.tier == "attended" else settings.unattended_ms
-        yield "duration_ms", ends_ms, None
-        yield "unattended_ms", settings.unattended_ms, None
-        yield "cap_ms", settings.cap_ms, None
+def _members(event: Asked | Claimed, said: KnownMembers) -> tuple[_Member, ...]:
+    """Return the members that the session's state says."""
+    digest = ("policy_digest", said.policy_digest, "")
+    if not isinstance(event, Asked) or event.verdict is not Verdict.ASK:
+        return (digest,)
+    settings = said.settings
+    ends_ms = settings.attended_ms if event.tier == "attended" else settings.unattended_ms
+    return (
+        digest,
+        ("duration_ms", ends_ms, None),
+        ("unattended_ms", settings.unattended_ms, None),
+        ("cap_ms", settings.cap_ms, None),
+    )
 
 
 def _fill_in_rules(verdict: Verdict, detail: AskedDetail) -> None:

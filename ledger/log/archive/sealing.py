@@ -76,12 +76,12 @@ class SealResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Ready(msgspec.Struct, frozen=True):
-    """A session that may be sealed, with all of its entries."""
+    """A session that may be sealed, with all of its entries. `state` is that of a session that may have a snapshot."""
 
     key: StreamKey
     entries: WholeEntries
     size_bytes: int
-    state: SessionState
+    state: SessionState | None
 
 
 BringUp = Callable[[StreamKey], Awaitable[object]]
@@ -197,7 +197,8 @@ class Sealing:
             kept = await self._debt(key, state, entries[-1].position, projected)
         if kept is not None:
             return SealResult(key=key, events=len(entries), kept=kept)
-        return _Ready(key, whole, sum(len(one.payload) + len(one.content or b"") for one in entries), state)
+        size_bytes = sum([len(one.payload) + len(one.content or b"") for one in entries])
+        return _Ready(key, whole, size_bytes, state if len(whole) >= SNAPSHOT_EVERY_EVENTS else None)
 
     async def _debt(self, key: StreamKey, state: SessionState, head: Position, projected: Position) -> str | None:
         """Return what is still owed to a session's events elsewhere; None for one that may be sealed."""
@@ -239,7 +240,7 @@ class Sealing:
             raise ArchiveError(f"the file `{manifest.file}` does not have `{one.key.name}` as it was read")
         seal = Seal(head.position, head.hash, manifest.file, manifest.written_ms)
         if await self._store.admin.seal(one.key, seal):
-            if head.position.version >= SNAPSHOT_EVERY_EVENTS:
+            if one.state is not None:
                 # Sealed is sealed: a snapshot that stays takes room, and is still bound to its entry.
                 with suppress(LedgerError):
                     await remove_snapshot(self._store, one.key, one.state)
