@@ -75,6 +75,11 @@ def projected_room_bytes() -> int:
     return room_bytes() // 4
 
 
+def descriptions_room_bytes() -> int:
+    """Return the share of the room for descriptions of requests in a gateway, which has no projector: a quarter."""
+    return room_bytes() // 4
+
+
 def fold_bytes(state: Any) -> int:
     """Return an estimate of the room that a fold takes, from what it holds."""
     if isinstance(state, SessionState):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from ledger.core.events import Actor
 from ledger.session.state import Request
@@ -47,6 +48,15 @@ def test_another_content_in_the_same_place_with_the_same_digest_is_described_ane
     # Equal to Python, and not the same on a card.
     said = [bytes(kept.of("ses_1", request(input={"force": value}))) for value in (True, 1, 1.0)]
     assert len(set(said)) == 3
+
+
+def test_what_is_kept_is_bounded_by_the_setting_for_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERMISSION_LEDGER_FOLDS_MB", "8")
+    kept = Descriptions()
+    for number in range(40):
+        kept.of(f"ses_{number}", request(f"echo {number} {'x' * 20_000}"))
+        assert kept.size <= 2 * 1024 * 1024
+    assert kept.size > 1024 * 1024
 
 
 def test_what_is_kept_is_bounded() -> None:

@@ -8,6 +8,7 @@ or for values with the same digest, computed here: no digest and no version that
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import cache
 from hashlib import blake2b
 from operator import is_
 from typing import Any, Final
@@ -15,12 +16,12 @@ from typing import Any, Final
 import msgspec
 
 from ledger.client.results import Pending
+from ledger.log.fold_room import descriptions_room_bytes
 from ledger.policy.shell.facts import DangerKind
 from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
 from workers.gateway.plan_tree import plan_tree
 
-KEPT_BYTES: Final = 64 * 1024 * 1024
 OF_EACH_BYTES: Final = 1024
 """Size of a cache entry besides its text."""
 
@@ -42,11 +43,11 @@ class _Kept(msgspec.Struct, frozen=True, gc=False):
 
 
 class Descriptions:
-    """The descriptions that were requested most recently, as JSON."""
+    """The descriptions that were requested most recently, as JSON; `bytes_max` None is their share of the room."""
 
-    def __init__(self, bytes_max: int = KEPT_BYTES) -> None:
+    def __init__(self, bytes_max: int | None = None) -> None:
         self.size = 0
-        self._bytes_max = bytes_max
+        self._bytes_max = descriptions_room_bytes() if bytes_max is None else bytes_max
         self._kept: OrderedDict[tuple[str, str, int], _Kept] = OrderedDict()
 
     def of(self, session: str, request: Request) -> msgspec.Raw:
@@ -77,19 +78,21 @@ def _encoded(request: Request) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(describe_request(request)))
 
 
-_OF_THIS_PROCESS: Final = Descriptions()
+@cache
+def _of_this_process() -> Descriptions:
+    return Descriptions()
 
 
 def described(pending: Pending) -> dict[str, Any]:
     """Return `Pending.described`, with the description as encoded JSON, and `plan`, the tree of a plan's Markdown."""
-    row = pending.described(_OF_THIS_PROCESS.of(pending.session, pending.request))
+    row = pending.described(_of_this_process().of(pending.session, pending.request))
     tree = plan_tree(pending.request)
     return row if tree is None else {**row, "plan": tree}
 
 
 def danger_kinds_of(pending: Pending) -> set[DangerKind]:
     """Return the kinds of dangers in the description of a request."""
-    made = _OF_THIS_PROCESS.of(pending.session, pending.request)
+    made = _of_this_process().of(pending.session, pending.request)
     return {one.kind for one in _DANGERS.decode(made).dangers}
 
 

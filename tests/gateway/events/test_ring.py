@@ -49,7 +49,8 @@ async def test_a_ring_takes_no_more_memory_than_it_counts(
     server: RealServer, clock: TestClock, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
 ) -> None:
     # What this process keeps of descriptions is counted there.
-    monkeypatch.setattr("workers.gateway.descriptions._OF_THIS_PROCESS", Descriptions(0))
+    nothing_kept = Descriptions(0)
+    monkeypatch.setattr("workers.gateway.descriptions._of_this_process", lambda: nothing_kept)
     async with Ledger.connect(server.url, clock=clock) as ledger:
         entries = await entries_of(ledger, more)
     filled(entries, Ring(FEED_BYTES))  # descriptions and tables are made by then, and stay
