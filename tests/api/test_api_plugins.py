@@ -235,7 +235,7 @@ def install(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> None:
     def found(*, group: str) -> list[EntryPoint]:
         return [point for point in points if point.group == group]
 
-    monkeypatch.setattr("ledger.client.plugins.entry_points", found)
+    monkeypatch.setattr("importlib.metadata.entry_points", found)
 
 
 async def test_deciders_that_distributions_offer_come_after_those_handed_in_by_name(

@@ -15,7 +15,7 @@ from ledger.client.operand_files import operands_here
 from ledger.core.ids import new_request_id
 from ledger.core.operands import Operand
 from ledger.core.policy import Call
-from workers.cli.base import checked, command, local_actor, with_ledger
+from workers.cli.base import checked, command, local_actor, with_asking_ledger
 from workers.cli.exits import OF_OUTCOME
 from workers.cli.inputs import json_object
 from workers.cli.opening import OpeningInput, WaitInput, open_session, watching, with_opening, with_waiting
@@ -105,7 +105,7 @@ def _question(asking: AskInput) -> dict[str, Any]:
 @click.option("--cwd", metavar="FOLDER", help="The folder that the call would run in (default: here).")
 @with_waiting
 @checked(_check)
-@with_ledger
+@with_asking_ledger
 async def ask(
     ledger: Ledger, output: CommandOutput, *, request_id: str | None, no_wait: bool, timeout: str | None, **typed: Any
 ) -> int:

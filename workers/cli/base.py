@@ -82,14 +82,25 @@ def json_option() -> click.Option:
 
 
 def with_ledger(function: Callable[..., Awaitable[int | None]]) -> Run:
-    """Run a coroutine function as `function(ledger, output, **options)`, the ledger open at `--url`."""
+    """Run a coroutine function as `function(ledger, output, **options)`, the ledger open at `--url`.
 
+    It does not ask, so that no installed decider is loaded.
+    """
+    return _run_with_ledger(function, asks=False)
+
+
+def with_asking_ledger(function: Callable[..., Awaitable[int | None]]) -> Run:
+    """As `with_ledger`, for a function that asks: the deciders of installed distributions are heard."""
+    return _run_with_ledger(function, asks=True)
+
+
+def _run_with_ledger(function: Callable[..., Awaitable[int | None]], *, asks: bool) -> Run:
     @wraps(function)
     def run(*, url: str | None, as_json: bool = False, **options: Any) -> int | None:
         async def with_open_ledger() -> int | None:
             from ledger import Ledger  # noqa: PLC0415 - help and errors of usage need none
 
-            async with Ledger.connect(url) as ledger:
+            async with Ledger.connect(url, entry_points=asks) as ledger:
                 return await function(ledger, CommandOutput(as_json=as_json), **options)
 
         return run_async(with_open_ledger, as_json=as_json)

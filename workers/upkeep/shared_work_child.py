@@ -48,7 +48,7 @@ async def _work(begin: Begin) -> None:
     logging.getLogger().addHandler(kept)
     portion_type = PORTIONS[type(begin.work)]
     try:
-        async with Ledger.connect(begin.url) as ledger:
+        async with Ledger.connect(begin.url, entry_points=False) as ledger:
             kept.taken()  # of the connection: the command's own told the same
             while (message := await asyncio.to_thread(_read)) is not None:
                 portion: Any = msgspec.json.decode(message, type=portion_type)
