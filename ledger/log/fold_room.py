@@ -76,8 +76,13 @@ def projected_room_bytes() -> int:
 
 
 def descriptions_room_bytes() -> int:
-    """Return the share of the room for descriptions of requests in a gateway, which has no projector: a quarter."""
-    return room_bytes() // 4
+    """Return the share of the room for descriptions of requests in a gateway, which has no projector: an eighth."""
+    return room_bytes() // 8
+
+
+def events_room_bytes() -> int:
+    """Return the share of the room for the latest events in a gateway: the other half of a projector's share."""
+    return room_bytes() // 8
 
 
 def fold_bytes(state: Any) -> int:

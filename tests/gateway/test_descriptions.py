@@ -55,8 +55,8 @@ def test_what_is_kept_is_bounded_by_the_setting_for_folds(monkeypatch: pytest.Mo
     kept = Descriptions()
     for number in range(40):
         kept.of(f"ses_{number}", request(f"echo {number} {'x' * 20_000}"))
-        assert kept.size <= 2 * 1024 * 1024
-    assert kept.size > 1024 * 1024
+        assert kept.size <= 1024 * 1024
+    assert kept.size > 512 * 1024
 
 
 def test_what_is_kept_is_bounded() -> None:

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
+from ledger.log.fold_room import events_room_bytes
 from ledger.log.tail import read_pages
 from ledger.stores.port import Entry, StreamKey
 from ledger.testing import TestClock
 from tests.support.servers import RealServer
 from workers.gateway.descriptions import Descriptions
 from workers.gateway.events.follower import Follower
-from workers.gateway.events.ring import FEED_BYTES, OVERHEAD_BYTES, Item, Ring
+from workers.gateway.events.ring import OVERHEAD_BYTES, Item, Ring
 
 KEY = StreamKey("session", "ses_1")
 REQUESTS_COUNT = 150
@@ -53,8 +54,8 @@ async def test_a_ring_takes_no_more_memory_than_it_counts(
     monkeypatch.setattr("workers.gateway.descriptions._of_this_process", lambda: nothing_kept)
     async with Ledger.connect(server.url, clock=clock) as ledger:
         entries = await entries_of(ledger, more)
-    filled(entries, Ring(FEED_BYTES))  # descriptions and tables are made by then, and stay
-    ring = Ring(FEED_BYTES)
+    filled(entries, Ring(events_room_bytes()))  # descriptions and tables are made by then, and stay
+    ring = Ring(events_room_bytes())
     tracemalloc.start()
     try:
         filled(entries, ring)

@@ -59,7 +59,7 @@ class Hanging:
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway that keeps few events for readers who are behind."""
-    monkeypatch.setattr("workers.gateway.events.hub.FEED_BYTES", RING_BYTES)
+    monkeypatch.setattr("workers.gateway.events.hub.events_room_bytes", lambda: RING_BYTES)
 
 
 @pytest.mark.usefixtures("little_memory")

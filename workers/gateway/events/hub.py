@@ -16,6 +16,7 @@ from typing import Final
 
 from ledger import Ledger
 from ledger.core.errors import DamageError, InputError, LedgerError, StoreError
+from ledger.log.fold_room import events_room_bytes
 from ledger.log.tail import LostHistoryError, fold_entries, read_pages
 from ledger.stores.port import START, Entry, FeedItem, Position, StreamKey, WakeUp
 from workers.gateway.events.beginnings import Beginnings, heads_of_all, heads_of_waiting, pass_over_older
@@ -23,7 +24,7 @@ from workers.gateway.events.cursors import FeedCursor, SessionCursor
 from workers.gateway.events.follower import Follower
 from workers.gateway.events.frames import REDACTIONS, Frame
 from workers.gateway.events.lineages import Lineages
-from workers.gateway.events.ring import FEED_BYTES, Item, Ring
+from workers.gateway.events.ring import Item, Ring
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class Hub:
         self.pending: dict[StreamKey, Follower] = {}
         self.heads: dict[StreamKey, Position] = {}
         """The last published entry of each stream that was followed, or in which something happened since."""
-        self.ring = Ring(FEED_BYTES)
+        self.ring = Ring(events_room_bytes())
         self._run = secrets.token_hex(8)
         self._beginnings = Beginnings(ledger.store)
         self._wanted: dict[StreamKey, Position] = {}

@@ -11,9 +11,6 @@ import msgspec
 from ledger.stores.port import StreamKey
 from workers.gateway.events.frames import Frame
 
-FEED_BYTES: Final = 32 * 1024 * 1024
-"""Size of the whole ledger's ring; a reader further behind is disconnected, and starts again with a snapshot."""
-
 SESSION_BYTES: Final = 4 * 1024 * 1024
 """Size of one session's ring."""
 
@@ -38,7 +35,10 @@ class Item:
 
 
 class Ring:
-    """Events in order, numbered from the first one published by this process; the oldest are dropped."""
+    """Events in order, numbered from the first one published by this process; the oldest are dropped.
+
+    A reader further behind is disconnected, and starts again with a snapshot.
+    """
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
