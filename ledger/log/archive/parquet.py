@@ -5,7 +5,8 @@ from __future__ import annotations
 import atexit
 import errno
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -45,11 +46,9 @@ _lines = msgspec.json.Encoder()
 
 def write_parquet(path: Path, rows: Sequence[ArchiveRow]) -> None:
     """Write a file of these rows, which are sorted by stream and version. Raises OSError."""
-    import duckdb  # noqa: PLC0415 - an extra
-
     try:
         _write(path, rows)
-    except duckdb.Error as error:
+    except _duckdb().Error as error:
         raise OSError(errno.EIO, str(error).splitlines()[0][:200]) from error
 
 
@@ -86,24 +85,29 @@ def read_all_streams(path: Path) -> Iterator[tuple[str, list[Entry]]]:
 
 
 def _fetched(query: str, values: dict[str, Any]) -> Iterator[Any]:
-    import duckdb  # noqa: PLC0415 - an extra
-
     try:
         with _database().cursor() as database:
             database.execute(query, values)
             while page := database.fetchmany(FETCHED_AT_ONCE_COUNT):
                 yield from page
-    except duckdb.Error as error:
+    except _duckdb().Error as error:
         reason = str(error).splitlines()[0].replace(values["path"], "it")[:200]
         raise DamageError(f"is not a file of the archive that can be read: {reason}") from error
+
+
+@cache
+def _duckdb() -> Any:
+    """Return DuckDB without the queries in Python that its package also has: these take 40 ms of a short command."""
+    try:
+        return import_module("_duckdb")
+    except ImportError:
+        return import_module("duckdb")  # an extra
 
 
 @lru_cache(1)
 def _database() -> DuckDBPyConnection:
     """Return the process's database, which is in memory; each use has a cursor of its own."""
-    import duckdb  # noqa: PLC0415 - an extra
-
-    database = duckdb.connect(":memory:", config=SETTINGS)
+    database: DuckDBPyConnection = _duckdb().connect(":memory:", config=SETTINGS)
     # At the end of the process its modules are gone before the cache is.
     atexit.register(_close_database)
     return database
