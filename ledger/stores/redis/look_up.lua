@@ -49,5 +49,8 @@ if owed_count > 0 then
     if line then add(line[2][2]) else sure = false end
   end
 end
-for _, line in ipairs(redis.call('XRANGE', KEYS[1], '(' .. delivered, '+')) do add(line[2][2]) end
+-- A look at the newest line takes a fifth of a search for where the lines begin that are owed, mostly none.
+if redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1][1] ~= delivered then
+  for _, line in ipairs(redis.call('XRANGE', KEYS[1], '(' .. delivered, '+')) do add(line[2][2]) end
+end
 return {sure and 1 or 0, fields, ahead}
