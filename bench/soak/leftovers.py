@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from bench.place import Place
+from ledger.stores.port import StreamKey
 from projections.lag import FedLag
 
 PASSING: Final = (":turn:", ":inbox", ":inboxes", ":lease:", ":askers:", ":sealing:", ":redact:")
@@ -39,6 +40,25 @@ async def until_nothing_is_due(place: Place, seconds: float) -> bool:
     try:
         async with asyncio.timeout(seconds):
             while not await is_quiet():  # noqa: ASYNC110 - views and hints notify nobody
+                await asyncio.sleep(LOOK_SECONDS)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def until_sealed(place: Place, seconds: float) -> bool:
+    """Wait until an archiver has sealed a session; return whether one did."""
+
+    async def is_any_sealed() -> bool:
+        admin = place.ledger.store.admin
+        async for session in place.ledger.sessions():
+            if await admin.seals([StreamKey("session", session)]) != [None]:
+                return True
+        return False
+
+    try:
+        async with asyncio.timeout(seconds):
+            while not await is_any_sealed():  # noqa: ASYNC110 - an archiver notifies nobody
                 await asyncio.sleep(LOOK_SECONDS)
     except TimeoutError:
         return False

@@ -25,7 +25,7 @@ from bench.soak.day import (
     Day,
 )
 from bench.soak.indexes import until_indexed, wrong_in
-from bench.soak.leftovers import keys_without_end, until_nothing_is_due
+from bench.soak.leftovers import keys_without_end, until_nothing_is_due, until_sealed
 from bench.soak.memory import MemoryRow, Sample, marked_processes, row_of
 from bench.soak.processes import FOLDS_MB, MARK, Arguments, Company, Soaked
 from bench.soak.report import SoakRun
@@ -200,6 +200,9 @@ class Soak:
         if not await until_nothing_is_due(self._place, longest + QUIET_SECONDS):
             due = await self._place.ledger.store.due(None, 3)
             self._findings.append(f"after {longest + QUIET_SECONDS:.0f} s something is due, or a view lags: {due}")
+        # In a short run on a busy machine no session has rested long enough before.
+        if not await until_sealed(self._place, self._day.seconds(IDLE_SECONDS) + QUIET_SECONDS):
+            self._findings.append("no session was sealed, though archivers ran")
         self._findings += await until_indexed(self._place.ledger, self._indexes, QUIET_SECONDS)
 
     async def _check(self) -> Audit:

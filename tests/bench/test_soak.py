@@ -16,11 +16,13 @@ from bench.place import Place, place_at
 from bench.soak.audit import Audit, still_readable
 from bench.soak.day import RULES, command_of, is_ignored, word_of
 from bench.soak.indexes import until_indexed, wrong_in
-from bench.soak.leftovers import keys_without_end
+from bench.soak.leftovers import keys_without_end, until_sealed
 from bench.soak.memory import MEGABYTE, Sample, marked_processes, memory_of, row_of
 from bench.soak.telling import Asked, Heard
 from ledger import Ledger, Timeouts
 from ledger.stores.embedded import embedded_server
+from tests.projections.looking import project_all
+from tests.support.archives import seal_all
 from tests.support.indexing import index
 from tests.support.processes import ROOT, next_line, python
 
@@ -160,6 +162,14 @@ async def test_a_lease_that_nothing_ends_is_left_over(place: Place) -> None:
     assert await keys_without_end(place) == []
     await place.floor.send("PERSIST", "{pl:0}:turn:archiver")
     assert await keys_without_end(place) == ["{pl:0}:turn:archiver"]
+
+
+async def test_a_run_waits_until_a_session_is_sealed(place: Place, tmp_path: Path) -> None:
+    await (await place.ledger.session("ses_1")).close()
+    assert not await until_sealed(place, 0.1)
+    await project_all(place.ledger)
+    await seal_all(place.ledger, tmp_path / "archive")
+    assert await until_sealed(place, 10)
 
 
 def test_each_request_has_a_word_of_its_own_and_one_in_eight_is_answered_by_nobody() -> None:
