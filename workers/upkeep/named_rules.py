@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,7 +18,6 @@ UNREADABLE: Final = RulesUnreadableError.code
 """The code of an ask in a session whose rules cannot be read, which begins the text of the problem."""
 
 _NAMING: Final = frozenset(("session_opened", "policy_changed"))
-_IN_CONTENT: Final = b'"policy":'
 _IN_PAYLOAD: Final = b'"detail":'
 
 
@@ -32,7 +31,13 @@ class _Payload(msgspec.Struct):
     x: str | None = None
 
 
+class _Content(msgspec.Struct):
+    policy: Any = None
+
+
 _decoder: Final = msgspec.json.Decoder(_Payload)
+_content_decoder: Final = msgspec.json.Decoder(_Content)
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def named_rules(key: StreamKey, entries: Sequence[Entry]) -> dict[str, int]:
@@ -42,17 +47,23 @@ def named_rules(key: StreamKey, entries: Sequence[Entry]) -> dict[str, int]:
     """
     named: dict[str, int] = {}
     for entry in entries if key.kind == "session" else ():
-        content = entry.content or b""
         try:
             told = _decoder.decode(entry.payload)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except _UNREADABLE:
             continue
-        # Quotation marks in texts are escaped, so that only a member looks like this.
-        is_own = _IN_CONTENT in content or _IN_PAYLOAD in entry.payload
+        is_own = _has_rules(entry.content) or _IN_PAYLOAD in entry.payload
         is_redacted = told.x is not None and entry.content is None
         if told.event.type in _NAMING and told.event.policy_digest and not is_own and not is_redacted:
             named.setdefault(told.event.policy_digest, entry.version)
     return named
+
+
+def _has_rules(content: bytes | None) -> bool:
+    """Return whether the content of an event has rules; a member of that name deeper down is none."""
+    try:
+        return content is not None and _content_decoder.decode(content).policy is not None
+    except _UNREADABLE:
+        return False
 
 
 class NamedRules:
