@@ -1,4 +1,4 @@
-"""Views `requests-0` to `requests-f`: fingerprints of each request id and its session, for a reply by the id alone."""
+"""Views `requests-0` to `requests-3f`: fingerprints of each request id and its session, for a reply by the id alone."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from ledger.log.surveys import Survey, survey
 from ledger.log.unprojected import unprojected
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
+from ledger.stores.admin import WantedFields
 from ledger.stores.port import Store, StreamKey
 
 SCOPES_COUNT: Final = 8
@@ -168,11 +169,11 @@ class GrantList:
         fields: dict[int, list[GrantPlace]] = {}
         for one in places:
             fields.setdefault(self._store.partition_of(StreamKey.parse(one.stream)), []).append(one)
-        values = await asyncio.gather(
-            *(
-                self._store.views.fields(APPROVED_VIEW, partition, [_field(one.stream, one.grant_id) for one in some])
+        values = await self._store.views.fields_of_each(
+            [
+                WantedFields(APPROVED_VIEW, partition, [_field(one.stream, one.grant_id) for one in some])
                 for partition, some in fields.items()
-            )
+            ]
         )
         now_ms = self._store.clock.now_ms()
         found = [
@@ -202,7 +203,8 @@ class GrantList:
             own = [self._store.partition_of(key)] if key.kind == "session" else range(self._store.partition_count)
             for partition in own:
                 by_place.setdefault((USED_VIEW.of(grant_id), partition), []).append(field)
-        found = await asyncio.gather(*(self._store.views.fields(*place, some) for place, some in by_place.items()))
+        wanted = [WantedFields(*place, some) for place, some in by_place.items()]
+        found = await self._store.views.fields_of_each(wanted)
         told = (
             {field: int(value) for field, value in zip(some, values, strict=True) if value is not None}
             for some, values in zip(by_place.values(), found, strict=True)

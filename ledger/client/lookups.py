@@ -199,8 +199,8 @@ class Lookups:
     async def _alike(self, view: str, what: str, part: str) -> str:
         if len(part) < ALIKE_CHARS or not is_id(part):
             return ""
-        found = await self._ledger.store.views.look_up([view], NAMED + part, ALIKE_COUNT + 1)
-        ids = [parts_of(one.field)[1:] for one in found.fields]
+        found = await self._ledger.store.views.page([view], NAMED + part, ALIKE_COUNT + 1)
+        ids = [parts_of(field)[1:] for field in found]
         named = ", ".join(f"`{one}` in `{place}`" for one, place in ids[:ALIKE_COUNT])
         more = " and more" if len(ids) > ALIKE_COUNT else ""
         return f"; {what} whose id begins so: {named}{more}" if named else ""

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
+from ledger.stores.admin import WantedFields
 from ledger.stores.divided import CHECKPOINTS_VIEW, DividedView, checkpoint_in, summary_in
 from ledger.stores.port import Position, Store, StreamKey
 
@@ -37,8 +37,8 @@ async def fields_of_streams(
     places: dict[tuple[str, int], list[int]] = {}
     for index, (key, _) in enumerate(wanted):
         places.setdefault((view.of(key.id), store.partition_of(key)), []).append(index)
-    found = await asyncio.gather(
-        *(store.views.fields(*place, [wanted[index][1] for index in some]) for place, some in places.items())
+    found = await store.views.fields_of_each(
+        [WantedFields(*place, [wanted[index][1] for index in some]) for place, some in places.items()]
     )
     values: list[bytes | None] = [None] * len(wanted)
     for some, held in zip(places.values(), found, strict=True):

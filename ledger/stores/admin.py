@@ -75,6 +75,14 @@ class FoundFields(msgspec.Struct, frozen=True, kw_only=True):
     unsure: list[int]
 
 
+class WantedFields(NamedTuple):
+    """Some fields of a hash of a partition, at least one."""
+
+    view: str
+    partition: int
+    fields: Sequence[str]
+
+
 class ViewSurvey(NamedTuple):
     """All views: the names of those that this version reads, by partition, and the keys of those of older formats."""
 
@@ -105,6 +113,10 @@ class ViewReader(Protocol):
 
     async def fields(self, view: str, partition: int, fields: Sequence[str]) -> list[bytes | None]:
         """Return some fields of a hash; None for a field that is missing."""
+        ...
+
+    async def fields_of_each(self, wanted: Sequence[WantedFields]) -> list[list[bytes | None]]:
+        """Return some fields of several hashes, as `fields` does; one command each, all sent at once."""
         ...
 
     async def names(self, partition: int, views: Sequence[str]) -> list[str]:

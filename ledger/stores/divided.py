@@ -32,7 +32,7 @@ class DividedView(NamedTuple):
 
 
 def divided(name: str, count: int) -> DividedView:
-    """Return a view of up to sixteen parts."""
+    """Return a view of some parts, numbered in hexadecimal."""
     return DividedView(tuple(f"{name}-{number:x}" for number in range(count)))
 
 

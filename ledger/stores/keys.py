@@ -12,7 +12,7 @@ from ledger.stores.port import BOUND_INBOXES, AskersOf, Place, StreamKey, Stream
 APPEND_KEYS_KEPT_COUNT = 1024
 """Streams whose keys are kept: few, because a cache that fills for hours cannot be told from a leak."""
 
-VIEWS_FORMAT = 10
+VIEWS_FORMAT = 11
 """The format of all views: part of their keys, so that a version never reads the views of another one.
 
 It is raised with each change by which older views would be misread. A projector then builds the views anew, beside the

@@ -22,6 +22,7 @@ from ledger.stores.admin import (
     RawEntry,
     ShortStream,
     ViewSurvey,
+    WantedFields,
 )
 from ledger.stores.memory_seals import MemorySealing, entries_in
 from ledger.stores.port import START, Append, Appended, AppendResult, Due, Entry, FeedItem, Position, StreamKey
@@ -43,6 +44,9 @@ class MemoryViews:
 
     async def fields(self, view: str, partition: int, fields: Sequence[str]) -> list[bytes | None]:
         return [await self._store.view_field(view, partition, field) for field in fields]
+
+    async def fields_of_each(self, wanted: Sequence[WantedFields]) -> list[list[bytes | None]]:
+        return [await self.fields(*one) for one in wanted]
 
     async def names(self, partition: int, views: Sequence[str]) -> list[str]:
         return [name for view in views for name in await self._store.view(view, partition)]

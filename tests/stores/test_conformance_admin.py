@@ -6,7 +6,7 @@ import pytest
 
 from ledger.core.errors import InputError
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.admin import PartitionFacts, RawEntry
+from ledger.stores.admin import PartitionFacts, RawEntry, WantedFields
 from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey, ViewWrite
 from ledger.stores.redis.store import RedisStore
@@ -53,6 +53,20 @@ async def test_some_fields_are_read_in_the_order_asked_for(store: Store) -> None
     partition = store.partition_of(SESSION)
     assert await store.views.fields("pending", partition, ["c", "x", "a"]) == [b"c", None, b"a"]
     assert await store.views.fields("pending", partition, []) == []
+
+
+async def test_fields_of_several_hashes_are_read_at_once(store: Store) -> None:
+    writes = [ViewWrite(view, "a", view.encode()) for view in ("sessions", "pending")]
+    await store.project(SESSION, START, at(1), writes)
+    partition = store.partition_of(SESSION)
+    other = (partition + 1) % store.partition_count
+    wanted = [
+        WantedFields("pending", partition, ["b", "a"]),
+        WantedFields("pending", other, ["a"]),
+        WantedFields("sessions", partition, ["a"]),
+    ]
+    assert await store.views.fields_of_each(wanted) == [[None, b"pending"], [None], [b"sessions"]]
+    assert await store.views.fields_of_each([]) == []
 
 
 async def test_the_names_of_all_fields_of_some_hashes_are_read(store: Store) -> None:

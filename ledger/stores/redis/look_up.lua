@@ -22,9 +22,9 @@ for _, name in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do add(name) end
 
 local census = redis.call('HMGET', KEYS[2], '\nbegun', '\ndone')
 local sure = census[1] and census[1] == census[2]
-local oldest = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1]
+local lines = redis.call('XLEN', KEYS[1])
 -- No line tells of streams that were put here without the ledger (a copy by hand): only the census does.
-if not oldest then return {sure and 1 or 0, fields, ahead} end
+if lines == 0 then return {sure and 1 or 0, fields, ahead} end
 
 local delivered, owed_count = '0-0', 0
 for _, flat in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
@@ -41,8 +41,9 @@ local function before(one, other)
 end
 
 -- Lines were trimmed from a full feed only; trimmed before a projector had them, they name nothing.
-local is_full = redis.call('XLEN', KEYS[1]) >= tonumber(ARGV[5])
-if is_full and before(delivered, oldest[1]) then sure = false end
+if lines >= tonumber(ARGV[5]) and before(delivered, redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][1]) then
+  sure = false
+end
 if owed_count > 0 then
   for _, owed in ipairs(redis.call('XPENDING', KEYS[1], ARGV[4], '-', '+', ARGV[5])) do
     local line = redis.call('XRANGE', KEYS[1], owed[1], owed[1])[1]

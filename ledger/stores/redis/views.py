@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from redis.exceptions import ResponseError
 
-from ledger.stores.admin import FoundFields, ViewSurvey
+from ledger.stores.admin import FoundFields, ViewSurvey, WantedFields
 from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.port import Position, StreamKey, ViewAdvance, ViewWrite
 from ledger.stores.redis.commands import RetriedCommands
@@ -91,6 +91,10 @@ class RedisViews:
             return []
         values: list[bytes | None] = await self._store.command("HMGET", self._store.keys.view(view, partition), *fields)
         return values
+
+    async def fields_of_each(self, wanted: Sequence[WantedFields]) -> list[list[bytes | None]]:
+        name = self._store.keys.view
+        return await self._store.ask([("HMGET", name(view, partition), *fields) for view, partition, fields in wanted])
 
     async def names(self, partition: int, views: Sequence[str]) -> list[str]:
         # HKEYS would do, and is one more right for every user of a server.
