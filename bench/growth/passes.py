@@ -7,6 +7,8 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 
+from redis import Redis
+
 from bench.growth.rows import Figures
 from bench.place import Place
 from ledger.core.limits import PAGE_COUNT
@@ -37,9 +39,11 @@ class Passes:
         collect_rarely()
         for _ in range(self._repetitions):
             bare, checked = await self._rate_of(self._read), await self._rate_of(self._verify)
+            usual = await self._rate_of(self._read_with_redis_py)
             self._figures.add("xrange", self._size, bare)
             self._figures.add("verify", self._size, checked)
             self._figures.add("verify of xrange", self._size, checked / bare)
+            self._figures.add("verify of redis-py", self._size, checked / usual)
             self._figures.add("rebuild", self._size, await self._rate_of(self._rebuild))
 
     async def _rate_of(self, work: Work) -> float:
@@ -57,6 +61,18 @@ class Passes:
                 *(self._place.floor.send("XRANGE", name, "-", "+", "COUNT", PAGE_COUNT) for name in some)
             )
             events += sum(map(len, pages))
+        return events
+
+    async def _read_with_redis_py(self, keys: Sequence[StreamKey]) -> int:
+        """Read the same through redis-py, as a program without a client of its own does."""
+        names = [self._place.keys.stream(key) for key in keys]
+        events = 0
+        with Redis.from_url(self._place.url) as client:
+            for first in range(0, len(names), CHECKED_AT_ONCE_COUNT):
+                pipeline = client.pipeline(transaction=False)
+                for name in names[first : first + CHECKED_AT_ONCE_COUNT]:
+                    pipeline.xrange(name, count=PAGE_COUNT)
+                events += sum(map(len, pipeline.execute()))
         return events
 
     async def _verify(self, keys: Sequence[StreamKey]) -> int:

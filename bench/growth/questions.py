@@ -71,6 +71,7 @@ RESTARTS: Final[dict[str, Asked]] = {
     "restart rewritten": Asked("… of a file that it has written anew", "sessions", "s"),
     "restart in RDB": Asked("… with `aof-use-rdb-preamble yes`", "sessions", "s", (Aim("last", "at most", 5),)),
     "memory restarted": Asked("the server's memory an event after that", "sessions", "bytes"),
+    "resident restarted": Asked("… as the system counts it", "sessions", "MB"),
 }
 
 YEAR: Final[dict[str, Asked]] = {
@@ -81,6 +82,7 @@ YEAR: Final[dict[str, Asked]] = {
     "hot month bytes": Asked(
         "… for each event of the whole history", "sessions", "bytes", (Aim("last", "at most", 100),)
     ),
+    "hot month resident": Asked("… as the system counts it, with what was freed", "sessions", "MB"),
     **{f"hot month view {view}": Asked(f"… in the view `{view}`", "sessions", "bytes") for view in MEASURED_VIEWS},
     "archive bytes": Asked("the archive's files, for each sealed event", "sessions", "bytes"),
     **{f"hot month {name}": asked for name, asked in RESTARTS.items()},
@@ -95,6 +97,9 @@ HISTORY: Final[dict[str, Asked]] = {
     "xrange": Asked("floor: bare XRANGE, pipelined", "sessions", "events/s"),
     "verify": Asked("`verify --all`, one process", "sessions", "events/s"),
     "verify of xrange": Asked("`verify --all` against bare XRANGE", "sessions", "x", (Aim("last", "at least", 1 / 3),)),
+    "verify of redis-py": Asked(
+        "… against bare XRANGE through redis-py", "sessions", "x", (Aim("last", "at least", 1 / 3),)
+    ),
     "rebuild": Asked("`rebuild`, one process", "sessions", "events/s", (Aim("last", "at least", 40_000),)),
     "verify processor": Asked("`verify --all --jobs 1`: processor time an event", "sessions", "us"),
     "verify with two": Asked("… with two processes", "sessions", "x", (_SHARED,)),

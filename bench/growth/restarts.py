@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from bench.growth.filling import tell
-from bench.growth.server_memory import used_bytes
+from bench.growth.server_memory import resident_bytes, used_bytes
 from bench.place import Place, place_at
 from ledger.stores.embedded import embedded_server
 from projections.queries import totals
@@ -46,6 +46,7 @@ class Restarts:
                     events = (await totals(place.ledger.store)).events
                     used = await used_bytes(place) - self._empty_bytes
                     self._figures.add(self._before + "memory restarted", size, used / events)
+                    self._figures.add(self._before + "resident restarted", size, await resident_bytes(place) / 1e6)
                     return
                 await place.floor.send("CONFIG", "SET", "aof-use-rdb-preamble", rewritten_with_preamble)
                 await place.floor.send("BGREWRITEAOF")

@@ -40,6 +40,11 @@ async def used_bytes(place: Place) -> int:
     return int((await place.info("memory"))["used_memory"])
 
 
+async def resident_bytes(place: Place) -> int:
+    """Return the memory that the system counts for the server: what it uses, and what it has freed and not given back."""
+    return int((await place.info("memory"))["used_memory_rss"])
+
+
 async def server_name(place: Place) -> str:
     info = await place.info("server")
     return f"{info.get('server_name', 'redis')} {info.get('valkey_version', info['redis_version'])}"

@@ -11,7 +11,7 @@ from bench.growth.lives import EVENTS_COUNT
 from bench.growth.questions import MEASURED_VIEWS
 from bench.growth.restarts import START_SECONDS, Restarts, until_rewritten
 from bench.growth.sealed import HOT_MONTH, Sealing
-from bench.growth.server_memory import server_memory, server_name, used_bytes
+from bench.growth.server_memory import resident_bytes, server_memory, server_name, used_bytes
 from bench.growth.serving import Serving
 from bench.place import Place, child, place_at
 from ledger.stores.embedded import embedded_server
@@ -90,6 +90,7 @@ class Year:
         found = await server_memory(place, self._empty_bytes)
         self._figures.add(HOT_MONTH.before + "memory", size, found.total / 1e6)
         self._figures.add(HOT_MONTH.before + "bytes", size, found.total / (size * EVENTS_COUNT))
+        self._figures.add(HOT_MONTH.before + "resident", size, await resident_bytes(place) / 1e6)
         for view in MEASURED_VIEWS:
             self._figures.add(f"{HOT_MONTH.before}view {view}", size, found.by_view[view] / (size * EVENTS_COUNT))
         files = sum(file.stat().st_size for file in self._archive.rglob("*") if file.is_file())
