@@ -286,7 +286,9 @@ class ProjectionStep:
     def take(self, page: Sequence[Entry], at: int) -> int:
         """Add entries of a page from `at` on until the step is full; return the index of the next one."""
         end = min(len(page), at + STEP_EVENTS - len(self.seen))
-        while at < end and self.size_bytes < STEP_BYTES:
+        changes = self.changes
+        # Not `size_bytes`: the call takes a fiftieth of a rebuild.
+        while at < end and changes.size_bytes + self._events_bytes < STEP_BYTES:
             try:
                 recorded, after = self.folded.next(self.key, page[at])
                 if type(recorded.event) is Redacted:
@@ -349,22 +351,19 @@ async def project_anew(
             await one(key, short)
 
     turns = _Turns(WRITTEN_AT_ONCE_COUNT)
-    begun: list[_Begun] = []
+    portion = _Portion()
     async with asyncio.TaskGroup() as group:
         async for key, short in read_short_streams(store, keys):
             step = None if short is None else await engine.prepared(key, short)
             if short is None or step is None:
                 await turns.give(group, one(key, short))
                 continue
-            begun.append(_Begun(key, short, step))
-            if (
-                sum(one.step.folded.version for one in begun) >= STEP_EVENTS
-                or sum(one.step.size_bytes for one in begun) >= STEP_BYTES
-            ):
-                await turns.give(group, together(begun))
-                begun = []
-        if begun:
-            await turns.give(group, together(begun))
+            portion.add(_Begun(key, short, step))
+            if portion.is_full:
+                await turns.give(group, together(portion.begun))
+                portion = _Portion()
+        if portion.begun:
+            await turns.give(group, together(portion.begun))
     return problems
 
 
@@ -374,6 +373,23 @@ class _Begun(NamedTuple):
     key: StreamKey
     short: ShortStream
     step: ProjectionStep
+
+
+class _Portion:
+    """Short streams that are written together, as many as the server takes in one piece."""
+
+    def __init__(self) -> None:
+        self.begun: list[_Begun] = []
+        self._events = self._size_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._events >= STEP_EVENTS or self._size_bytes >= STEP_BYTES
+
+    def add(self, one: _Begun) -> None:
+        self.begun.append(one)
+        self._events += one.step.folded.version
+        self._size_bytes += one.step.size_bytes
 
 
 class _Turns:

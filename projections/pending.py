@@ -38,7 +38,7 @@ def project_pending(key: StreamKey, seen: Seen) -> Iterator[Change]:
             yield change if len(touched) == 1 else change.write()
 
 
-def pending_in(key: StreamKey, state: SessionState) -> Iterator[Change]:
+def pending_in(key: StreamKey, state: SessionState) -> Iterator[ViewWrite]:
     """Yield the rows of all that is pending in a session."""
     for request_id, request in state.pending.items():
         yield from (listed(WAITING, field) for field in _places(state, request))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from zlib import crc32
 
 from ledger.core.events import Asked
 from ledger.log.divided import REQUESTS_VIEW
-from ledger.log.fingerprints import fingerprint_of, fingerprint_of_stream
+from ledger.log.fingerprints import fingerprint_at, fingerprint_of_stream
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import Seen, listed
@@ -24,4 +25,5 @@ def requests_in(key: StreamKey, state: SessionState) -> list[ViewWrite]:
 
 
 def _found(request_id: str, of_stream: str) -> ViewWrite:
-    return listed(REQUESTS_VIEW.of(request_id), fingerprint_of(request_id) + of_stream)
+    checksum = crc32(request_id.encode())
+    return listed(REQUESTS_VIEW.at(checksum), fingerprint_at(checksum) + of_stream)

@@ -7,9 +7,9 @@ beginning, and those of a whole history are those of its last state.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import TypeAlias
 
-from ledger.core.events import Outcome
 from ledger.log.divided import OUTCOMES_VIEW
 from ledger.session.state import Settled
 from ledger.stores.port import StreamKey
@@ -23,22 +23,22 @@ ViewPlace: TypeAlias = tuple[str, str]
 """A view, and a field in it."""
 
 
-def counts_of(key: StreamKey, settled: Iterable[Settled]) -> dict[ViewPlace, int]:
-    """Return the counts of requests of a session."""
-    alike: dict[tuple[Outcome, DecisionLabel, str], int] = {}
-    waited: dict[DecisionLabel, int] = {}
-    for one in settled:
-        decision, waited_ms = decision_of(one), max(one.at_ms - one.request.asked_ms, 0)
-        kind = (one.outcome, decision, bucket_of(waited_ms, DURATION_BUCKETS_MS))
-        alike[kind] = alike.get(kind, 0) + 1
-        waited[decision] = waited.get(decision, 0) + waited_ms
+def add_counts(counts: dict[ViewPlace, int], key: StreamKey, settled: Iterable[Settled], by: int = 1) -> None:
+    """Add the counts of requests of a session, each so many times."""
     view = OUTCOMES_VIEW.of(key.id)
-    counts = {(COUNTS, sum_field(decision)): waited_ms for decision, waited_ms in waited.items()}
-    for (outcome, decision, bucket), count in alike.items():
-        for place in (
-            (COUNTS, decision_field(decision)),
-            (view, outcome_field(key.id, outcome)),
-            (COUNTS, bucket_field(decision, bucket)),
-        ):
-            counts[place] = counts.get(place, 0) + count
-    return counts
+    for one in settled:
+        waited_ms = max(one.at_ms - one.request.asked_ms, 0)
+        of_decision, of_bucket, of_time = _places_of(decision_of(one), bucket_of(waited_ms, DURATION_BUCKETS_MS))
+        for place in (of_decision, of_bucket, (view, outcome_field(key.id, one.outcome))):
+            counts[place] = counts.get(place, 0) + by
+        counts[of_time] = counts.get(of_time, 0) + by * waited_ms
+
+
+@cache
+def _places_of(decision: DecisionLabel, bucket: str) -> tuple[ViewPlace, ViewPlace, ViewPlace]:
+    """Return where requests with a decision, and with a time in a bucket, are counted, and where the time is added up."""
+    return (
+        (COUNTS, decision_field(decision)),
+        (COUNTS, bucket_field(decision, bucket)),
+        (COUNTS, sum_field(decision)),
+    )

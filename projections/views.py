@@ -35,7 +35,7 @@ from projections.people import project_people
 from projections.projection import COUNTS, Change, LateRow, Projection, RunProjection, Seen, StreamState, UsesProjection
 from projections.requests import project_requests, requests_in
 from projections.sessions import project_sessions
-from projections.settled import ViewPlace, counts_of
+from projections.settled import ViewPlace, add_counts
 from projections.uses import project_uses
 
 _OF_EVENTS: Final[Mapping[type, tuple[Projection, ...]]] = {
@@ -119,14 +119,10 @@ class Changes:
         self._last = seen.after
         if seen.was is not None:
             # An allow that was reversed before it was returned to anybody is not counted; its fields are there.
-            self._count(counts_of(self._key, (seen.was,)), 0 if self._new else -1)
+            add_counts(self._counts, self._key, (seen.was,), 0 if self._new else -1)
         if seen.now is not None and not self._new:
-            self._count(counts_of(self._key, (seen.now,)), 1)
+            add_counts(self._counts, self._key, (seen.now,))
         self.add(changes_of(self._key, seen, new=self._new))
-
-    def _count(self, counts: Mapping[ViewPlace, int], by: int) -> None:
-        for place, value in counts.items():
-            self._counts[place] = self._counts.get(place, 0) + by * value
 
     def add(self, changes: Iterable[Change]) -> None:
         for change in changes:
@@ -152,29 +148,28 @@ class Changes:
         rows += self._of_run(_ROWS_OF_RUNS)
         if not self._new:
             return rows
-        return [row for row in (*rows, *map(_made, self._of_state())) if row.value is not None]
+        return [row for row in (*rows, *self._of_state()) if row.value is not None]
 
     def writes(self) -> list[ViewWrite]:
         """Return all changes, counts last."""
-        return [*self.rows(), *_of_sums(self.counts())]
+        return writes_of([self])
 
-    def counts(self) -> dict[ViewPlace, int]:
-        """Return the sums of the counts by view and field."""
-        settled = self._last.settled.values() if self._new and isinstance(self._last, SessionState) else ()
-        counts = counts_of(self._key, settled)
+    def count(self, counts: dict[ViewPlace, int]) -> None:
+        """Add the counts by view and field."""
+        if self._new and isinstance(self._last, SessionState):
+            add_counts(counts, self._key, self._last.settled.values())
         for place, value in self._counts.items():
             counts[place] = counts.get(place, 0) + value
         for write in self._of_run(_COUNTS_OF_RUNS):
             assert isinstance(write.value, int)
             counts[write.view, write.field] = counts.get((write.view, write.field), 0) + write.value
-        return counts
 
     def _of_run(self, projections: Iterable[RunProjection]) -> Iterator[ViewWrite]:
         if self._last is not self._first:
             for project in projections:
                 yield from project(self._key, self._first, self._last)
 
-    def _of_state(self) -> Iterator[Change]:
+    def _of_state(self) -> Iterator[ViewWrite]:
         if not isinstance(self._last, WITHOUT_GRANTS):
             yield from approved_in(self._key, self._last)
         if isinstance(self._last, SessionState):
@@ -192,13 +187,9 @@ def writes_of(runs: Sequence[Changes]) -> list[ViewWrite]:
     Counts come last: if the server refuses in the middle, repeating the changes before them is harmless.
     """
     writes: list[ViewWrite] = []
-    sums: dict[ViewPlace, int] = {}
+    counts: dict[ViewPlace, int] = {}
     for changes in runs:
         writes += changes.rows()
-        for place, value in changes.counts().items():
-            sums[place] = sums.get(place, 0) + value
-    return [*writes, *_of_sums(sums)]
-
-
-def _of_sums(sums: Mapping[ViewPlace, int]) -> Iterator[ViewWrite]:
-    return (ViewWrite(view, field, value, "count") for (view, field), value in sums.items())
+        changes.count(counts)
+    writes += (ViewWrite(view, field, value, "count") for (view, field), value in counts.items())
+    return writes

@@ -229,7 +229,7 @@ class PackedMap(Mapping[str, V]):
 
     def insert(self, key: str, record: V) -> PackedMap[V]:
         """Return the map with this record, in place of an older one of the same key."""
-        is_packed = len(self._blocks) > 0 and key not in self._whole and key in self
+        is_packed = self._blocks is not _NO_BLOCKS and key not in self._whole and key in self
         blocks = self._blocks.without(self._packing.mark(key)) if is_packed else self._blocks
         return self._with(self._whole.insert(key, record), blocks, self._limit)
 

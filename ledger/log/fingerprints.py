@@ -26,7 +26,12 @@ _FINGERPRINT: Final = re.compile(rf"[A-Za-z0-9+/]{{{_STREAM_CHARS}}}", re.ASCII)
 
 def fingerprint_of(one: str) -> str:
     """Return the fingerprint of an id: the beginning of the fields that lead from it to its streams."""
-    return b2a_base64(crc32(one.encode()).to_bytes(4), newline=False)[:_ID_CHARS].decode()
+    return fingerprint_at(crc32(one.encode()))
+
+
+def fingerprint_at(checksum: int) -> str:
+    """Return the fingerprint of the ids with a checksum (CRC-32)."""
+    return b2a_base64(checksum.to_bytes(4), newline=False)[:_ID_CHARS].decode()
 
 
 def fingerprints_of(one: str, stream_id: str) -> str:
