@@ -69,6 +69,10 @@ class Descriptions:
             self._drop(next(iter(self._kept)))
         return made.text
 
+    def forget(self, session: str, request: Request) -> None:
+        """Drop the description of a request that was settled: hardly anybody looks at it again."""
+        self._drop((session, request.request_id, request.version))
+
     def _drop(self, place: tuple[str, str, int]) -> None:
         kept = self._kept.pop(place, None)
         self.size -= 0 if kept is None else kept.size
@@ -88,6 +92,11 @@ def described(pending: Pending) -> dict[str, Any]:
     row = pending.described(_of_this_process().of(pending.session, pending.request))
     tree = plan_tree(pending.request)
     return row if tree is None else {**row, "plan": tree}
+
+
+def forget_description(session: str, request: Request) -> None:
+    """Drop the description of a request that does not wait any more."""
+    _of_this_process().forget(session, request)
 
 
 def danger_kinds_of(pending: Pending) -> set[DangerKind]:

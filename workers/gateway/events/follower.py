@@ -8,6 +8,7 @@ from typing import Any
 from ledger.log.tail import Folded, fold_entries, nothing_folded
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, Position, StreamKey
+from workers.gateway.descriptions import forget_description
 from workers.gateway.events.frames import Frame, frames_of
 from workers.gateway.events.ring import SESSION_BYTES, Ring
 
@@ -58,4 +59,14 @@ class Follower:
         recorded, self.folded = self.folded.next(self.key, entry)
         if self.replays:
             self.replays.clear()
-        return frames_of(self.key, recorded, before, self.folded.state, self.lineage)
+        frames = frames_of(self.key, recorded, before, self.folded.state, self.lineage)
+        self._forget_settled(before, recorded.event)
+        return frames
+
+    def _forget_settled(self, before: Any, event: Any) -> None:
+        """Drop what was kept of a request that this event settled."""
+        request_id = getattr(event, "request_id", None)
+        if isinstance(before, SessionState) and isinstance(request_id, str) and request_id not in self.state.pending:
+            request = before.pending.get(request_id)
+            if request is not None:
+                forget_description(self.key.id, request)
