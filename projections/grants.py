@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ledger.core.events import Granted
 from ledger.log.divided import GRANTS_VIEW
-from ledger.log.fingerprints import fingerprints_of
+from ledger.log.fingerprints import fingerprints_of, number_of
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import Seen, listed
 
@@ -14,4 +14,4 @@ from projections.projection import Seen, listed
 def project_grants(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
     if isinstance(seen.recorded.event, Granted):
         grant_id = seen.recorded.event.grant_id
-        yield listed(GRANTS_VIEW.of(grant_id), fingerprints_of(grant_id, key.id))
+        yield listed(GRANTS_VIEW.of(grant_id), fingerprints_of(grant_id, key.id), number_of(grant_id))

@@ -1,4 +1,4 @@
-"""Views `requests-0` to `requests-3f`: fingerprints of each request id and its session, for a reply by the id alone."""
+"""Views `requests-0` to `requests-1f`: fingerprints of each request id and its session, for a reply by the id alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from zlib import crc32
 
 from ledger.core.events import Asked
 from ledger.log.divided import REQUESTS_VIEW
-from ledger.log.fingerprints import fingerprint_at, fingerprint_of_stream
+from ledger.log.fingerprints import fingerprint_at, fingerprint_of_stream, number_at
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.projection import Seen, listed
@@ -26,4 +26,4 @@ def requests_in(key: StreamKey, state: SessionState) -> list[ViewWrite]:
 
 def _found(request_id: str, of_stream: str) -> ViewWrite:
     checksum = crc32(request_id.encode())
-    return listed(REQUESTS_VIEW.at(checksum), fingerprint_at(checksum) + of_stream)
+    return listed(REQUESTS_VIEW.at(checksum), fingerprint_at(checksum) + of_stream, number_at(checksum))

@@ -14,7 +14,7 @@ from ledger.client.results import Pending, pending_of
 from ledger.core.errors import DamageError, InputError
 from ledger.core.ids import is_id
 from ledger.log.divided import GRANTS_VIEW, REQUESTS_VIEW, USES_VIEW
-from ledger.log.fingerprints import fingerprint_of, streams_led_to
+from ledger.log.fingerprints import number_of, streams_led_to
 from ledger.log.places import NAMED, STANDING_VIEW, WAITING_VIEW, parts_of
 from ledger.log.surveys import Survey, survey
 from ledger.log.viewed import (
@@ -71,7 +71,7 @@ class Lookups:
         if not is_id(request_id):
             return Survey([], [])
         store = self._ledger.store
-        found = await self._look_up([REQUESTS_VIEW.of(request_id)], fingerprint_of(request_id), KNOWN_IN_MAX + 1)
+        found = await self._look_up([REQUESTS_VIEW.of(request_id)], number_of(request_id), KNOWN_IN_MAX + 1)
         led = await self._led_to(found.fields[:KNOWN_IN_MAX], found.unsure)
         sessions = sorted(key for key in led.streams if key.kind == "session")
         # An agent chooses its ids: many sessions may have the fingerprint of one.
@@ -98,7 +98,7 @@ class Lookups:
 
     async def of_grant(self, grant_id: str) -> Survey[StreamKey]:
         """Return the streams that have a grant, revoked ones included, and the streams that cannot be read."""
-        found = await self._look_up([GRANTS_VIEW.of(grant_id)], fingerprint_of(grant_id), KNOWN_IN_MAX)
+        found = await self._look_up([GRANTS_VIEW.of(grant_id)], number_of(grant_id), KNOWN_IN_MAX)
         led = await self._led_to(found.fields, found.unsure)
         named = {key for key in (*led.streams, *found.ahead) if key.has_calls}
         having = await self._having(sorted(named), grant_id)
@@ -129,14 +129,14 @@ class Lookups:
         async for keys in self._others(found.unsure, named, "session"):
             yield keys
 
-    async def _look_up(self, views: Sequence[str], prefix: str, count: int) -> FoundFields:
-        """Return the fields with this prefix of the views of an index, and the streams that are ahead of it.
+    async def _look_up(self, views: Sequence[str], sought: str | int, count: int) -> FoundFields:
+        """Return the fields of an index with this beginning, or number, and the streams that are ahead of it.
 
         Of many streams with a line of a feed only those are named that are ahead of their views.
         Sealing leaves a line for each session, and all of them would be read from the archive.
         """
         store = self._ledger.store
-        found = await store.views.look_up(views, prefix, count)
+        found = await store.views.look_up(views, sought, count)
         if len(found.ahead) <= AHEAD_MAX:
             return found
         try:
@@ -144,7 +144,7 @@ class Lookups:
         except DamageError:
             return found  # the reader names the damaged one
         # What was projected since the first look is in the index only now.
-        fields = {*found.fields, *(await store.views.look_up(views, prefix, count)).fields}
+        fields = {*found.fields, *(await store.views.look_up(views, sought, count)).fields}
         return FoundFields(fields=sorted(fields)[:count], ahead=ahead, unsure=found.unsure)
 
     async def _led_to(self, found: Sequence[FoundField], unsure: Iterable[int]) -> _LedTo:

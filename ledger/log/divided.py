@@ -9,7 +9,7 @@ from typing import Final
 
 from ledger.stores.divided import divided
 
-REQUESTS_VIEW: Final = divided("requests", 64)
+REQUESTS_VIEW: Final = divided("requests", 32)
 """Fingerprints of each request id and its session, by the request id."""
 
 GRANTS_VIEW: Final = divided("grants", 4)

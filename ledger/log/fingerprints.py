@@ -21,17 +21,31 @@ _ID_CHARS: Final = 5
 _STREAM_CHARS: Final = 3
 """Six bits each, from the upper end of a checksum, as the part of a divided view is."""
 
+_ID_REST_BITS: Final = 32 - 6 * _ID_CHARS
+_STREAM_REST_BITS: Final = 32 - 6 * _STREAM_CHARS
+"""The bits at the lower end of a checksum that are in no fingerprint."""
+
 _FINGERPRINT: Final = re.compile(rf"[A-Za-z0-9+/]{{{_STREAM_CHARS}}}", re.ASCII)
 
 
 def fingerprint_of(one: str) -> str:
-    """Return the fingerprint of an id: the beginning of the fields that lead from it to its streams."""
+    """Return the fingerprint of an id, with which the fields begin that lead from it to its streams."""
     return fingerprint_at(crc32(one.encode()))
 
 
 def fingerprint_at(checksum: int) -> str:
     """Return the fingerprint of the ids with a checksum (CRC-32)."""
     return b2a_base64(checksum.to_bytes(4), newline=False)[:_ID_CHARS].decode()
+
+
+def number_of(one: str) -> int:
+    """Return the fingerprint of an id as a number, by which those fields are found."""
+    return number_at(crc32(one.encode()))
+
+
+def number_at(checksum: int) -> int:
+    """Return that number for the ids with a checksum (CRC-32)."""
+    return checksum >> _ID_REST_BITS
 
 
 def fingerprints_of(one: str, stream_id: str) -> str:
@@ -44,20 +58,24 @@ def fingerprint_of_stream(stream_id: str) -> str:
     return fingerprint_of(stream_id)[:_STREAM_CHARS]
 
 
-def _part_of(of_stream: str) -> str | None:
-    """Return the part of the checkpoints that has all streams with a fingerprint; None for anything else."""
-    if not _FINGERPRINT.fullmatch(of_stream):
-        return None
-    return CHECKPOINTS_VIEW.at(int.from_bytes(a2b_base64(of_stream + "A")) << 8)
+def _number_of_stream(of_stream: str) -> int | None:
+    """Return the fingerprint of a stream's id as a number; None for anything else."""
+    return int.from_bytes(a2b_base64(of_stream + "A")) >> 6 if _FINGERPRINT.fullmatch(of_stream) else None
 
 
 async def streams_led_to(store: Store, found: Iterable[FoundField]) -> dict[FoundField, list[StreamKey]]:
     """Return the streams that each field may lead to: one, seldom more; none where the views were dropped meanwhile."""
-    ends = {one: (one.partition, one.field[_ID_CHARS:]) for one in found}
-    places = {(partition, part) for partition, end in ends.values() if (part := _part_of(end)) is not None}
+    numbers = {one: _number_of_stream(one.field[_ID_CHARS:]) for one in found}
+    streams: dict[tuple[int, int], list[StreamKey]] = {
+        (one.partition, number): [] for one, number in numbers.items() if number is not None
+    }
+    # The part has all streams with a fingerprint, because its number comes from the same bits.
+    places = {(partition, CHECKPOINTS_VIEW.at(number << _STREAM_REST_BITS)) for partition, number in streams}
     names = await asyncio.gather(*(store.views.names(partition, [part]) for partition, part in places))
-    streams: dict[tuple[int, str], list[StreamKey]] = {}
     for (partition, _), some in zip(places, names, strict=True):
-        for key in map(StreamKey.parse, some):
-            streams.setdefault((partition, fingerprint_of_stream(key.id)), []).append(key)
-    return {one: streams.get(end, []) for one, end in ends.items()}
+        for name in some:
+            # A part has hundreds of names, of which one or two are parsed.
+            alike = streams.get((partition, crc32(name.partition(":")[2].encode()) >> _STREAM_REST_BITS))
+            if alike is not None:
+                alike.append(StreamKey.parse(name))
+    return {one: [] if number is None else streams[one.partition, number] for one, number in numbers.items()}

@@ -64,15 +64,15 @@ class MemoryViews:
             field for views in self._server.views.values() for field in views.get(view, {}) if field.startswith(prefix)
         )
 
-    async def look_up(self, views: Sequence[str], prefix: str, count: int) -> FoundFields:
+    async def look_up(self, views: Sequence[str], sought: str | int, count: int) -> FoundFields:
         server = self._server
         partitions = range(self._store.partition_count)
         fields = sorted(
             FoundField(field, one)
             for one in partitions
             for view in views
-            for field in server.views[one].get(view, {})
-            if field.startswith(prefix)
+            for field, value in server.views[one].get(view, {}).items()
+            if (value == sought if isinstance(sought, int) else field.startswith(sought))
         )
         skipped = [name for own in server.views.values() for name in own.get(SKIPPED, {})]
         ahead = [item.key for one in partitions for item in self._unfinished(one)]

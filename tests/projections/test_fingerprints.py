@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger import Ledger
-from ledger.log.fingerprints import fingerprint_of, fingerprints_of, streams_led_to
+from ledger.log.fingerprints import fingerprint_of, fingerprints_of, number_of, streams_led_to
 from ledger.stores.admin import FoundField
 from ledger.stores.port import START, Position, StreamKey, ViewAdvance
 
@@ -27,6 +27,8 @@ def test_a_field_begins_with_the_fingerprint_of_its_id_and_has_eight_characters(
     assert field.startswith(fingerprint_of("per_1"))
     assert (len(field), field.isascii()) == (8, True)
     assert fingerprint_of(FIRST) == fingerprint_of(SECOND)
+    assert number_of(FIRST) == number_of(SECOND) != number_of("per_1")
+    assert 0 < number_of(FIRST) < 2**30
 
 
 async def test_each_stream_is_led_to_whatever_its_id_and_kind(ledger: Ledger) -> None:

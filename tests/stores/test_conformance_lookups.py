@@ -49,6 +49,19 @@ async def test_the_fields_with_the_prefix_are_found_in_all_partitions_in_order(s
     assert texts(await look_up(store, "per_1\n", 2)) == ["per_1\nses_1", "per_1\nses_2"]
 
 
+async def test_fields_are_found_by_their_number(store: Store) -> None:
+    largest = 2**30 - 1
+    for key, numbers in ((SESSION, {"a": 7, "b": 8, "c": largest}), (PROJECT, {"d": 7, "e": 70})):
+        at = await store.checkpoint(key)
+        writes = [ViewWrite("index", field, number, "sorted") for field, number in numbers.items()]
+        assert await store.project(key, at, at, writes)
+    own, other = store.partition_of(SESSION), store.partition_of(PROJECT)
+    assert (await store.views.look_up(["index", "none"], 7, 10)).fields == [("a", own), ("d", other)]
+    assert (await store.views.look_up(["index"], largest, 10)).fields == [("c", own)]
+    assert len((await store.views.look_up(["index"], 7, 1)).fields) == 1
+    assert (await store.views.look_up(["index"], 0, 10)).fields == []
+
+
 async def test_fields_of_several_views_are_found_together_and_no_more_than_asked_for(store: Store) -> None:
     at = await store.checkpoint(SESSION)
     writes = [ViewWrite(view, f"per_{view}", 0, "sorted") for view in ("one", "two", "three")]

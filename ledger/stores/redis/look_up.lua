@@ -2,13 +2,14 @@
 -- Find the fields of an index of this partition, and the streams that its views may lag behind.
 --
 -- KEYS  1 feed   2 census (hash)   3 streams that no projector could read (sorted set)   4... index (sorted sets)
--- ARGV  1, 2 first and last field   3 the most fields   4 group of the projectors   5 length of a full feed
+-- ARGV  1, 2 first and last field or number   3 the most fields   4 group of the projectors   5 length of a full feed
+--       6 BYLEX or BYSCORE: a field is compared as a copy of itself, which takes the server twice as long
 --
 -- Answers  {sure, fields, names of streams}; sure is 1 if every stream that is ahead of its views is named.
 
 local fields, most = {}, tonumber(ARGV[3])
 for i = 4, #KEYS do
-  local found = redis.call('ZRANGE', KEYS[i], ARGV[1], ARGV[2], 'BYLEX', 'LIMIT', 0, most - #fields)
+  local found = redis.call('ZRANGE', KEYS[i], ARGV[1], ARGV[2], ARGV[6], 'LIMIT', 0, most - #fields)
   for _, field in ipairs(found) do fields[#fields + 1] = field end
 end
 local ahead, known = {}, {}
@@ -40,10 +41,6 @@ local function before(one, other)
   return tonumber(sequence) < tonumber(other_sequence)
 end
 
--- Lines were trimmed from a full feed only; trimmed before a projector had them, they name nothing.
-if lines >= tonumber(ARGV[5]) and before(delivered, redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][1]) then
-  sure = false
-end
 if owed_count > 0 then
   for _, owed in ipairs(redis.call('XPENDING', KEYS[1], ARGV[4], '-', '+', ARGV[5])) do
     local line = redis.call('XRANGE', KEYS[1], owed[1], owed[1])[1]
@@ -52,6 +49,10 @@ if owed_count > 0 then
 end
 -- A look at the newest line takes a fifth of a search for where the lines begin that are owed, mostly none.
 if redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1][1] ~= delivered then
+  -- Lines were trimmed from a full feed only; trimmed before a projector had them, they name nothing.
+  if lines >= tonumber(ARGV[5]) and before(delivered, redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][1]) then
+    sure = false
+  end
   for _, line in ipairs(redis.call('XRANGE', KEYS[1], '(' .. delivered, '+')) do add(line[2][2]) end
 end
 return {sure and 1 or 0, fields, ahead}

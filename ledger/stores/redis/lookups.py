@@ -17,14 +17,18 @@ from ledger.stores.redis.script import Script
 _LOOK_UP: Final = Script.named("look_up.lua")
 
 
-async def look_up(store: RetriedCommands, views: Sequence[str], prefix: str, count: int) -> FoundFields:
-    """Return the fields of sorted views with this prefix, at most `count`, and the streams that are ahead of them."""
+async def look_up(store: RetriedCommands, views: Sequence[str], sought: str | int, count: int) -> FoundFields:
+    """Return fields of sorted views, at most `count`, and the streams that are ahead of the views.
+
+    `sought` is what the fields begin with, in views whose numbers are all 0, or their number.
+    """
     keys = store.keys
-    first, last = lex_range(prefix)
+    first, last = (sought, sought) if isinstance(sought, int) else lex_range(sought)
+    order = "BYSCORE" if isinstance(sought, int) else "BYLEX"
     calls = [
         _LOOK_UP.call(
             (keys.feed(one), keys.census(one), keys.view(SKIPPED, one), *(keys.view(view, one) for view in views)),
-            (first, last, count, PROJECTORS, FEED_LENGTH_COUNT),
+            (first, last, count, PROJECTORS, FEED_LENGTH_COUNT, order),
         )
         for one in range(store.partition_count)
     ]

@@ -137,8 +137,8 @@ class RedisViews:
         )
         return sorted(field.decode() for reply in replies for field in reply)
 
-    async def look_up(self, views: Sequence[str], prefix: str, count: int) -> FoundFields:
-        return await look_up(self._store, views, prefix, count)
+    async def look_up(self, views: Sequence[str], sought: str | int, count: int) -> FoundFields:
+        return await look_up(self._store, views, sought, count)
 
     async def counts(self, view: str) -> list[dict[str, int]]:
         replies = await self._store.ask(
