@@ -13,6 +13,7 @@ import pytest
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until_async
 from tests.workers.bridges.test_hook_claude import SESSION, Hook, ended, event, hook
+from workers.bridges.hooks.terminal import Transcript
 
 __all__ = ["hook"]
 
@@ -120,6 +121,24 @@ async def test_a_no_that_is_written_when_the_client_has_ended_the_hook_counts_to
 
     assert await wait_until_async(found, "the answer in the log") == [("reject", "claude-code")]
     await ann.close()
+
+
+@pytest.mark.parametrize("request_id", ["toolu_1", "hook_1"])
+def test_a_no_counts_when_the_signal_comes_while_it_is_read(prompt: Prompt, request_id: str) -> None:
+    heard: list[str | None] = []
+
+    class Interrupted(Transcript):
+        def _hear(self, line: bytes) -> None:
+            if not heard:
+                heard.append("nothing yet")
+                heard[0] = self.rejection_at_the_end(request_id)
+            super()._hear(line)
+
+    watched = Interrupted(str(prompt.transcript), "Bash", {"command": "git push"})
+    prompt.calls("toolu_1")
+    prompt.says_no("toolu_1", "too early")
+    assert watched.rejection(request_id) == "too early"
+    assert heard == ["too early"]
 
 
 async def test_a_no_to_an_earlier_call_with_the_same_input_is_none_to_this_one(

@@ -53,8 +53,8 @@ class Transcript:
     def __init__(self, path: object, tool_name: str, tool_input: dict[str, Any]) -> None:
         self._path = path if isinstance(path, str) else ""
         self._call = (tool_name, tool_input)
-        self._offset: int | None = None
-        self._rest = b""
+        self._place: tuple[int, bytes] | None = None
+        """How far the file was heard, and the beginning of the line there."""
         self._same: list[str] = []
         self._results: dict[str, str] = {}
         self._read_on()
@@ -84,18 +84,21 @@ class Transcript:
         return said
 
     def _read_on(self) -> None:
+        """Hear what was added. The handler of SIGTERM may interrupt this anywhere, and reads on itself.
+
+        So the place moves in one step, and only when all lines before it were heard; what is heard twice changes nothing.
+        """
         try:
             with os.fdopen(open_regular(self._path), "rb") as file:
-                if self._offset is None:
-                    self._offset = max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES)
-                file.seek(self._offset)
+                offset, rest = self._place or (max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES), b"")
+                file.seek(offset)
                 added = file.read(TAIL_BYTES)
         except OSError:
             return
-        self._offset += len(added)
-        *lines, self._rest = (self._rest + added).split(b"\n")
+        *lines, rest = (rest + added).split(b"\n")
         for line in lines:
             self._hear(line)
+        self._place = (offset + len(added), rest)
 
     def _hear(self, line: bytes) -> None:
         if b'"tool_use"' not in line and b'"tool_result"' not in line:
@@ -111,7 +114,8 @@ class Transcript:
 
     def _hear_block(self, block: dict[str, Any]) -> None:
         if block.get("type") == "tool_use" and (block.get("name"), block.get("input")) == self._call:
-            self._same.append(str(block.get("id")))
+            if str(block.get("id")) not in self._same:
+                self._same.append(str(block.get("id")))
         elif block.get("type") == "tool_result" and block.get("is_error"):
             said = block.get("content")
             self._results[str(block.get("tool_use_id"))] = said if isinstance(said, str) else ""
