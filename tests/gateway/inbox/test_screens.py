@@ -87,7 +87,15 @@ async def expired_while_typing(inbox: Inbox, window: dict[str, Any]) -> Visitor:
 
 async def notifications(inbox: Inbox, window: dict[str, Any]) -> Visitor:
     ann = await inbox.visit("ann", "/notifications", **window)
-    await expect(ann.page.get_by_role("heading", name="Notifications").first).to_be_visible()
+    await expect(ann.page.get_by_role("button", name="Save")).to_be_visible()
+    return ann
+
+
+async def notifications_out_of_reach(inbox: Inbox, window: dict[str, Any]) -> Visitor:
+    ann = await inbox.visit("ann", None, **window)
+    await ann.page.route("**/v1/notifications", lambda route: route.abort())
+    await ann.go("/notifications")
+    await expect(ann.page.get_by_role("alert")).to_contain_text("Failed:")
     return ann
 
 
@@ -129,6 +137,7 @@ STATES: Final[tuple[Callable[[Inbox, dict[str, Any]], Awaitable[Visitor]], ...]]
     answer_on_hold,
     expired_while_typing,
     notifications,
+    notifications_out_of_reach,
     settled_request,
     pending_request,
     plan_as_markdown,

@@ -20,9 +20,9 @@ export function show(main, app) {
   }
   const status = h("p", { class: "status bad", role: "alert" });
   const done = h("p", { class: "status", role: "status" });
-  const here = h("section", { "aria-labelledby": "here" });
-  const devices = h("section", { "aria-labelledby": "devices" });
-  const choices = h("section", { "aria-labelledby": "quiet" });
+  const here = h("section");
+  const devices = h("section");
+  const choices = h("section");
   main.append(h("h1", {}, "Notifications"),
     h("p", { class: "hint lead" }, "You are notified of requests while nobody has the inbox open. What is on a page that you look at sends no message."),
     status, done, here, devices, choices);
@@ -49,22 +49,28 @@ export function show(main, app) {
   return { title: "Notifications" };
 }
 
+/** Draw a section, and name it after its heading: before that there is nothing to name it after. */
+function fill(place, heading, ...children) {
+  place.setAttribute("aria-labelledby", heading.id);
+  place.replaceChildren(heading, ...children);
+}
+
 function drawHere(place, { push, why_not: whyNot, public_key: publicKey }, own, person, { attempt, load, say }) {
   const head = h("h2", { id: "here", class: "spaced" }, "This device");
   const reason = push ? whyNoPush() : sentence(whyNot);
   if (own) {
-    return place.replaceChildren(head,
+    return fill(place, head,
       h("p", { class: "lead" }, "Push messages are on, as ", h("strong", {}, own.name), own.ends_at ? `. They end with this sign-in on ${at(own.ends_at)}; sign in again before that.` : "."),
       h("p", {}, button("Turn off", () => attempt(async () => { await disablePush(own.device_id); await load(); say("Push messages are off on this device"); }))));
   }
-  if (reason) return place.replaceChildren(head, h("p", { class: "hint lead" }, inWords(reason)));
+  if (reason) return fill(place, head, h("p", { class: "hint lead" }, inWords(reason)));
   const name = h("input", { name: "device", required: true, maxlength: "60", autocomplete: "off", value: usualName() });
   const form = h("form", { class: "find" }, h("label", {}, h("span", {}, "Name of this device"), name), h("button", { class: "button once" }, "Turn on push messages"));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     attempt(async () => { await enablePush(person, name.value.trim(), publicKey); await load(); say("Push messages are on"); });
   });
-  place.replaceChildren(head, form,
+  fill(place, head, form,
     h("p", { class: "hint lead" }, "A message shows the project, the dangers and the time left, never the command: a locked screen shows it too."));
 }
 
@@ -80,7 +86,7 @@ function drawDevices(place, devices, { attempt, load, say }) {
         await load();
         say(`Removed ${one.name}`);
       }), { kind: "small", "aria-label": `Remove ${one.name}` }))));
-  place.replaceChildren(h("h2", { id: "devices", class: "spaced" }, "Your devices"),
+  fill(place, h("h2", { id: "devices", class: "spaced" }, "Your devices"),
     rows.length ? h("ul", { class: "grants" }, ...rows) : h("p", { class: "hint lead" }, "No device of yours gets push messages."));
 }
 
@@ -117,7 +123,7 @@ function drawChoices(place, { quiet, services, muted }, { attempt, say }) {
       say(reached ? "Saved" : "Saved. No service and no device notifies you now: requests wait until you open the inbox.");
     });
   });
-  place.replaceChildren(h("h2", { id: "quiet", class: "spaced" }, "When"), form, h("p", { class: "hint" }, link("/account", {}, "Back to your account")));
+  fill(place, h("h2", { id: "quiet", class: "spaced" }, "When"), form, h("p", { class: "hint" }, link("/account", {}, "Back to your account")));
 }
 
 /** Return a text of the gateway as a sentence. */
