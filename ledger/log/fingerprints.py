@@ -1,7 +1,8 @@
 """Fingerprints of ids in the views: that of a request or grant, with that of its stream behind it.
 
 A whole id takes three to ten times the memory, and nothing is listed by the ids of past requests. Two ids may have one
-fingerprint, so it only says which streams to read.
+fingerprint, so it only says which streams to read. A field is found by the fingerprint of its id as a number; it begins
+with the same fingerprint as text, so that each request of a stream has a field of its own.
 """
 
 from __future__ import annotations

@@ -115,8 +115,6 @@ def is_snapshot_due(before_version: int, folded: Folded[Any]) -> bool:
     The larger the state, the rarer: so snapshots write at most about as many bytes as the log itself.
     """
     every = SNAPSHOT_EVERY_EVENTS
-    if folded.version < every:
-        return False
     while every * _EVENT_BYTES < _stored_bytes(folded.state):
         every *= 2
     return before_version // every < folded.version // every

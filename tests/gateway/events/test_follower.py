@@ -1,4 +1,4 @@
-"""What a gateway keeps of the requests of a stream that it follows."""
+"""Descriptions that a gateway keeps while it follows a stream: those of pending requests only."""
 
 from __future__ import annotations
 

@@ -54,8 +54,9 @@ class Transcript:
         self._path = path if isinstance(path, str) else ""
         self._call = (tool_name, tool_input)
         self._place: tuple[int, bytes] | None = None
-        """How far the file was heard, and the beginning of the line there."""
-        self._same: list[str] = []
+        """The offset of the first byte that was not read, and the bytes of the unfinished line before it."""
+        self._same: dict[str, None] = {}
+        """The ids of calls with this input, in their order."""
         self._results: dict[str, str] = {}
         self._read_on()
         self._earlier = frozenset(self._results)
@@ -84,9 +85,10 @@ class Transcript:
         return said
 
     def _read_on(self) -> None:
-        """Hear what was added. The handler of SIGTERM may interrupt this anywhere, and reads on itself.
+        """Read and keep the lines that were added.
 
-        So the place moves in one step, and only when all lines before it were heard; what is heard twice changes nothing.
+        The handler of SIGTERM may interrupt this anywhere, and reads on itself. So the place moves in one step, after
+        all lines before it were kept; a line that is kept twice changes nothing.
         """
         try:
             with os.fdopen(open_regular(self._path), "rb") as file:
@@ -114,8 +116,7 @@ class Transcript:
 
     def _hear_block(self, block: dict[str, Any]) -> None:
         if block.get("type") == "tool_use" and (block.get("name"), block.get("input")) == self._call:
-            if str(block.get("id")) not in self._same:
-                self._same.append(str(block.get("id")))
+            self._same[str(block.get("id"))] = None
         elif block.get("type") == "tool_result" and block.get("is_error"):
             said = block.get("content")
             self._results[str(block.get("tool_use_id"))] = said if isinstance(said, str) else ""
