@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
-from playwright.async_api import Locator, expect
+from playwright.async_api import Locator, Route, expect
 
 from ledger.core.events import Actor
 from tests.gateway.inbox.barriers import barriers
@@ -26,11 +29,37 @@ def group(visitor: Visitor) -> Locator:
     return visitor.page.locator("article.group")
 
 
+async def visit_whole(inbox: Inbox, **options: Any) -> Visitor:
+    """Open the inbox without its first three requests, of which a group may be drawn, and kept, before the others come."""
+    ann = await inbox.visit("ann", None, **options)
+    await ann.page.route("**/v1/pending?limit=*", lambda route: route.abort())
+    await ann.go()
+    return ann
+
+
+async def test_a_group_of_the_first_requests_stays_as_it_was_until_the_others_are_added(inbox: Inbox) -> None:
+    await ask(inbox, "ses_1", *(f"git push origin b{index}" for index in range(4)))
+    ann, others = await inbox.visit("ann", None), asyncio.Event()
+
+    async def later(route: Route) -> None:
+        await others.wait()
+        await route.continue_()
+
+    await ann.page.route("**/v1/events*", later)
+    await ann.go()
+    await expect(group(ann)).to_have_attribute("data-armed", "")
+    others.set()
+    await expect(group(ann)).to_contain_text("1 more like these is not in this group")
+    await expect(group(ann)).to_contain_text("3 alike")
+    await group(ann).get_by_role("button", name="Add it").click()
+    await expect(group(ann)).to_contain_text("4 alike")
+
+
 async def test_alike_requests_of_many_sessions_are_one_card_answered_at_once(inbox: Inbox) -> None:
     for index in range(4):
         await ask(inbox, f"ses_{index}", f"git push origin b{index}", agent=f"agent-{index}")
     await ask(inbox, "ses_0", "git pull")
-    ann = await inbox.visit("ann")
+    ann = await visit_whole(inbox)
     card = group(ann)
     await expect(card).to_contain_text("4 alike")
     await expect(card.locator(".differs")).to_have_text(["b0", "b1", "b2", "b3"])
@@ -88,7 +117,7 @@ async def test_who_came_later_is_added_on_request_and_read_before_the_answer(inb
 
 async def test_a_long_group_is_scrolled_through_before_it_can_be_allowed(inbox: Inbox) -> None:
     await ask(inbox, "ses_1", *(f"git push origin b{index}" for index in range(30)))
-    ann = await inbox.visit("ann", viewport={"width": 390, "height": 700})
+    ann = await visit_whole(inbox, viewport={"width": 390, "height": 700})
     card = group(ann)
     allow = card.get_by_role("button", name="Allow 30 once")
     await expect(allow).to_be_attached()
