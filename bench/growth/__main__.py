@@ -65,9 +65,7 @@ class GrowthBench:
             return
         if part == "year":
             year = Year(self._folder, self.figures, self._pending, self._repetitions, self._jobs, quick=self._quick)
-            for size in self._sizes:
-                self.server = await year.measure(size)
-                self.on_size()
+            self.server = await year.measure(self._sizes)
             return
         with tempfile.TemporaryDirectory() as folder:
             async with embedded_server(Path(folder)) as server, place_at(server.url, quick=self._quick) as place:

@@ -58,18 +58,36 @@ class Sealing:
 
     async def measure(self, size: int, first: int) -> None:
         """Seal sessions from the first on, and ask. A projector runs meanwhile."""
-        numbers = list(self._share.sealed(max(first, self._pending), size))
-        await self._seal([session_of(number) for number in numbers], size)
+        await self.seal(size, first)
+        before = self._share.before
+        await Serving(*(self._place, self._figures, size, self._pending, self._repetitions), before=before).measure()
+        await self.read(size, first)
+
+    async def seal(self, size: int, first: int) -> None:
+        """Seal sessions from the first on; wait until the work that this leaves is done."""
+        await self._seal([session_of(number) for number in self._numbers(size, first)], size)
         # A sealing of eleven months at once leaves the projector and the server work that a day's does not.
         await until_projected(self._place.ledger.store)
         await until_rewritten(self._place)
-        before = self._share.before
-        serving = Serving(self._place, self._figures, size, self._pending, self._repetitions, before=before)
-        await serving.measure()
+
+    async def read(self, size: int, first: int) -> None:
+        """Read sealed sessions, by a command and by a process that runs."""
+        numbers = self._numbers(size, first)
+        serving = Serving(
+            *(self._place, self._figures, size, self._pending, self._repetitions), before=self._share.before
+        )
         await serving.command("show sealed", "show", session_of(numbers[0]))
         # Spread over the files of the archive; each is read once.
         spread = numbers[:: max(1, len(numbers) // (self._repetitions + WARM_COUNT))]
         await serving.reads([session_of(number) for number in spread])
+
+    def event_bytes(self, size: int) -> float:
+        """Return what a sealed event takes in the archive, of which no session is of an earlier size."""
+        files = sum(file.stat().st_size for file in self._archive.rglob("*") if file.is_file())
+        return files / (len(self._numbers(size, 0)) * EVENTS_COUNT)
+
+    def _numbers(self, size: int, first: int) -> list[int]:
+        return list(self._share.sealed(max(first, self._pending), size))
 
     async def _seal(self, sessions: Sequence[str], size: int) -> None:
         before = await self._used_bytes()

@@ -42,10 +42,14 @@ class Serving:
         self._size = size
         self._repetitions = repetitions
         # Spread over all sessions, those that wait left out.
-        step = max(1, (size - pending) // (4 * repetitions + WARM_COUNT + 1))
+        step = max(1, (size - pending) // (repetitions * (1 + WARM_COUNT + repetitions)))
         self._settled = (request_of(pending + number % (size - pending)) for number in count(0, step))
 
     async def measure(self) -> None:
+        await in_turn([self], self._repetitions)
+
+    async def turn(self) -> None:
+        """Ask everything once more: each command once, calls and routes several times in processes that run."""
         await self._commands()
         await self._calls()
         await self._routes()
@@ -55,17 +59,16 @@ class Serving:
     async def _commands(self) -> None:
         with tempfile.TemporaryDirectory(prefix="pl-") as home:
             await self._command(home, "--version")
-            for _ in range(self._repetitions):
-                for name, words in (
-                    ("start", ("--version",)),
-                    ("reply settled", ("reply", next(self._settled), "once")),
-                    ("reply unknown", ("reply", unknown(), "once")),
-                    ("sessions", ("sessions",)),
-                    ("pending", ("pending",)),
-                    ("streams", ("streams",)),
-                    ("doctor", ("doctor",)),
-                ):
-                    self._add(f"command {name}", await self._command(home, *words))
+            for name, words in (
+                ("start", ("--version",)),
+                ("reply settled", ("reply", next(self._settled), "once")),
+                ("reply unknown", ("reply", unknown(), "once")),
+                ("sessions", ("sessions",)),
+                ("pending", ("pending",)),
+                ("streams", ("streams",)),
+                ("doctor", ("doctor",)),
+            ):
+                self._add(f"command {name}", await self._command(home, *words))
 
     async def command(self, name: str, *words: str) -> None:
         """Measure one command more."""
@@ -136,18 +139,15 @@ class Serving:
     # --- routes -----------------------------------------------------------------------------------------------------
 
     async def _routes(self) -> None:
-        for turn in range(max(1, self._repetitions // 2)):
-            async with self._gateway() as (path, token, connection):
-                self._add("first events", await first_events(path, token))
-                if turn:
-                    continue
-                for name, route in ROUTES.items():
+        async with self._gateway() as (path, token, connection):
+            self._add("first events", await first_events(path, token))
+            for name, route in ROUTES.items():
 
-                    async def get(route: str = route, connection: Connection = connection) -> None:
-                        status, body = await connection.get(route)
-                        assert status == 200, body
+                async def get(route: str = route) -> None:
+                    status, body = await connection.get(route)
+                    assert status == 200, body
 
-                    await self._often(name, get)
+                await self._often(name, get)
 
     @asynccontextmanager
     async def _gateway(self) -> AsyncIterator[tuple[str, str, Connection]]:
@@ -158,6 +158,13 @@ class Serving:
             connection = await Connection.open(path, token)
             stack.callback(connection.close)
             yield path, token, connection
+
+
+async def in_turn(servings: Sequence[Serving], turns: int) -> None:
+    """Ask each of these everything, then each again, so that the machine's speed of one moment is that of all."""
+    for _ in range(turns):
+        for one in servings:
+            await one.turn()
 
 
 async def first_events(path: str, token: str) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -12,11 +13,12 @@ from bench.growth.questions import MEASURED_VIEWS
 from bench.growth.restarts import START_SECONDS, Restarts, until_rewritten
 from bench.growth.sealed import HOT_MONTH, Sealing
 from bench.growth.server_memory import resident_bytes, server_memory, server_name, used_bytes
-from bench.growth.serving import Serving
+from bench.growth.serving import Serving, in_turn
 from bench.place import Place, child, place_at
 from ledger.stores.embedded import embedded_server
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from bench.growth.rows import Figures
@@ -24,75 +26,106 @@ if TYPE_CHECKING:
 BEFORE: Final = "year "
 """The beginning of the names of the rows while nothing is sealed."""
 
-SERVER_FOLDER: Final = "year"
-ARCHIVE_FOLDER: Final = "year-archive"
 SEALED_NOTE: Final = "sealed"
+EMPTY_NOTE: Final = "empty_bytes"
+
+
+def server_folder(folder: Path, size: int) -> Path:
+    return folder / f"year-{size}"
+
+
+class FilledYear(NamedTuple):
+    """A ledger of its own with one size of sessions. `empty_bytes` is what the server used before the first of them."""
+
+    size: int
+    place: Place
+    empty_bytes: int
 
 
 class Year:
-    """The part: at each size all questions, then all sessions sealed but for one month, and all questions again."""
+    """The part: at each size all questions, then all sessions sealed but for one month, and all questions again.
+
+    Each size has a server of its own, with a projector. The questions go from server to server in turn, because a
+    machine that becomes slower for some minutes would otherwise be told as growth.
+    """
 
     def __init__(
         self, folder: Path, figures: Figures, pending: int, repetitions: int, jobs: int, *, quick: bool
     ) -> None:
-        self._folder = folder / SERVER_FOLDER
-        self._archive = folder / ARCHIVE_FOLDER
+        self._folder = folder
         self._figures = figures
         self._pending = pending
         self._repetitions = repetitions
         self._jobs = jobs
         self._quick = quick
-        self._empty_bytes = self._used_before = 0
 
-    async def measure(self, size: int) -> str:
-        """Measure a size; return the name of the server. A projector runs while the sessions are written.
-
-        Sessions of a smaller size, also of an earlier run over this folder, are sealed already. Raises UsageError where
-        there are none beyond them.
-        """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        server = embedded_server(self._folder, start_timeout_s=START_SECONDS)
-        async with server, place_at(server.url, quick=self._quick) as place:
-            await place.set_fsync("everysec")
-            store = place.ledger.store
-            first = int((await store.admin.notes(OWN_NOTES)).get(SEALED_NOTE, b"0"))
-            if first >= size:
-                raise click.UsageError(f"the folder has a year of {first:,} sessions already; give larger sizes")
-            if not await filled_count(store):
-                self._empty_bytes = self._used_before = await used_bytes(place)
-            async with child("workers.cli", "worker", "projector", "--url", place.url):
-                await fill(place, size, self._pending, self._jobs)
-                await until_projected(store)
-                await self._nothing_sealed(place, size, first)
-                await self._hot_month(place, size, first)
-                await store.admin.note(OWN_NOTES, SEALED_NOTE, str(size).encode())
-            name = await server_name(place)
-        restarts = Restarts(self._folder, self._figures, self._empty_bytes, quick=self._quick, before=HOT_MONTH.before)
-        await restarts.measure(size)
+    async def measure(self, sizes: Sequence[int]) -> str:
+        """Measure all sizes; return the name of the server. Raises UsageError for a year of which much is sealed."""
+        async with AsyncExitStack() as stack:
+            years = [await self._filled(stack, size) for size in sizes]
+            await self._nothing_sealed(years)
+            for year in years:
+                await self._seal(year)
+            await self._hot_month(years)
+            name = await server_name(years[-1].place)
+        for year in years:
+            restarts = Restarts(
+                *(server_folder(self._folder, year.size), self._figures, year.empty_bytes),
+                quick=self._quick,
+                before=HOT_MONTH.before,
+            )
+            await restarts.measure(year.size)
         return name
 
-    async def _nothing_sealed(self, place: Place, size: int, first: int) -> None:
-        """Ask while what came since the size before is all in the server."""
-        tell(f"{size:,} sessions, nothing sealed: commands, calls, routes")
-        used = await used_bytes(place) - self._used_before
-        self._figures.add(BEFORE + "memory", size, used / ((size - first) * EVENTS_COUNT))
+    async def _filled(self, stack: AsyncExitStack, size: int) -> FilledYear:
+        """Start a server, and fill it beside a projector, which stays."""
+        folder = server_folder(self._folder, size)
+        folder.mkdir(parents=True, exist_ok=True)
+        server = await stack.enter_async_context(embedded_server(folder, start_timeout_s=START_SECONDS))
+        place = await stack.enter_async_context(place_at(server.url, quick=self._quick))
+        await place.set_fsync("everysec")
+        store = place.ledger.store
+        if SEALED_NOTE in await store.admin.notes(OWN_NOTES):
+            raise click.UsageError(f"most of the year in `{folder}` is sealed already; remove that folder")
+        if not await filled_count(store):
+            await store.admin.note(OWN_NOTES, EMPTY_NOTE, str(await used_bytes(place)).encode())
+        empty_bytes = int((await store.admin.notes(OWN_NOTES))[EMPTY_NOTE])
+        await stack.enter_async_context(child("workers.cli", "worker", "projector", "--url", place.url))
+        await fill(place, size, self._pending, self._jobs)
+        await until_projected(store)
         await until_rewritten(place)
-        await Serving(place, self._figures, size, self._pending, self._repetitions, before=BEFORE).measure()
+        return FilledYear(size, place, empty_bytes)
 
-    async def _hot_month(self, place: Place, size: int, first: int) -> None:
-        tell(f"{size:,} sessions: eleven of twelve are sealed")
-        sealing = Sealing(
-            *(place, self._figures, self._archive, self._pending, HOT_MONTH), repetitions=self._repetitions
-        )
-        await sealing.measure(size, first)
-        await until_projected(place.ledger.store)
-        self._used_before = await used_bytes(place)
-        found = await server_memory(place, self._empty_bytes)
-        self._figures.add(HOT_MONTH.before + "memory", size, found.total / 1e6)
-        self._figures.add(HOT_MONTH.before + "bytes", size, found.total / (size * EVENTS_COUNT))
-        self._figures.add(HOT_MONTH.before + "resident", size, await resident_bytes(place) / 1e6)
+    def _serving(self, year: FilledYear, before: str) -> Serving:
+        return Serving(year.place, self._figures, year.size, self._pending, self._repetitions, before=before)
+
+    async def _nothing_sealed(self, years: Sequence[FilledYear]) -> None:
+        for year in years:
+            used = await used_bytes(year.place) - year.empty_bytes
+            self._figures.add(BEFORE + "memory", year.size, used / (year.size * EVENTS_COUNT))
+        tell("nothing sealed: commands, calls, routes")
+        await in_turn([self._serving(year, BEFORE) for year in years], self._repetitions)
+
+    def _sealing(self, year: FilledYear) -> Sealing:
+        archive = self._folder / f"year-archive-{year.size}"
+        return Sealing(*(year.place, self._figures, archive, self._pending, HOT_MONTH), repetitions=self._repetitions)
+
+    async def _seal(self, year: FilledYear) -> None:
+        tell(f"{year.size:,} sessions: eleven of twelve are sealed")
+        await year.place.ledger.store.admin.note(OWN_NOTES, SEALED_NOTE, b"1")
+        sealing = self._sealing(year)
+        await sealing.seal(year.size, 0)
+        found = await server_memory(year.place, year.empty_bytes)
+        events = year.size * EVENTS_COUNT
+        self._figures.add(HOT_MONTH.before + "memory", year.size, found.total / 1e6)
+        self._figures.add(HOT_MONTH.before + "bytes", year.size, found.total / events)
+        self._figures.add(HOT_MONTH.before + "resident", year.size, await resident_bytes(year.place) / 1e6)
         for view in MEASURED_VIEWS:
-            self._figures.add(f"{HOT_MONTH.before}view {view}", size, found.by_view[view] / (size * EVENTS_COUNT))
-        files = sum(file.stat().st_size for file in self._archive.rglob("*") if file.is_file())
-        sealed = sum(1 for _ in HOT_MONTH.sealed(self._pending, size)) * EVENTS_COUNT
-        self._figures.add("archive bytes", size, files / sealed)
+            self._figures.add(f"{HOT_MONTH.before}view {view}", year.size, found.by_view[view] / events)
+        self._figures.add("archive bytes", year.size, sealing.event_bytes(year.size))
+
+    async def _hot_month(self, years: Sequence[FilledYear]) -> None:
+        tell("eleven of twelve sealed: commands, calls, routes")
+        await in_turn([self._serving(year, HOT_MONTH.before) for year in years], self._repetitions)
+        for year in years:
+            await self._sealing(year).read(year.size, 0)

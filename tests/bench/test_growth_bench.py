@@ -15,7 +15,7 @@ from bench.growth.filling import OWN_NOTES, fill, filled_count
 from bench.growth.lives import EVENTS_COUNT, session_of
 from bench.growth.questions import TABLES, Part
 from bench.growth.rows import Aim, Asked, Figures, print_rows
-from bench.growth.year import SEALED_NOTE, SERVER_FOLDER
+from bench.growth.year import SEALED_NOTE, server_folder
 from bench.place import place_at
 from ledger import Ledger
 from ledger.stores.embedded import embedded_server
@@ -77,13 +77,13 @@ async def test_a_folder_that_holds_more_than_is_asked_for_is_refused(tmp_path: P
 
 
 async def test_a_year_that_is_sealed_already_is_refused(tmp_path: Path) -> None:
-    folder = tmp_path / SERVER_FOLDER
+    folder = server_folder(tmp_path, 20)
     folder.mkdir()
     async with embedded_server(folder) as server, Ledger.connect(server.url) as ledger:
-        await ledger.store.admin.note(OWN_NOTES, SEALED_NOTE, b"50")
+        await ledger.store.admin.note(OWN_NOTES, SEALED_NOTE, b"1")
     done = await asyncio.to_thread(run_growth, "--only", "year", "--folder", str(tmp_path))
     assert done.returncode == 2
-    assert "the folder has a year of 50 sessions already; give larger sizes" in done.stderr
+    assert f"most of the year in `{folder}` is sealed already; remove that folder" in " ".join(done.stderr.split())
 
 
 def row_of(*aims: Aim, values: dict[int, list[float]]) -> Any:
