@@ -18,7 +18,7 @@ from ledger.log.plans import SYSTEM, Done
 from ledger.log.stream import Stream
 from ledger.project.state import GrantInProject, ProjectState, TakeUse
 from ledger.session.approvals import agreement_of
-from ledger.session.commands import GivenReply, OutdatedRulesError, Release, Reply
+from ledger.session.commands import GivenReply, OutdatedRulesError, Release, Repeat, Reply
 from ledger.session.masking import masked_answer
 from ledger.session.releases import is_released, releases
 from ledger.session.signed_claims import answer_claims
@@ -79,6 +79,8 @@ class SessionAnswers:
         await self._grounds.know_freezes(state.project)
         # A release that does not hold any more is no answer: this one may be the first.
         await self._calls.recheck(request_id)
+        if request_id in self._stream.state.settled:
+            return await self._stream.submit(Repeat(actor=actor, request_id=request_id, given=given))
         project = await self._grounds.project(state)
         if project is not None and given.reply in ("session", "always"):
             await project.refresh()

@@ -38,7 +38,6 @@ class Grounds:
     def __init__(self, ledger: Ledger, stream: Stream[SessionState]) -> None:
         self._ledger = ledger
         self._stream = stream
-        self._policies = ledger.policies
         self._inboxes = ledger.inboxes
         self._presence_until = float("-inf")
         """When commands stop reading leases ahead, by the loop's time."""
@@ -53,8 +52,9 @@ class Grounds:
 
     async def policy(self, state: SessionState) -> Policy:
         """Return the compiled rules of a state. Raises RulesUnreadableError, StoreError, InDoubtError."""
-        known = self._policies.known(state)
-        return known or self._policies.of(state, await self.rules(state))
+        policies = self._ledger.policies
+        known = policies.known(state)
+        return known or policies.of(state, await self.rules(state))
 
     async def rules(self, state: SessionState) -> PolicySource:
         """Return the rules of a state. Errors as of `policy`."""

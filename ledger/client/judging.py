@@ -20,8 +20,11 @@ from ledger.session.would_run.marks import look_alikes
 _IMPORTED_LATE: Final = (
     "ledger.client.policies",
     "ledger.client.session",
+    "ledger.policy.acceptance",
     "ledger.policy.consulted",
     "ledger.policy.danger",
+    "ledger.policy.offers",
+    "ledger.policy.shell.operands",
     "ledger.session.decide",
     "ledger.session.freezing",
     "ledger.session.would_run.description",

@@ -17,9 +17,7 @@ from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Call, Evaluation, Policy, Verdict
 from ledger.core.questions import Question
 from ledger.core.requests import AskDetails, check_name, make_question
-from ledger.policy.acceptance import not_accepted
 from ledger.policy.dialects import dialect_of
-from ledger.policy.offers import narrowed
 from ledger.session.first import call_behind, first_request_id
 from ledger.session.state import Request, SessionState
 from ledger.session.would_run.names import BEHIND
@@ -156,6 +154,10 @@ def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str, cal
 
 def _honoured(policy: Policy, call: Call, evaluation: Evaluation, offered: tuple[str, ...]) -> tuple[str, ...]:
     """Return the entries of `always` that have an effect; the request lists the suggestions that were left out."""
+    # Both take long to import, and only the ask of a tool needs them.
+    from ledger.policy.acceptance import not_accepted  # noqa: PLC0415
+    from ledger.policy.offers import narrowed  # noqa: PLC0415
+
     offered = narrowed(policy, call, evaluation, offered)
     idle = not_accepted(policy, call, evaluation, offered)
     return tuple(entry for entry in offered if entry not in idle)

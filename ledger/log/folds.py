@@ -25,9 +25,10 @@ from ledger.masks.masking import Masks, with_masked_reason
 from ledger.policy.stored_rules import RulesState, decide_rules, evolve_rules
 from ledger.project.masking import masked_project_command
 from ledger.project.state import GrantInProject, ProjectState, decide_project, evolve_project, until_ms
-from ledger.session.commands import Ask, ClaimCall, Connect, Judging, Live, OutdatedRulesError, Recheck
+from ledger.session.commands import Ask, ClaimCall, Connect, Judging, Live, OutdatedRulesError, Recheck, Repeat
 from ledger.session.evolve import evolve
-from ledger.session.masking import masked_command, masked_record
+from ledger.session.masking import masked_command, masked_record, masked_repeat
+from ledger.session.repeats import decide_repeat
 from ledger.session.settle import needs_presence, settle
 from ledger.session.state import SessionState, claim_due_ms, next_due_ms
 from ledger.session.tiers import records_clients
@@ -54,6 +55,8 @@ class SessionFold:
     evolve = staticmethod(evolve)
 
     def decide(self, state: SessionState, command: Any, now_ms: int) -> AppendPlan:
+        if type(command) is Repeat:
+            return AppendPlan(decide_repeat(state, masked_repeat(command, self._masks)).events, command.actor)
         # Readers need no rules. Who asks has most of these modules already, by its handle of the session.
         from ledger.session.decide import decide  # noqa: PLC0415
         from ledger.session.freezing import under_freeze  # noqa: PLC0415

@@ -12,9 +12,7 @@ from ledger.core.policy import Call
 from ledger.policy.shell import never_allowed
 from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.forms.worries import worry
-
-SHELL_PERMISSIONS: Final = frozenset({"bash", "shell", "run_command", "execute", "terminal"})
-"""Permissions, in lower case, whose patterns are shell lines."""
+from ledger.policy.shell_tools import SHELL_PERMISSIONS
 
 _DESTRUCTIVE: Final = frozenset(
     {"rm", "rmdir", "shred", "dd", "mkfs", "truncate", "sudo", "su", "doas", "chmod", "chown"}

@@ -11,13 +11,7 @@ from typing import Any, Final
 from ledger.core.limits import OPERAND_COUNT
 from ledger.core.operands import WantedOperand
 from ledger.core.policy import Call
-from ledger.policy.danger import SHELL_PERMISSIONS
-from ledger.policy.shell.operands import wanted_operands
-
-SHELL_TOOLS: Final = SHELL_PERMISSIONS | {
-    "sh", "zsh", "powershell", "exec", "exec_command", "local_shell", "run_shell_command", "run", "bashtool",
-}  # fmt: skip
-"""Tools and permissions, in lower case, that run a shell line."""
+from ledger.policy.shell_tools import SHELL_TOOLS
 
 _LINES: Final = ("command", "cmd", "script")
 _FOLDERS: Final = ("workdir", "cwd", "directory", "dir_path")
@@ -38,6 +32,9 @@ def operands_wanted(call: Call, home: str | None = None) -> tuple[WantedOperand,
 
 @lru_cache(maxsize=_KEPT_COUNT)  # an ask, its claim and the gateway look at the same line
 def _in_line(line: str, folder: str | None, home: str | None) -> tuple[WantedOperand, ...]:
+    # With the analysis of shell lines it takes long to import, and an answer to a settled request needs none of it.
+    from ledger.policy.shell.operands import wanted_operands  # noqa: PLC0415
+
     return wanted_operands(line, folder, home)
 
 

@@ -201,6 +201,13 @@ class Reply(Judging, frozen=True, kw_only=True):
     project: ProjectState | None = None
 
 
+class Repeat(Command, frozen=True, kw_only=True):
+    """Answer a request that is settled already, which needs no rules."""
+
+    request_id: str
+    given: GivenReply
+
+
 class Release(Judging, frozen=True, kw_only=True):
     """Release the requests that the project's grants now allow (`cascade_always = "project"`, or a later grant)."""
 
@@ -322,6 +329,7 @@ AnyCommand = (
     | ReleaseClaim
     | EndClaims
     | Reply
+    | Repeat
     | Release
     | Resume
     | MakeGrant

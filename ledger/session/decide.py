@@ -31,6 +31,7 @@ from ledger.session.commands import (
     Recheck,
     Release,
     ReleaseClaim,
+    Repeat,
     Reply,
     Resume,
     Revoke,
@@ -43,6 +44,7 @@ from ledger.session.grants import decide_grant, decide_revoke
 from ledger.session.lifecycle import decide_close, decide_open_session
 from ledger.session.presence import decide_connect, decide_disconnect, decide_pass_lock, decide_take_lock
 from ledger.session.releases import decide_release
+from ledger.session.repeats import decide_repeat
 from ledger.session.replies import decide_reply
 from ledger.session.state import SessionState
 from ledger.session.withdrawals import (
@@ -70,6 +72,7 @@ _DECIDERS: dict[type, Callable[[SessionState, Any, int], Decision]] = {
     ReleaseClaim: decide_release_claim,
     EndClaims: decide_end_claims,
     Reply: decide_reply,
+    Repeat: lambda state, command, _: decide_repeat(state, command),
     Release: decide_release,
     Resume: decide_resume,
     MakeGrant: decide_grant,

@@ -38,6 +38,7 @@ from ledger.session.commands import (
     NoteToolFinished,
     Recheck,
     ReleaseClaim,
+    Repeat,
     Reply,
     Revoke,
 )
@@ -202,6 +203,11 @@ def masked_answer(given: GivenReply, masks: Masks | None) -> GivenReply:
 
 
 def _reply(command: Reply, masks: Masks) -> Reply:
+    return replace(command, given=masked_answer(command.given, masks))
+
+
+def masked_repeat(command: Repeat, masks: Masks | None) -> Repeat:
+    """Return an answer to a settled request with masks, as the one that settled it has them. Errors as `masked_answer`."""
     return replace(command, given=masked_answer(command.given, masks))
 
 

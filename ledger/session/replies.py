@@ -8,9 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ledger.core.errors import (
-    AlreadyAnsweredError,
     InputError,
-    StaleReplyError,
     UnknownRequestError,
 )
 from ledger.core.events import (
@@ -32,21 +30,19 @@ from ledger.session.given_grants import require_grants_only, wider_patterns
 from ledger.session.input_lock import overrides_lock
 from ledger.session.late_rules import denied_now, edited_call, judge_edit
 from ledger.session.releases import cascaded, judged_by, released_by
+from ledger.session.repeats import refuse_unless_same, within_session
 from ledger.session.rounds import require_round
-from ledger.session.state import Request, SessionState, Settled, call_of, in_order
-from ledger.session.texts import describe_settled
+from ledger.session.state import Request, SessionState, call_of, in_order
 from ledger.session.uses import unlimited
 from ledger.session.verdicts import lifts_denies
 from ledger.session.wanted import wanted_grants
 
 
 def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
-    command = _within_session(command)
+    command = replace(command, given=within_session(command.given))
     settled = state.settled.get(command.request_id)
     if settled is not None:
-        if settled.request.round > 1 and (command.given.digest is not None or command.given.round is not None):
-            require_round(state, settled.request, command.given.digest, command.given.round)
-        _refuse_unless_same(state, settled, command)
+        refuse_unless_same(state, settled, command.given)
         return Decision()
     request = state.pending.get(command.request_id)
     if request is None:
@@ -74,33 +70,6 @@ def _in_time(command: Reply, decision: Decision) -> Decision:
         return decision
     until_ms = command.given.proof.claims.until_ms
     return Decision(decision.events, min(until_ms, decision.not_after_ms or until_ms))
-
-
-def _within_session(command: Reply) -> Reply:
-    """Limit an answer that the agent's side reports to this session: an agent may not make grants for others."""
-    if command.given.told is None or command.given.reply != "always":
-        return command
-    return replace(command, given=replace(command.given, reply="session"))
-
-
-def _refuse_unless_same(state: SessionState, settled: Settled, command: Reply) -> None:
-    names = {"request_id": command.request_id, "session": state.session_id}
-    if settled.outcome == "expired":
-        raise StaleReplyError("Permission request expired", **names)
-    same_answer = settled.reply == command.given.reply
-    same_input = settled.updated_input == command.given.updated_input
-    same_words = command.given.reply != "reject" or (settled.message or "") == (command.given.message or "")
-    same_grants = settled.bounds == command.given.bounds and settled.edited_patterns == command.given.patterns
-    if not (same_answer and same_words and same_input and same_grants):
-        raise AlreadyAnsweredError(
-            f"request `{command.request_id}` was already {describe_settled(settled)}",
-            **names,
-            outcome=settled.outcome,
-            reply=settled.reply,
-            by=settled.by.name,
-            at_ms=settled.at_ms,
-            message=settled.message,
-        )
 
 
 def _check_edit(request: Request, command: Reply) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 import pytest
 
 from ledger import Ledger
+from ledger.core.events import Actor
+from ledger.session.commands import GivenReply, OutdatedRulesError, Repeat
 from tests.api.actors import ANN, OpenLedger, ask_and_wait, before_the_next_append, events_of, pend, raised
+
+PERSON: Final = Actor("person", ANN, "web")
 
 
 async def test_an_allow_whose_grant_was_revoked_meanwhile_is_reopened_before_anything_is_returned(
@@ -63,6 +68,22 @@ async def test_attaching_to_an_allow_whose_grant_was_revoked_before_it_was_retur
     retried = await (await elsewhere.session("ses_1")).submit("bash", ["git push"], request_id="call_1")
     assert retried.outcome is None
     assert await events_of(session) == ["session_opened", "asked", "reopened"]
+
+
+async def test_a_repeated_answer_to_a_request_that_was_reopened_meanwhile_repeats_nothing(
+    ledger: Ledger, open_ledger: OpenLedger
+) -> None:
+    session = await ledger.session("ses_1", project="shop")
+    made = await ledger.grant_in_project("shop", "bash", "git push *")
+    await session.submit("bash", ["git push"], request_id="call_1")
+    elsewhere = await open_ledger()
+    behind = await elsewhere.attach("ses_1")
+    assert "call_1" in (await behind.state()).settled
+    await ledger.revoke(made.grant.grant_id)
+    assert (await session.submit("bash", ["git push"], request_id="call_1")).outcome is None
+    with pytest.raises(OutdatedRulesError, match="`call_1` was reopened meanwhile"):
+        await behind.stream.submit(Repeat(actor=PERSON, request_id="call_1", given=GivenReply(reply="once")))
+    assert (await behind.reply("call_1", "once", actor=ANN, round=2)).outcome == "allowed"
 
 
 async def test_in_compat_v1_what_was_allowed_over_a_deny_is_denied_when_the_grant_is_gone(

@@ -39,6 +39,7 @@ from ledger.session.commands import (
     Recheck,
     Release,
     ReleaseClaim,
+    Repeat,
     Reply,
     Revoke,
     TakeLock,
@@ -180,6 +181,11 @@ def replies(
         policy=AS_OPENED,
         project=AS_IT_STANDS,
     )
+
+
+def repeat_of(reply: Reply) -> Repeat:
+    """Return the same answer as one to a settled request, which needs no rules."""
+    return Repeat(actor=reply.actor, request_id=reply.request_id, given=reply.given)
 
 
 def releases(request_id: str | None = None, *, project: ProjectState = AS_IT_STANDS) -> Release:

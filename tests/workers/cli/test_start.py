@@ -111,6 +111,16 @@ def test_what_describes_no_call_reads_no_shell_lines(server: RealServer, words: 
     assert found & {"ledger.policy.shell", "ledger.session.would_run.description"} == set()
 
 
+def test_an_answer_that_was_given_already_imports_no_rules(server: RealServer) -> None:
+    url = {"PERMISSION_LEDGER_URL": server.url}
+    imported_by("ask", "ses_1", "bash", "make", "--id", "per_1", "--no-wait", **url)
+    imported_by("reply", "per_1", "once", **url)
+    found = imported_by("reply", "per_1", "once", **url)
+    assert "ledger.client.session" in found
+    judging = {"ledger.policy.shell", "ledger.policy.evaluation_cache", "ledger.session.decide", *DIALECT_MODULES}
+    assert found & judging == set()
+
+
 def test_who_asks_imports_the_dialect_of_the_rules_alone(server: RealServer, tmp_path: Path) -> None:
     rules = tmp_path / "rules.json"
     rules.write_text(json.dumps([{"permission": "bash", "pattern": "*", "action": "allow"}]))
