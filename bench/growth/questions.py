@@ -57,6 +57,7 @@ def _sealed(before: str, what: str) -> dict[str, Asked]:
         f"{before} call read sealed": Asked(
             f"{what}: a sealed session, read by a running process", "sessions", "ms", (Aim("last", "at most", 200),)
         ),
+        f"{before} verify": Asked(f"{what}: `verify --all`, the archive too", "sessions", "events/s"),
         f"{before} sealing": Asked(
             "sealing, by processor time of the command", "sessions", "events/s", (Aim("last", "at least", 20_000),)
         ),

@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import sys
+import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bench.growth.filling import tell, until_projected
@@ -13,6 +14,7 @@ from bench.growth.lives import EVENTS_COUNT, OPEN_EVERY_COUNT, session_of
 from bench.growth.restarts import until_rewritten
 from bench.growth.serving import WARM_COUNT, Serving
 from bench.place import ROOT, Place
+from projections.queries import totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,6 +82,7 @@ class Sealing:
         # Spread over the files of the archive; each is read once.
         spread = numbers[:: max(1, len(numbers) // (self._repetitions + WARM_COUNT))]
         await serving.reads([session_of(number) for number in spread])
+        await self._verify(size)
 
     def event_bytes(self, size: int) -> float:
         """Return what a sealed event takes in the archive, of which no session is of an earlier size."""
@@ -102,12 +105,25 @@ class Sealing:
     async def _used_bytes(self) -> int:
         return int((await self._place.info("memory"))["used_memory"])
 
+    async def _verify(self, size: int) -> None:
+        """Verify all streams, those in the archive too, with as many processes as there are cores."""
+        events = (await totals(self._place.ledger.store)).events
+        began = time.perf_counter()
+        await self._command("verify", "--all", "--json", "--url", self._place.url)
+        self._figures.add(self._share.before + "verify", size, events / (time.perf_counter() - began))
+
     async def _processor_seconds(self, sessions: Sequence[str]) -> float:
         """Seal these sessions; return the processor time of the command."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        place = ("--to", str(self._archive), "--url", self._place.url)
+        await self._command("archive", *place, "--older-than", IDLE, *sessions)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    async def _command(self, *words: str) -> None:
+        """Run a command. Raises RuntimeError when it fails."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "workers.cli", "archive", "--to", str(self._archive), "--url", self._place.url),
-            *("--older-than", IDLE, *sessions),
+            *(sys.executable, "-m", "workers.cli", *words),
             cwd=ROOT,
             env=dict(os.environ),
             stdin=asyncio.subprocess.DEVNULL,
@@ -116,6 +132,4 @@ class Sealing:
         )
         _, said = await process.communicate()
         if process.returncode != 0:
-            raise RuntimeError(f"`archive` ended with {process.returncode}: {said.decode()}")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            raise RuntimeError(f"`{words[0]}` ended with {process.returncode}: {said.decode()}")

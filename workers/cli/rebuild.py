@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from ledger.log.archive.archived_store import archive_of
 from ledger.stores.port import StreamKey
 from projections.comparison import Compared, compare_partition
 from projections.lag import events_behind
@@ -67,7 +68,8 @@ async def rebuild(
 
 async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
     streams: dict[int, list[StreamKey]] = defaultdict(list)
-    async for key in ledger.store.streams():
+    found = [key async for key in ledger.store.streams()]
+    for key in await archive_of(ledger.store).in_file_order(found):
         streams[ledger.store.partition_of(key)].append(key)
     return streams
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 import msgspec
 
 from ledger import UnknownSessionError
 from ledger.core.ids import check_id
+from ledger.log.archive.archived_store import archive_of
 from ledger.log.verify import Head
 from ledger.stores.port import Position, StreamKey
 from workers.cli.base import command, with_ledger
@@ -115,7 +116,7 @@ async def verify(
     known = _known(checkpoint, restored=restored)
     kept = None if kept_passkeys is None else read_passkeys(kept_passkeys)
     work = CheckStreams("folds" if deep else "chain", kept)
-    shown = _Shown(output, SessionJudge(ledger) if judge else None)
+    shown = _Shown(output, SessionJudge(ledger) if judge else None, known if save else None)
     with journal(resume, _work_of(deep, judge, checkpoint, kept_passkeys)) as done:
         if all_streams:
             await _check_all(ledger, work, known, shown=shown, done=done, jobs=jobs)
@@ -124,8 +125,8 @@ async def verify(
             checker = StreamChecker(ledger.store, known, await read_anchors(ledger.store, kept), work.depth)
             await _check_named(checker, keys, known, shown)
         if save:
-            write_heads(save, sorted([*_heads_of(done), *_heads(shown.checked, known)]))
-    return _tell(output, shown.checked, shown.judging)
+            write_heads(save, sorted([*_heads_of(done), *shown.heads]))
+    return shown.tell(in_order=all_streams)
 
 
 def _work_of(deep: bool, judge: bool, checkpoint: Path | None, kept_passkeys: Path | None) -> str:
@@ -144,25 +145,57 @@ def _known(checkpoint: Path | None, *, restored: bool) -> dict[StreamKey, Head]:
     return {key: head for key, head in heads.items() if not (restored and key.kind == "access")}
 
 
-def _heads(checked: Sequence[Checked], known: dict[StreamKey, Head]) -> list[tuple[StreamKey, Head]]:
-    """Return the heads to keep; of a damaged stream the known one, so that the next check finds the damage too."""
-    heads = [(one.key, one.head if one.ok else known.get(one.key)) for one in checked]
-    return [(key, head) for key, head in heads if head is not None]
+_Row: TypeAlias = tuple[object, ...]
 
 
 class _Shown:
-    """The results so far. Rows for a program are printed at once; a person's table needs all of them."""
+    """The results so far. Rows for a program are printed at once; a person's table needs all of them.
 
-    def __init__(self, output: CommandOutput, judging: SessionJudge | None) -> None:
-        self.checked: list[Checked] = []
+    `known` are the heads kept from before, None where none are to be kept: of a million streams no more is held than
+    is told at the end.
+    """
+
+    def __init__(
+        self, output: CommandOutput, judging: SessionJudge | None, known: dict[StreamKey, Head] | None
+    ) -> None:
         self.judging = judging
+        self.heads: list[tuple[StreamKey, Head]] = []
+        """The heads to keep; of a damaged stream the known one, so that the next check finds the damage too."""
         self._output = output
+        self._known = known
+        self._lines: list[tuple[StreamKey, list[_Row]]] = []
+        self._bad: list[Checked] = []
+        self._streams = self._versions = self._redacted = 0
 
     async def add(self, one: Checked) -> None:
-        self.checked.append(one)
+        self._streams += 1
+        self._versions += one.versions
+        self._redacted += one.redacted_count
+        if not one.ok:
+            self._bad.append(one)
+        if self._known is not None and (head := one.head if one.ok else self._known.get(one.key)) is not None:
+            self.heads.append((one.key, head))
         judged = None if self.judging is None else await self.judging.of(one)
         if self._output.as_json:
             self._output.row({**_json(one), **({} if judged is None else {"judged": judged.as_json()})})
+        else:
+            self._lines.append((one.key, _rows(one)))
+
+    def tell(self, *, in_order: bool) -> int:
+        """Print the table and the sums; return the exit code. `in_order`: the table is sorted by stream."""
+        if self._lines:
+            lines = sorted(self._lines, key=lambda line: line[0]) if in_order else self._lines
+            self._output.table(COLUMNS, [row for _, rows in lines for row in rows])
+            for text in () if self.judging is None else self.judging.lines():
+                self._output.line(text)
+        redacted = f", {self._redacted} of them redacted" if self._redacted else ""
+        found = f"{len(self._bad)} damaged" if self._bad else "all is well"
+        talk(f"{self._versions} events of {self._streams} streams checked{redacted}: {found}")
+        if self.judging is not None:
+            talk(self.judging.summary)
+        if any(one.key.kind == "access" and {two.kind for two in one.problems} & _OF_HEADS for one in self._bad):
+            talk("hint: an export holds no access tokens; if this ledger was restored from one, give --restored")
+        return Exit.FINDINGS if self._bad or not (self.judging is None or self.judging.ok) else Exit.DONE
 
 
 async def _check_all(
@@ -176,7 +209,8 @@ async def _check_all(
 ) -> None:
     """Check all streams but those that are done, in processes where there are several."""
     found = {key async for key in ledger.store.streams()}
-    keys = sorted(key for key in {*found, *known} if key.name not in done.done)
+    left = (key for key in {*found, *known} if key.name not in done.done)
+    keys = await archive_of(ledger.store).in_file_order(left)
     portions = portions_to_check(keys, known)
     with progress("streams", len(keys)) as advance:
 
@@ -243,26 +277,7 @@ def _json(one: Checked) -> dict[str, Any]:
     }
 
 
-def _tell(output: CommandOutput, checked: Sequence[Checked], judging: SessionJudge | None) -> int:
-    if checked and not output.as_json:
-        output.table(COLUMNS, [row for one in checked for row in _rows(one)])
-        for line in () if judging is None else judging.lines():
-            output.line(line)
-    bad = [one for one in checked if not one.ok]
-    versions = sum(one.versions for one in checked)
-    redacted = sum(one.redacted_count for one in checked)
-    counted = (
-        f"{versions} events of {len(checked)} streams checked{f', {redacted} of them redacted' if redacted else ''}"
-    )
-    talk(f"{counted}: " + (f"{len(bad)} damaged" if bad else "all is well"))
-    if judging is not None:
-        talk(judging.summary)
-    if any(one.key.kind == "access" and {problem.kind for problem in one.problems} & _OF_HEADS for one in bad):
-        talk("hint: an export holds no access tokens; if this ledger was restored from one, give --restored")
-    return Exit.FINDINGS if bad or not (judging is None or judging.ok) else Exit.DONE
-
-
-def _rows(one: Checked) -> list[tuple[object, ...]]:
+def _rows(one: Checked) -> list[_Row]:
     """Return a line for each problem; the first names the stream."""
     head = None if one.head is None else f"{one.head.position} {one.head.hash[:12]}"
     texts = [f"{problem.kind}: {problem.text}" for problem in one.problems] or [""]

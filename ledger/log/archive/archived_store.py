@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from ledger.core.errors import LedgerError, SealedError, StoreError
+from ledger.core.errors import SealedError, StoreError
 from ledger.core.limits import PAGE_COUNT
 from ledger.log.archive.archive import Archive
 from ledger.log.archive.rewriting import ArchivedRewrite
@@ -180,20 +180,13 @@ class _ArchivedAdmin:
         found = await self._inner.short_streams(keys, count)
         left = [key for key, one in zip(keys, found, strict=True) if one is None]
         seals = dict(zip(left, await self._inner.seals(left) if left else (), strict=True))
+        short = {key: seal for key, seal in seals.items() if seal is not None and seal.head.version < count}
+        entries = await self._store.archive.entries_of_each(short) if short else {}
+        # Who reads one by itself that is missing here is told what is wrong with it.
         return [
-            await self._short(key, seal, count) if one is None and (seal := seals[key]) is not None else one
+            ShortStream(_info_of(short[key]), tuple(entries[key])) if one is None and key in entries else one
             for key, one in zip(keys, found, strict=True)
         ]
-
-    async def _short(self, key: StreamKey, seal: Seal, count: int) -> ShortStream | None:
-        """Return a sealed stream if it is short and can be read; who reads it by itself is told what is wrong."""
-        if seal.head.version >= count:
-            return None
-        try:
-            entries = await self._store.archive.entries(key, seal)
-        except LedgerError:
-            return None
-        return ShortStream(_info_of(seal), tuple(entries))
 
     async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
         return await self._store.restored(key, lambda: self._inner.restore(key, after, entries, due))

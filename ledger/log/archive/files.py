@@ -20,7 +20,7 @@ from ledger.core.errors import ArchiveError, DamageError, InputError
 from ledger.log.archive.buckets import Bucket, MissingFileError
 from ledger.log.archive.columns import ArchiveRow, rows_of
 from ledger.log.archive.manifests import ArchivedStream, Manifest, archived_stream, decode_manifest, entries_digest
-from ledger.log.archive.parquet import read_all_streams, read_stream, write_parquet
+from ledger.log.archive.parquet import read_all_streams, read_stream, read_streams, write_parquet
 from ledger.log.verify import Head, verify_entries
 from ledger.log.wholeness import WholeEntries, is_whole, whole_entries
 from ledger.stores.port import START, Entry, StreamInfo, StreamKey
@@ -107,6 +107,17 @@ class ArchiveFiles:
         entries = await asyncio.to_thread(_read, path, key, file)
         await asyncio.to_thread(_require_whole, key, entries, head, file)
         return entries
+
+    async def whole_streams(self, file: str, heads: Mapping[StreamKey, Head]) -> dict[StreamKey, list[Entry]]:
+        """Return the entries of streams of one file, each up to its head and verified against it, read together.
+
+        Streams that are lost or were changed are left out; who reads one by itself is told why. Raises ArchiveError.
+        """
+        try:
+            path = await self._bucket.path_of(file)
+        except (MissingFileError, InputError):
+            return {}
+        return await asyncio.to_thread(_whole_streams, path, heads)
 
     async def manifest(self, file: str) -> Manifest:
         """Return the manifest of a file. Raises DamageError, ArchiveError."""
@@ -262,12 +273,32 @@ def _read(path: Path, key: StreamKey, file: str) -> list[Entry]:
         raise DamageError(text, stream=key.name, file=file) from error
 
 
+def _whole_streams(path: Path, heads: Mapping[StreamKey, Head]) -> dict[StreamKey, list[Entry]]:
+    try:
+        found = read_streams(path, [key.name for key in heads])
+    except DamageError:
+        return {}
+    return {
+        key: entries
+        for key, head in heads.items()
+        if (entries := found.get(key.name)) and _ends_at(entries, head) and _is_whole(key, entries, head)
+    }
+
+
+def _ends_at(entries: Sequence[Entry], head: Head) -> bool:
+    return bool(entries) and entries[-1].position == head.position
+
+
+def _is_whole(key: StreamKey, entries: Sequence[Entry], head: Head) -> bool:
+    return is_whole(key, entries, _info_of(entries), head, None)
+
+
 def _require_whole(key: StreamKey, entries: Sequence[Entry], head: Head, file: str) -> None:
     """Raise DamageError unless these are all entries up to a head, and nothing of them was changed."""
-    if not entries or entries[-1].position != head.position:
+    if not _ends_at(entries, head):
         last = str(entries[-1].position) if entries else "no entry"
         reason = f"it ends with {last}, and was sealed at {head.position}"
-    elif is_whole(key, entries, _info_of(entries), head, None):
+    elif _is_whole(key, entries, head):
         return
     else:
         problems = verify_entries(key, entries, _info_of(entries), head)

@@ -77,6 +77,20 @@ def read_stream(path: Path, name: str) -> list[Entry]:
     return [entry_of(*row) for row in _fetched(query, {"path": str(path), "stream": name})]
 
 
+def read_streams(path: Path, names: Sequence[str]) -> dict[str, list[Entry]]:
+    """Return the entries of some streams of a file, in order. Raises DamageError for a file that cannot be read.
+
+    Thirty-two neighbours take half as long again as one stream.
+    """
+    wanted = {f"s{number}": name for number, name in enumerate(names)}
+    query = (
+        f"SELECT stream, ms, version, d, x FROM {_FILE} "  # noqa: S608 - a constant, and names of parameters
+        f"WHERE stream IN ({', '.join(f'${one}' for one in wanted)}) ORDER BY stream, version"
+    )
+    rows = _fetched(query, {"path": str(path), **wanted})
+    return {name: [entry_of(*row[1:]) for row in some] for name, some in groupby(rows, key=lambda row: row[0])}
+
+
 def read_all_streams(path: Path) -> Iterator[tuple[str, list[Entry]]]:
     """Iterate over all streams of a file, as they stand in it. Raises DamageError for a file that cannot be read."""
     rows = _fetched(f"SELECT stream, ms, version, d, x FROM {_FILE}", {"path": str(path)})  # noqa: S608 - a constant

@@ -127,6 +127,31 @@ async def test_a_lost_file_is_named_and_the_others_are_read(folder: Path) -> Non
     assert await files.check(kept.file) == []
 
 
+async def test_streams_of_a_file_are_read_together_as_each_by_itself(files: ArchiveFiles) -> None:
+    manifest = await files.write(BOTH, NOW_MS)
+    heads = {key: head_in(entries) for key, entries in BOTH.items()}
+    assert await files.whole_streams(manifest.file, heads) == {key: list(one) for key, one in BOTH.items()}
+
+
+async def test_of_streams_that_are_read_together_those_are_left_out_that_are_refused_by_themselves(
+    folder: Path,
+) -> None:
+    files, (key, entries), (other, others) = in_folder(folder), ONE, TWO
+    manifest = await files.write({key: entries[:-1], other: others}, NOW_MS)
+    never = StreamKey("session", "ses_0")
+    another_history = Head(others[-1].position, "0" * 64)
+    for heads, whole in (
+        ({key: head_in(entries), other: head_in(others), never: head_in(entries)}, [other]),
+        ({key: head_in(entries[:-1]), other: another_history}, [key]),
+    ):
+        assert list(await files.whole_streams(manifest.file, heads)) == whole
+        for one in heads.keys() - set(whole):
+            with pytest.raises(DamageError):
+                await files.entries(one, manifest.file, heads[one])
+    (folder / manifest.file).unlink()
+    assert await files.whole_streams(manifest.file, {other: head_in(others)}) == {}
+
+
 @pytest.mark.parametrize("at", [0.02, 0.3, 0.6, 0.98])
 async def test_a_file_with_other_bytes_is_refused(folder: Path, at: float) -> None:
     files = in_folder(folder)
@@ -141,6 +166,8 @@ async def test_a_file_with_other_bytes_is_refused(folder: Path, at: float) -> No
     for key, entries in BOTH.items():
         (read,) = await asyncio.gather(files.entries(key, manifest.file, head_in(entries)), return_exceptions=True)
         assert read == list(entries) or (isinstance(read, DamageError) and manifest.file in read.text)
+    together = await files.whole_streams(manifest.file, {key: head_in(entries) for key, entries in BOTH.items()})
+    assert together.items() <= {key: list(entries) for key, entries in BOTH.items()}.items()
 
 
 async def test_a_file_of_other_sessions_under_the_same_name_is_refused(folder: Path) -> None:

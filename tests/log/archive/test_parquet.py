@@ -9,11 +9,11 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from ledger.core.limits import EVENT_BYTES
 from ledger.log.archive.columns import COLUMN_TYPES, ArchiveRow
-from ledger.log.archive.parquet import read_all_streams, read_stream, write_parquet
+from ledger.log.archive.parquet import read_all_streams, read_stream, read_streams, write_parquet
 from ledger.stores.port import Entry
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(
@@ -83,3 +83,14 @@ def test_more_rows_than_are_written_at_once_stay_in_order(tmp_path: Path) -> Non
     ((name, entries),) = read_all_streams(path)
     assert name == "session:ses_1"
     assert [(one.version, one.payload) for one in entries] == [(number, b"%d" % number) for number in range(1, 5_001)]
+
+
+def test_some_streams_of_a_file_are_read_in_one_query_and_a_missing_one_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "new.parquet"
+    names = [f"session:{number:04}'\\ž" for number in range(1_000)]
+    rows = [replace(row(version, name), stream=name) for name in names for version in range(1, 6)]
+    write_parquet(path, rows)
+    wanted = [names[999], "session:none", *names[3:300:7]]
+    found = read_streams(path, wanted)
+    assert found == {name: read_stream(path, name) for name in wanted if name != "session:none"}
+    assert [len(entries) for entries in found.values()] == [5] * (len(wanted) - 1)

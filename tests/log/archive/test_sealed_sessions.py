@@ -20,7 +20,7 @@ from ledger.log.archive.files import ArchiveFiles
 from ledger.log.archive.sealing import Sealing, SealResult, SealRule
 from ledger.log.judgements import judge_again
 from ledger.log.snapshots import SNAPSHOTS_VIEW, load_snapshot
-from ledger.log.verify import head_of
+from ledger.log.verify import Head, head_of
 from ledger.session.judged_again import SAME
 from ledger.stores.port import Entry, StreamKey
 from ledger.stores.sealed import Seal
@@ -358,6 +358,39 @@ async def test_a_lost_file_is_named_and_the_rest_is_readable(ledger: Ledger, fol
     session = await raised(ledger.session("ses_1"))
     assert isinstance(session, DamageError)
     assert await is_sealed(ledger)
+
+
+async def test_sealed_sessions_are_read_file_by_file_and_those_of_a_lost_file_one_by_one(
+    ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [StreamKey("session", f"ses_{number}") for number in range(1, 8)]
+    logs = {key: await lived(ledger, key.id) for key in keys}
+    some, others, on_server = keys[::3], [keys[4], keys[1]], [keys[2], keys[5]]
+    (first, *_), (second, *_) = await seal(ledger, *some), await seal(ledger, *others)
+    assert first.file is not None
+    assert second.file is not None
+    by_file = {first.file: sorted(some), second.file: sorted(others)}
+    order = await archive_of(ledger.store).in_file_order(reversed(keys))
+    assert order == [*on_server, *(key for file in sorted(by_file) for key in by_file[file])]
+    reads: list[list[StreamKey]] = []
+    together = ArchiveFiles.whole_streams
+
+    async def noted(self: ArchiveFiles, file: str, heads: dict[StreamKey, Head]) -> dict[StreamKey, list[Entry]]:
+        reads.append(sorted(heads))
+        return await together(self, file, heads)
+
+    monkeypatch.setattr(ArchiveFiles, "whole_streams", noted)
+    found = await ledger.store.admin.short_streams(keys, 100)
+    assert [one and one.entries for one in found] == list(logs.values())
+    assert sorted(reads) == sorted(by_file.values())
+    (folder / first.file).unlink()
+    found = await ledger.store.admin.short_streams(keys, 100)
+    assert [key for key, one in zip(keys, found, strict=True) if one is None] == sorted(some)
+
+
+async def test_without_a_place_streams_are_ordered_by_name_and_no_stub_is_read(ledger: Ledger) -> None:
+    keys = [StreamKey("session", "ses_2"), StreamKey("project", "shop"), StreamKey("session", "ses_1")]
+    assert await archive_of(ledger.store).in_file_order(keys) == sorted(keys)
 
 
 async def test_a_file_with_other_bytes_is_refused_by_readers_and_by_restore(ledger: Ledger, folder: Path) -> None:
