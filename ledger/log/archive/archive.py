@@ -114,12 +114,14 @@ class Archive:
         ordered = sorted(keys)
         if await self.url() is None:
             return ordered
-        files: dict[StreamKey, str] = {}
+        files: list[str] = []
+        same: dict[str, str] = {}
         for start in range(0, len(ordered), SEALS_AT_ONCE_COUNT):
-            some = ordered[start : start + SEALS_AT_ONCE_COUNT]
-            seals = await self._store.admin.seals(some)
-            files |= {key: seal.file for key, seal in zip(some, seals, strict=True) if seal is not None}
-        return sorted(ordered, key=lambda key: files.get(key, ""))
+            seals = await self._store.admin.seals(ordered[start : start + SEALS_AT_ONCE_COUNT])
+            names = ("" if seal is None else seal.file for seal in seals)
+            # A million stubs name a few hundred files.
+            files += [same.setdefault(name, name) for name in names]
+        return [key for _, key in sorted(zip(files, ordered, strict=True))]
 
     async def _read(self, key: StreamKey, seal: Seal) -> Sequence[Entry]:
         if self._files is None and await self.url() is None:
