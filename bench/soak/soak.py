@@ -26,7 +26,7 @@ from bench.soak.day import (
 )
 from bench.soak.indexes import until_indexed, wrong_in
 from bench.soak.leftovers import keys_without_end, until_nothing_is_due, until_sealed
-from bench.soak.memory import MemoryRow, Sample, marked_processes, row_of
+from bench.soak.memory import SERVER_BYTES_A_REQUEST_MAX, MemoryRow, Sample, marked_processes, row_of
 from bench.soak.processes import FOLDS_MB, MARK, Arguments, Company, Soaked
 from bench.soak.report import SoakRun
 from bench.soak.telling import Asked, Heard
@@ -164,7 +164,7 @@ class Soak:
         stop.set()
         await redacting
         self._rows = [row_of(one.name, one.samples) for one in company.members if one.samples]
-        self._rows.append(row_of("server", self._server))
+        self._rows.append(row_of("server", self._server, SERVER_BYTES_A_REQUEST_MAX))
         self._findings += [f"the memory of {one.process} grows" for one in self._rows if one.flat is False]
         tell(f"{len(self._heard.told):,} requests in {passed:.0f} s; waiting for what is due")
 

@@ -75,14 +75,19 @@ def projected_room_bytes() -> int:
     return room_bytes() // 4
 
 
-def descriptions_room_bytes() -> int:
-    """Return the share of the room for descriptions of requests in a gateway, which has no projector: an eighth."""
+def followers_room_bytes() -> int:
+    """Return the share of the room for the folds behind a gateway's event streams, which has no projector: an eighth."""
     return room_bytes() // 8
+
+
+def descriptions_room_bytes() -> int:
+    """Return the share of the room for descriptions of pending requests in a gateway: a sixteenth."""
+    return room_bytes() // 16
 
 
 def events_room_bytes() -> int:
-    """Return the share of the room for the latest events in a gateway: the other half of a projector's share."""
-    return room_bytes() // 8
+    """Return the share of the room for the latest events in a gateway: the rest of a projector's share."""
+    return room_bytes() // 16
 
 
 def fold_bytes(state: Any) -> int:

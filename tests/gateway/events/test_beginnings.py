@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from tests.support.waiting import wait_until_async
 from workers.gateway.events import hub as hub_module
 from workers.gateway.events.beginnings import CLOCK_MARGIN_MS
 from workers.gateway.events.hub import Hub
+from workers.gateway.events.ring import Ring
 from workers.presentation.text import json_line
 from workers.upkeep.import_effects import mark
 from workers.upkeep.stream_checks import check_stream
@@ -32,10 +34,11 @@ ASKS = 15
 
 
 class LossyHub(Hub):
-    """A hub that gets a share of its wake-ups only."""
+    """A hub that gets a share of its wake-ups only, and keeps all that it published."""
 
     def __init__(self, ledger: Ledger, share: float) -> None:
         super().__init__(ledger)
+        self.ring = Ring(sys.maxsize)
         self._share = share
         self._chance = random.Random()
 

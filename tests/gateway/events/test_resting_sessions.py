@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from ledger import Ledger
+from ledger.log import fresh_folds, snapshots
+from ledger.log.fold_room import STREAM_BYTES
+from ledger.session.state import SETTLED_BYTES
+from ledger.stores.port import Entry
 from ledger.testing import TestClock
+from projections import engine as engine_module
+from projections.engine import Engine
 from tests.gateway.events.test_beginnings import following, quiet_sessions, until_told
 from tests.support.archives import seal_all
 from workers.gateway.events import hub as hub_module
 from workers.gateway.events.beginnings import CLOCK_MARGIN_MS
+from workers.gateway.events.follower import Follower
 from workers.gateway.events.hub import Hub
+
+SESSION_BYTES: Final = STREAM_BYTES + 4 * SETTLED_BYTES
+"""The room that a session of these tests takes at its end."""
 
 
 async def until_compared(hub: Hub) -> None:
@@ -59,7 +71,7 @@ async def test_an_event_that_brings_its_session_back_is_told_alone(
 async def test_a_hub_keeps_nothing_of_sessions_that_rest_and_tells_each_event_once(
     ledger: Ledger, clock: TestClock, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_module, "FOLLOWERS_COUNT", 2)
+    monkeypatch.setattr(hub_module, "followers_room_bytes", lambda: 2 * SESSION_BYTES)
     sessions = await quiet_sessions(ledger, 8)
     async with following(ledger, share) as hub:
         for _ in range(3):
@@ -76,3 +88,35 @@ async def test_a_hub_keeps_nothing_of_sessions_that_rest_and_tells_each_event_on
             assert len(hub.heads) <= 3
         await until_told(hub, {session.id: 5 for session in sessions})
         assert hub.told() == {session.id: [3, 4, 5] for session in sessions}
+
+
+async def test_a_long_session_that_was_dropped_goes_on_from_its_snapshot(
+    ledger: Ledger, clock: TestClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (snapshots, fresh_folds, engine_module, hub_module):
+        monkeypatch.setattr(module, "SNAPSHOT_EVERY_EVENTS", 4)
+    monkeypatch.setattr(snapshots, "_EVENT_BYTES", 1024 * 1024)
+    (session,) = await quiet_sessions(ledger, 1)
+    for _ in range(6):
+        await session.ask("bash", ["make"])
+    key = session.stream.key
+    await Engine(ledger.store).catch_up(key)
+    before = (await session.state()).version
+    passed: list[int] = []
+    pass_over = Follower.pass_over
+
+    def noted(self: Follower, entries: Iterable[Entry]) -> None:
+        some = list(entries)
+        passed.extend(one.version for one in some)
+        pass_over(self, some)
+
+    async with following(ledger, 1.0) as hub:
+        await session.ask("bash", ["make"])
+        await until_told(hub, {"ses_0": before + 1})
+        hub.followers.drop(key)
+        monkeypatch.setattr(Follower, "pass_over", noted)
+        await session.ask("bash", ["make"])
+        await until_told(hub, {"ses_0": before + 2})
+        assert hub.told() == {"ses_0": [before + 1, before + 2]}
+    assert passed
+    assert min(passed) > 4, "the entries before the snapshot are not read"

@@ -9,27 +9,26 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
 from ledger import Ledger
 from ledger.core.errors import DamageError, InputError, LedgerError, StoreError
-from ledger.log.fold_room import events_room_bytes
-from ledger.log.tail import LostHistoryError, fold_entries, read_pages
+from ledger.log.fold_room import events_room_bytes, followers_room_bytes
+from ledger.log.fresh_folds import fold_before
+from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS
+from ledger.log.tail import LostHistoryError, fold_entries, nothing_folded, read_pages
 from ledger.stores.port import START, Entry, FeedItem, Position, StreamKey, WakeUp
 from workers.gateway.events.beginnings import Beginnings, heads_of_all, heads_of_waiting, pass_over_older
 from workers.gateway.events.cursors import FeedCursor, SessionCursor
 from workers.gateway.events.follower import Follower
+from workers.gateway.events.followers import Followers
 from workers.gateway.events.frames import REDACTIONS, Frame
 from workers.gateway.events.lineages import Lineages
 from workers.gateway.events.ring import Item, Ring
 
 log = logging.getLogger(__name__)
-
-FOLLOWERS_COUNT: Final = 2000
-"""Idle streams whose state is kept: no pending request, no reader."""
 
 READS_AT_ONCE_COUNT: Final = 16
 SUBSCRIBED_AT_ONCE_COUNT: Final = 32
@@ -48,8 +47,7 @@ class Hub:
         self._ledger = ledger
         self.store = ledger.store
         self._lineages = Lineages(ledger)
-        self.followers: OrderedDict[StreamKey, Follower] = OrderedDict()
-        self.pending: dict[StreamKey, Follower] = {}
+        self.followers = Followers(followers_room_bytes())
         self.heads: dict[StreamKey, Position] = {}
         """The last published entry of each stream that was followed, or in which something happened since."""
         self.ring = Ring(events_room_bytes())
@@ -281,15 +279,24 @@ class Hub:
             self._beginnings.forget(key)
         follower.lineage = await self.lineage_of(getattr(follower.state, "parent", None))
         self._damaged.pop(key, None)
-        self.followers[key] = follower
-        self._keep(follower)
+        self.followers.keep(follower, self._wanted)
         return follower
 
     async def _pass_over_told(self, follower: Follower, told: Position) -> None:
-        async for page in read_pages(self.store, follower.key, until=told.version):
-            follower.pass_over(entry for entry in page if entry.position <= told)
+        if told.version >= SNAPSHOT_EVERY_EVENTS:
+            follower.folded = await fold_before(self.store, follower.key, lambda position: position <= told)
+        try:
+            await self._pass_over_until(follower, told)
+        except LostHistoryError:
+            # The server lost the entry of the snapshot since that was read.
+            follower.folded = nothing_folded(follower.key)
+            await self._pass_over_until(follower, told)
         if follower.position != told:
             self._lost(follower.key, follower.position)
+
+    async def _pass_over_until(self, follower: Follower, told: Position) -> None:
+        async for page in read_pages(self.store, follower.key, follower.folded.last, until=told.version):
+            follower.pass_over(entry for entry in page if entry.position <= told)
 
     async def _read_tail(self, follower: Follower) -> None:
         try:
@@ -307,15 +314,13 @@ class Hub:
         with suppress(StoreError):
             (self.heads[key],) = await self.store.admin.heads([key])
             self._beginnings.forget(key)
-        self.followers.pop(key, None)
-        self.pending.pop(key, None)
+        self.followers.drop(key)
 
     def _lost(self, key: StreamKey, now: Position) -> None:
         """Record that the server has fewer entries than were published: readers start again with a snapshot."""
         log.warning("stream %s is not what it was; its readers begin anew", key.name)
         self.heads[key] = now
-        follower = self.followers.pop(key, None)
-        self.pending.pop(key, None)
+        follower = self.followers.drop(key)
         self._push(self.ring, Item(None, ""))
         if follower is not None and follower.ring is not None:
             self._push(follower.ring, Item(None, ""))
@@ -326,7 +331,8 @@ class Hub:
         for entry in entries:
             if entry.position > follower.position:
                 self._tell(follower, follower.take(entry))
-        self._keep(follower)
+        if self.followers.get(follower.key) is follower:
+            self.followers.keep(follower, self._wanted)
 
     def _tell(self, follower: Follower, frames: Sequence[Frame]) -> None:
         last = frames[-1]
@@ -345,21 +351,3 @@ class Hub:
     def _push(self, ring: Ring, item: Item) -> None:
         ring.push(item)
         self.on_ring(ring)
-
-    def _keep(self, follower: Follower) -> None:
-        """Keep a stream with pending requests, and drop the least recently used idle stream."""
-        if follower.has_pending:
-            self.pending[follower.key] = follower
-        else:
-            self.pending.pop(follower.key, None)
-        if follower.key in self.followers:
-            self.followers.move_to_end(follower.key)
-        if len(self.followers) - len(self.pending) > FOLLOWERS_COUNT:
-            self._forget(self.followers.values())
-
-    def _forget(self, followers: Iterable[Follower]) -> None:
-        idle = next(
-            (one for one in followers if not (one.has_pending or one.watchers or one.key in self._wanted)), None
-        )
-        if idle is not None:
-            del self.followers[idle.key]

@@ -182,7 +182,7 @@ class EventStreams:
         Both are of one moment, because nothing is awaited here.
         """
         waiting: list[tuple[tuple[bool, int, int], Follower, Request]] = []
-        for follower in self.hub.pending.values():
+        for follower in self.hub.followers.pending.values():
             state: SessionState = follower.state
             for request in state.pending.values():
                 if audience.sees_state(state, request, follower.lineage):
