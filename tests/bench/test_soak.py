@@ -136,6 +136,11 @@ async def test_a_redacted_request_can_be_read_until_it_was_redacted(place: Place
     (plan,) = await place.ledger.redactions.plan("ses_1", [one.version])
     await place.ledger.redactions.redact(plan, reason="a test", actor=place.ledger.actor("ann", "person"))
     assert await still_readable(place.ledger, [one]) == []
+    session = await place.ledger.attach("ses_1")
+    settled = (await session.state()).settled["r1"]
+    assert settled.claim is not None
+    await session.finish("r1", settled.claim.claim_id, output=command_of("r1", "make"))
+    assert await still_readable(place.ledger, [one]) == [], "the run went on after the redaction"
     assert await still_readable(place.ledger, [Asked("ses_1", "r2", 3)]) != []
 
 
