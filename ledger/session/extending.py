@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from ledger.core.durations import spell_duration
 from ledger.core.errors import (
-    AlreadyAnsweredError,
     NotExtendableError,
     StaleReplyError,
     UnknownRequestError,
@@ -18,8 +17,8 @@ from ledger.session.commands import Extend
 from ledger.session.decision import Decision
 from ledger.session.demands import require_may_answer
 from ledger.session.input_lock import overrides_lock
+from ledger.session.repeats import already_answered
 from ledger.session.state import Request, SessionState
-from ledger.session.texts import describe_settled
 
 
 def decide_extend(state: SessionState, command: Extend, now_ms: int) -> Decision:
@@ -92,14 +91,7 @@ def _pending(state: SessionState, request_id: str) -> Request:
     if settled is not None and settled.outcome == "expired":
         raise StaleReplyError("Permission request expired", **names)
     if settled is not None:
-        raise AlreadyAnsweredError(
-            f"request `{request_id}` was already {describe_settled(settled)}",
-            **names,
-            outcome=settled.outcome,
-            reply=settled.reply,
-            by=settled.by.name,
-            at_ms=settled.at_ms,
-        )
+        raise already_answered(state, settled)
     request = state.pending.get(request_id)
     if request is None:
         raise UnknownRequestError(f"session `{state.session_id}` has no request `{request_id}`", **names)

@@ -43,12 +43,19 @@ def refuse_unless_same(state: SessionState, settled: Settled, given: GivenReply)
     same_words = given.reply != "reject" or (settled.message or "") == (given.message or "")
     same_grants = settled.bounds == given.bounds and settled.edited_patterns == given.patterns
     if not (same_answer and same_words and same_input and same_grants):
-        raise AlreadyAnsweredError(
-            f"request `{request.request_id}` was already {describe_settled(settled)}",
-            **names,
-            outcome=settled.outcome,
-            reply=settled.reply,
-            by=settled.by.name,
-            at_ms=settled.at_ms,
-            message=settled.message,
-        )
+        raise already_answered(state, settled, message=settled.message)
+
+
+def already_answered(state: SessionState, settled: Settled, **more: object) -> AlreadyAnsweredError:
+    """Return the error that tells how a request of a session was settled; `more` are further members of its data."""
+    request_id = settled.request.request_id
+    return AlreadyAnsweredError(
+        f"request `{request_id}` was already {describe_settled(settled)}",
+        request_id=request_id,
+        session=state.session_id,
+        outcome=settled.outcome,
+        reply=settled.reply,
+        by=settled.by.name,
+        at_ms=settled.at_ms,
+        **more,
+    )

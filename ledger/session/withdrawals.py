@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ledger.core.commitments import keyed
 from ledger.core.errors import (
-    AlreadyAnsweredError,
     UnknownRequestError,
 )
 from ledger.core.events import (
@@ -25,8 +24,8 @@ from ledger.session.commands import (
     NoteToolFinished,
 )
 from ledger.session.decision import Decision, require_opened
+from ledger.session.repeats import already_answered
 from ledger.session.state import SessionState, input_digest
-from ledger.session.texts import describe_settled
 
 
 def decide_cancel(state: SessionState, command: Cancel, now_ms: int) -> Decision:
@@ -34,15 +33,7 @@ def decide_cancel(state: SessionState, command: Cancel, now_ms: int) -> Decision
     if settled is not None and settled.outcome == "cancelled":
         return Decision()
     if settled is not None:
-        raise AlreadyAnsweredError(
-            f"request `{command.request_id}` was already {describe_settled(settled)}",
-            request_id=command.request_id,
-            session=state.session_id,
-            outcome=settled.outcome,
-            reply=settled.reply,
-            by=settled.by.name,
-            at_ms=settled.at_ms,
-        )
+        raise already_answered(state, settled)
     if command.request_id not in state.pending:
         raise UnknownRequestError(
             f"session `{state.session_id}` has no request `{command.request_id}`",

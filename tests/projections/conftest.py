@@ -8,7 +8,6 @@ from uuid import uuid4
 import pytest
 
 from ledger import Ledger
-from ledger.log import fresh_folds, snapshots
 from ledger.session.state import SETTLED_PACKING
 from ledger.testing import TestClock
 from projections import comparison
@@ -16,16 +15,15 @@ from projections import engine as engine_module
 from tests.projections.looking import SNAPSHOT_EVERY
 from tests.support.backends import PARTITION_COUNT
 from tests.support.servers import RealServer
+from tests.support.snapshots import write_snapshots_every
 
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots every 20 events, whatever they take, and packed requests in a session of so few."""
-    monkeypatch.setattr(snapshots, "_EVENT_BYTES", 1024 * 1024)
+    write_snapshots_every(SNAPSHOT_EVERY, monkeypatch, comparison)
     monkeypatch.setattr(SETTLED_PACKING, "whole_max", 12)
     monkeypatch.setattr(SETTLED_PACKING, "block", 8)
-    for module in (snapshots, engine_module, fresh_folds, comparison):
-        monkeypatch.setattr(module, "SNAPSHOT_EVERY_EVENTS", SNAPSHOT_EVERY)
     monkeypatch.setattr(engine_module, "STEP_EVENTS", 10)
 
 

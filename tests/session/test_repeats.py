@@ -9,7 +9,7 @@ import pytest
 from ledger.core.errors import LedgerError
 from ledger.core.events import GrantBounds
 from ledger.core.policy import ReplyKind
-from ledger.session.commands import OutdatedRulesError, Reply
+from ledger.session.commands import OutdatedRulesError, Repeat, Reply
 from tests.support.commands import ANN, BOB, asks, cancels, connects, opens, repeat_of, replies
 from tests.support.scenario import Scenario, given, later
 
@@ -47,9 +47,9 @@ def asked() -> Scenario:
     return given(opens(RULES), asks("per_1", "git push", always=("git *",)))
 
 
-def outcome(scenario: Scenario, answer: object) -> object:
+def outcome(scenario: Scenario, answer: Reply | Repeat) -> object:
     """Return the events, or the refusal, of an answer."""
-    happened = scenario.when(answer)  # type: ignore[arg-type]
+    happened = scenario.when(answer)
     refused: LedgerError | None = happened.refusal
     return happened.events if refused is None else (type(refused), refused.code, refused.text, refused.data)
 

@@ -101,9 +101,11 @@ class Archive:
                 found[key] = kept[1]
             else:
                 by_file[seal.file][key] = Head(seal.head, seal.hash)
-        for file, heads in by_file.items():
-            with suppress(LedgerError):
-                found |= await (await self.files()).whole_streams(file, heads)
+        # A place that is out of reach for one file is not asked for the others, which would each take its time limit.
+        with suppress(LedgerError):
+            files = await self.files()
+            for file, heads in by_file.items():
+                found |= await files.whole_streams(file, heads)
         return found
 
     async def in_file_order(self, keys: Iterable[StreamKey]) -> list[StreamKey]:

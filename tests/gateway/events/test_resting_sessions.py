@@ -9,15 +9,14 @@ from typing import Final
 import pytest
 
 from ledger import Ledger
-from ledger.log import fresh_folds, snapshots
 from ledger.log.fold_room import STREAM_BYTES
 from ledger.session.state import SETTLED_BYTES
 from ledger.stores.port import Entry
 from ledger.testing import TestClock
-from projections import engine as engine_module
 from projections.engine import Engine
 from tests.gateway.events.test_beginnings import following, quiet_sessions, until_told
 from tests.support.archives import seal_all
+from tests.support.snapshots import write_snapshots_every
 from workers.gateway.events import hub as hub_module
 from workers.gateway.events.beginnings import CLOCK_MARGIN_MS
 from workers.gateway.events.follower import Follower
@@ -93,9 +92,7 @@ async def test_a_hub_keeps_nothing_of_sessions_that_rest_and_tells_each_event_on
 async def test_a_long_session_that_was_dropped_goes_on_from_its_snapshot(
     ledger: Ledger, clock: TestClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (snapshots, fresh_folds, engine_module, hub_module):
-        monkeypatch.setattr(module, "SNAPSHOT_EVERY_EVENTS", 4)
-    monkeypatch.setattr(snapshots, "_EVENT_BYTES", 1024 * 1024)
+    write_snapshots_every(4, monkeypatch, hub_module)
     (session,) = await quiet_sessions(ledger, 1)
     for _ in range(6):
         await session.ask("bash", ["make"])

@@ -11,7 +11,6 @@ import pytest
 from ledger import Ledger, UnknownSessionError
 from ledger.core.durations import DAY_MS
 from ledger.core.errors import ArchiveError, DamageError, InputError, LedgerError, SealedError
-from ledger.log import fresh_folds, snapshots
 from ledger.log.archive import archive as archive_module
 from ledger.log.archive import sealing as sealing_module
 from ledger.log.archive.archived_store import archive_of
@@ -25,11 +24,11 @@ from ledger.session.judged_again import SAME
 from ledger.stores.port import Entry, StreamKey
 from ledger.stores.sealed import Seal
 from ledger.testing import TestClock
-from projections import engine as engine_module
 from projections.engine import Engine
 from tests.api.actors import ANN, RULES, OpenLedger, events_of, outcome_of, pend, raised
 from tests.support.archives import MemoryBucket
 from tests.support.backends import log_of
+from tests.support.snapshots import write_snapshots_every
 from workers.projector.repairs import Repairs
 from workers.upkeep.stream_checks import check_stream
 from workers.upkeep.transfer import export_stream
@@ -132,9 +131,7 @@ async def test_the_views_of_sealed_sessions_are_built_anew_from_the_archive(ledg
 async def test_the_snapshot_of_a_sealed_session_leaves_the_server_and_none_is_written_anew(
     ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (snapshots, fresh_folds, engine_module, sealing_module):
-        monkeypatch.setattr(module, "SNAPSHOT_EVERY_EVENTS", 4)
-    monkeypatch.setattr(snapshots, "_EVENT_BYTES", 1024 * 1024)
+    write_snapshots_every(4, monkeypatch, sealing_module)
     entries, partition = await lived(ledger), ledger.store.partition_of(ONE)
     assert await load_snapshot(ledger.store, ONE, len(entries)) is not None
     before = await ledger.state_at("ses_1")
@@ -386,6 +383,23 @@ async def test_sealed_sessions_are_read_file_by_file_and_those_of_a_lost_file_on
     (folder / first.file).unlink()
     found = await ledger.store.admin.short_streams(keys, 100)
     assert [key for key, one in zip(keys, found, strict=True) if one is None] == sorted(some)
+
+
+async def test_a_place_out_of_reach_is_asked_once_for_streams_that_are_read_together(
+    ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in (ONE, TWO):
+        await lived(ledger, key.id)
+        await seal(ledger, key)
+    asked: list[str] = []
+
+    async def refused(_: ArchiveFiles, file: str, heads: object) -> dict[StreamKey, list[Entry]]:
+        asked.append(file)
+        raise ArchiveError("the place does not answer")
+
+    monkeypatch.setattr(ArchiveFiles, "whole_streams", refused)
+    assert await ledger.store.admin.short_streams([ONE, TWO], 100) == [None, None]
+    assert len(asked) == 1
 
 
 async def test_without_a_place_streams_are_ordered_by_name_and_no_stub_is_read(ledger: Ledger) -> None:
