@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from msgspec.structs import replace
+
 from ledger.access.state import AccessState
 from ledger.client.grant_list import stored_grant
 from ledger.client.results import Approved
@@ -72,7 +74,7 @@ def _changes(key: StreamKey, state: SessionState | ProjectState, grant: Standing
     lists = (ALL, scope_of("project", standing.project or key.id))
     for field in (*(scope + order for scope in lists), named_of(grant.grant_id, key.name)):
         place = listed(STANDING, field)
-        yield place._replace(value=None) if has_ended else place
+        yield replace(place, value=None) if has_ended else place
 
 
 def _is_closed(state: SessionState | ProjectState) -> bool:

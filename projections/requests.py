@@ -10,7 +10,7 @@ from ledger.log.divided import REQUESTS_VIEW
 from ledger.log.fingerprints import fingerprint_at, fingerprint_of_stream, number_at
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import Seen, listed
+from projections.projection import Seen
 
 
 def project_requests(key: StreamKey, seen: Seen) -> Iterator[ViewWrite]:
@@ -26,4 +26,5 @@ def requests_in(key: StreamKey, state: SessionState) -> list[ViewWrite]:
 
 def _found(request_id: str, of_stream: str) -> ViewWrite:
     checksum = crc32(request_id.encode())
-    return listed(REQUESTS_VIEW.at(checksum), fingerprint_at(checksum) + of_stream, number_at(checksum))
+    view = REQUESTS_VIEW.at(checksum)
+    return ViewWrite(view, fingerprint_at(checksum) + of_stream, number_at(checksum), "sorted")

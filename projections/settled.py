@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TypeAlias
 
+from ledger.core.events import Outcome
 from ledger.log.divided import OUTCOMES_VIEW
 from ledger.session.state import Settled
 from ledger.stores.port import StreamKey
@@ -25,13 +26,19 @@ ViewPlace: TypeAlias = tuple[str, str]
 
 def add_counts(counts: dict[ViewPlace, int], key: StreamKey, settled: Iterable[Settled], by: int = 1) -> None:
     """Add the counts of requests of a session, each so many times."""
-    view = OUTCOMES_VIEW.of(key.id)
+    # Most requests of a session are settled alike; their places are made once.
+    alike: dict[tuple[DecisionLabel, str, Outcome], tuple[int, int]] = {}
     for one in settled:
         waited_ms = max(one.at_ms - one.request.asked_ms, 0)
-        of_decision, of_bucket, of_time = _places_of(decision_of(one), bucket_of(waited_ms, DURATION_BUCKETS_MS))
-        for place in (of_decision, of_bucket, (view, outcome_field(key.id, one.outcome))):
-            counts[place] = counts.get(place, 0) + by
-        counts[of_time] = counts.get(of_time, 0) + by * waited_ms
+        kind = (decision_of(one), bucket_of(waited_ms, DURATION_BUCKETS_MS), one.outcome)
+        count, sum_ms = alike.get(kind, (0, 0))
+        alike[kind] = (count + 1, sum_ms + waited_ms)
+    view = OUTCOMES_VIEW.of(key.id) if alike else ""
+    for (decision, bucket, outcome), (count, sum_ms) in alike.items():
+        of_decision, of_bucket, of_time = _places_of(decision, bucket)
+        for place in (of_decision, of_bucket, (view, outcome_field(key.id, outcome))):
+            counts[place] = counts.get(place, 0) + by * count
+        counts[of_time] = counts.get(of_time, 0) + by * sum_ms
 
 
 @cache

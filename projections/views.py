@@ -122,7 +122,8 @@ class Changes:
             add_counts(self._counts, self._key, (seen.was,), 0 if self._new else -1)
         if seen.now is not None and not self._new:
             add_counts(self._counts, self._key, (seen.now,))
-        self.add(changes_of(self._key, seen, new=self._new))
+        if changes := changes_of(self._key, seen, new=self._new):
+            self.add(changes)
 
     def add(self, changes: Iterable[Change]) -> None:
         for change in changes:

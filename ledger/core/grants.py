@@ -6,6 +6,7 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 from rpds import HashTrieMap
 
@@ -24,7 +25,7 @@ _NO_PATTERNS: Final = PatternIndex()
 _NO_KEYS: Final[SortedKeys[tuple[int, str]]] = SortedKeys()
 
 
-class Recorded(NamedTuple):
+class Recorded(msgspec.Struct, frozen=True, gc=False):
     """An event as stored in the log, with its author, time (server ms) and version.
 
     `redacted`: its detail was taken out of the log.

@@ -163,6 +163,9 @@ class PackedMap(Mapping[str, V]):
 
     def pairs(self) -> Iterator[tuple[str, V]]:
         """Iterate over keys and records, unpacking each block once."""
+        return iter(self._whole.items()) if self._blocks is _NO_BLOCKS else self._all_pairs()
+
+    def _all_pairs(self) -> Iterator[tuple[str, V]]:
         yield from self._whole.items()
         for number in self._blocks:
             yield from self._read_from(number).items()
@@ -229,7 +232,9 @@ class PackedMap(Mapping[str, V]):
 
     def insert(self, key: str, record: V) -> PackedMap[V]:
         """Return the map with this record, in place of an older one of the same key."""
-        is_packed = self._blocks is not _NO_BLOCKS and key not in self._whole and key in self
+        if self._blocks is _NO_BLOCKS:
+            return self._with(self._whole.insert(key, record), _NO_BLOCKS, self._limit)
+        is_packed = key not in self._whole and key in self
         blocks = self._blocks.without(self._packing.mark(key)) if is_packed else self._blocks
         return self._with(self._whole.insert(key, record), blocks, self._limit)
 
@@ -262,8 +267,8 @@ class PackedMap(Mapping[str, V]):
 
     def _with(self, whole: HashTrieMap[str, V], blocks: BlockSet, limit: int) -> PackedMap[V]:
         """Return the map of these records, the older ones packed if too many are whole."""
-        packing = self._packing
-        if len(whole) <= max(packing.whole_max, limit):
+        packing, count = self._packing, len(whole)
+        if count <= packing.whole_max or count <= limit:
             return PackedMap(packing, whole, blocks, limit)
         aged = sorted(whole.items(), key=lambda pair: packing.age(pair[1]))
         older = aged[: len(aged) - (packing.whole_max - packing.block)]

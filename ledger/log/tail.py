@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 from ledger.access.state import AccessState, evolve_access
 from ledger.core.errors import DamageError
@@ -94,7 +96,7 @@ async def read_events(store: Store, key: StreamKey) -> AsyncIterator[Recorded]:
             before = entry
 
 
-class Folded(NamedTuple, Generic[S]):
+class Folded(msgspec.Struct, Generic[S], frozen=True, gc=False):
     """The state of a stream as of an entry.
 
     `lost` are the versions whose content is gone though no event up to there says that it was redacted.

@@ -25,6 +25,7 @@ from ledger.core.events import (
     LockPassed,
     LockRequested,
     LockTaken,
+    Outcome,
     PolicyChanged,
     Presence,
     Redacted,
@@ -54,7 +55,17 @@ from ledger.session.open_claims import (
     without_open_claims,
 )
 from ledger.session.redactions import without_content
-from ledger.session.state import Agreement, Client, LockRequest, Request, SessionState, Settled, input_digest
+from ledger.session.state import (
+    REQUEST_OF_ASKED,
+    REQUEST_OF_DETAIL,
+    Agreement,
+    Client,
+    LockRequest,
+    Request,
+    SessionState,
+    Settled,
+    input_digest,
+)
 from ledger.session.would_run import told_of
 
 
@@ -106,58 +117,42 @@ _WITHOUT_DETAIL: Final = AskedDetail()
 
 
 def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionState:
-    # Readers have done so already: a request must not lack its deadline because one of them did not.
-    fill_in(event, state)
+    if event.brief:
+        # Readers have filled it in already: a request must not lack its deadline because one of them did not.
+        fill_in(event, state)
     detail = event.detail or _WITHOUT_DETAIL
     cap_at_ms = None if event.cap_ms is None else recorded.ms + event.cap_ms
     is_pending = event.verdict is Verdict.ASK
     tier = (event.tier or "unattended") if is_pending else None
     duration_ms = event.duration_ms if is_pending else None
-    request = Request(
-        request_id=event.request_id,
-        version=recorded.version,
-        asked_ms=recorded.ms,
-        asker=recorded.actor,
-        permission=event.permission,
-        digest=event.digest,
-        salt=detail.salt,
-        redacted=recorded.redacted,
-        patterns=detail.patterns,
-        always=detail.always,
-        metadata=detail.metadata,
-        input=detail.input,
-        cwd=state.cwd if detail.cwd is None and not recorded.redacted else detail.cwd,
-        tool=event.tool,
-        tool_name=event.tool_name,
-        agent=event.agent,
-        parent=event.parent,
-        token_id=event.token_id,
-        owner=event.owner,
-        demands=event.demands,
-        evaluation=without_facts(detail.evaluation),
-        links=links_of(detail.evaluation),
-        opinions=detail.opinions,
-        not_honoured=detail.not_honoured,
-        still_asked=detail.still_asked,
-        offers=detail.offers,
-        operands=detail.operands,
-        grants=event.grants,
-        uses=event.uses,
-        project_version=event.project_version,
-        rests_on_project=event.rests_on_project,
-        tier=tier,
-        duration_ms=duration_ms,
-        deadline_ms=_deadline_ms(recorded.ms, tier, duration_ms, cap_at_ms),
-        unattended_ms=event.unattended_ms,
-        cap_at_ms=cap_at_ms,
-        waits_until_ms=None if event.waits_ms is None else recorded.ms + event.waits_ms,
-        present=event.present,
+    # In the order of the members of `Request`, whose names a test compares.
+    members: tuple[Any, ...] = (
+        event.request_id,
+        event.permission,
+        event.digest,
+        recorded.version,
+        recorded.ms,
+        recorded.actor,
+        *REQUEST_OF_ASKED(event),
+        *REQUEST_OF_DETAIL(detail),
+        recorded.redacted,
+        state.cwd if detail.cwd is None and not recorded.redacted else detail.cwd,
+        without_facts(detail.evaluation),
+        links_of(detail.evaluation),
+        tier,
+        duration_ms,
+        _deadline_ms(recorded.ms, tier, duration_ms, cap_at_ms),
+        cap_at_ms,
+        None if event.waits_ms is None else recorded.ms + event.waits_ms,
     )
+    request = Request(*members)
     if event.uses:
         state = with_uses_taken(state, recorded, request, event.uses)
     if not is_pending:
-        outcome = "allowed" if event.verdict is Verdict.ALLOW else "denied"
-        return _settle(state, recorded, request, outcome=outcome, proofs=event.proofs)
+        outcome: Outcome = "allowed" if event.verdict is Verdict.ALLOW else "denied"
+        kept, asked_input = _without_bulk(request)
+        by, at_ms, version = recorded.actor, recorded.ms, recorded.version
+        return _with_settled(state, Settled(kept, outcome, by, at_ms, version, asked_input, event.proofs))
     if event.present:
         state = _with_present(state, recorded, event.present)
     # Includes the members that `evolve` would set, which saves a copy of the state.
@@ -285,25 +280,38 @@ def _cancelled(state: SessionState, recorded: Recorded, event: Cancelled) -> Ses
 
 
 def _settle(state: SessionState, recorded: Recorded, request: Request, **how: Any) -> SessionState:
-    if state.open_claims:
-        state = without_claim(state, request.request_id)
-    # A settled request keeps its proof and reasons; the bulk (metadata, input, offers) is only in the log.
+    kept, asked_input = _without_bulk(request)
+    settled = Settled(
+        request=kept, by=recorded.actor, at_ms=recorded.ms, version=recorded.version, input_digest=asked_input, **how
+    )
+    return _with_settled(state, settled)
+
+
+def _without_bulk(request: Request) -> tuple[Request, str | None]:
+    """Return a request as it is kept once it is settled, and the digest of its input.
+
+    It keeps its proof and reasons; the bulk (metadata, input, offers) is only in the log.
+    """
     asked_input = digest_behind(request) if request.input is None else input_digest(request.input)
     if request.metadata or request.input is not None:
         request = replace(request, metadata={}, input=None, told=told_of(request))
     if request.offers:
         request = replace(request, offers=())
-    settled = Settled(
-        request=request, input_digest=asked_input, by=recorded.actor, at_ms=recorded.ms, version=recorded.version, **how
-    )
+    return request, asked_input
+
+
+def _with_settled(state: SessionState, settled: Settled) -> SessionState:
+    request_id = settled.request.request_id
+    if state.open_claims:
+        state = without_claim(state, request_id)
     pending = state.pending
     return replace(
         state,
-        pending=pending.discard(request.request_id) if pending else pending,
-        settled=state.settled.insert(request.request_id, settled),
+        pending=pending.discard(request_id) if pending else pending,
+        settled=state.settled.insert(request_id, settled),
         # The members that `evolve` would set, which saves a copy of the state.
-        version=recorded.version,
-        last_ms=recorded.ms,
+        version=settled.version,
+        last_ms=settled.at_ms,
     )
 
 

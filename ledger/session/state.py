@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import sha256
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 import msgspec
@@ -47,29 +48,20 @@ class Agreement(Value, kw_only=True, frozen=True):
     message: str | None = None
 
 
-class Request(Value, kw_only=True, frozen=True):
+class Request(Value, frozen=True):
     """A request as it was asked. Times are server ms; `deadline_ms` None means that it never expires.
 
-    `told` is the description, cut to a line, of a settled request whose input is only in the log.
+    `told` is the description, cut to a line, of a settled request whose input is only in the log. The order of the members
+    is that of `REQUEST_OF_ASKED` and `REQUEST_OF_DETAIL`.
     """
 
     request_id: str
-    version: int
-    asked_ms: int
-    asker: Actor
     permission: str
     digest: str
     """The recorded digest of the question, keyed with `salt`; it is shown to people."""
-    salt: str = ""
-    redacted: bool = False
-    """True when content of the request, or of its answer, was taken out of the log."""
-    patterns: tuple[str, ...] = ()
-    always: tuple[str, ...] = ()
-    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
-    input: Any = None
-    cwd: str | None = None
-    """The folder that the call would run in; the session's at that time if the log has none."""
-    told: tuple[str, ...] = ()
+    version: int
+    asked_ms: int
+    asker: Actor
     tool: ToolRef | None = None
     tool_name: str | None = None
     agent: str | None = None
@@ -79,32 +71,42 @@ class Request(Value, kw_only=True, frozen=True):
     """The person for whom the asker works."""
     demands: tuple[Demand, ...] = ()
     """Conditions on the answer."""
-    agreed: tuple[Agreement, ...] = ()
-    """The yeses of its present round before the one that settles it, in order."""
-    evaluation: Evaluation | None = None
+    grants: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    """The grants with a limit of which it took a use."""
+    project_version: int | None = None
+    rests_on_project: bool = False
+    unattended_ms: int | None = None
+    present: tuple[Presence, ...] = ()
+    salt: str = ""
+    patterns: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    input: Any = None
     opinions: tuple[Opinion, ...] = ()
     not_honoured: tuple[str, ...] = ()
     still_asked: tuple[str, ...] = ()
     offers: tuple[Offer, ...] = ()
     operands: tuple[Operand, ...] | None = None
     """The files that the call executes or reads as a program; None if nobody looked for them."""
-    grants: tuple[str, ...] = ()
-    uses: tuple[str, ...] = ()
-    """The grants with a limit of which it took a use."""
-    project_version: int | None = None
-    rests_on_project: bool = False
+    redacted: bool = False
+    """True when content of the request, or of its answer, was taken out of the log."""
+    cwd: str | None = None
+    """The folder that the call would run in; the session's at that time if the log has none."""
+    evaluation: Evaluation | None = None
+    links: tuple[ConsultedFile, ...] | None = None
+    """The links that the evaluation followed; None where the log has no facts about files."""
     tier: Tier | None = None
     duration_ms: int | None = None
     deadline_ms: int | None = None
-    unattended_ms: int | None = None
     cap_at_ms: int | None = None
     waits_until_ms: int | None = None
     """The time (server ms) until which the asker said that it waits; None if it said nothing."""
-    present: tuple[Presence, ...] = ()
+    told: tuple[str, ...] = ()
+    agreed: tuple[Agreement, ...] = ()
+    """The yeses of its present round before the one that settles it, in order."""
     round: int = 1
     """One more with every reopening that made it pending again."""
-    links: tuple[ConsultedFile, ...] | None = None
-    """The links that the evaluation followed; None where the log has no facts about files."""
     reopened_for: ReopenCause | None = None
     reopened_reason: str | None = None
     """The change for which it was reopened, in words for people."""
@@ -114,6 +116,17 @@ class Request(Value, kw_only=True, frozen=True):
     """The ids of claims that were given back."""
     ran: bool = False
     """True when a run under a claim was recorded that the log does not have, or that was given back."""
+
+
+_OF_ASKED: Final = slice(Request.__struct_fields__.index("tool"), Request.__struct_fields__.index("salt"))
+_OF_DETAIL: Final = slice(_OF_ASKED.stop, Request.__struct_fields__.index("redacted"))
+
+REQUEST_OF_ASKED: Final = attrgetter(*Request.__struct_fields__[_OF_ASKED])
+REQUEST_OF_DETAIL: Final = attrgetter(*Request.__struct_fields__[_OF_DETAIL])
+"""The members of a request that its ask, and the ask's content, name alike, in this order.
+
+A struct takes members by name three times as long as by position, and every ask in a log makes one of so many.
+"""
 
 
 def use_claim_id(request: Request, claim_id: str = "") -> str:
@@ -157,7 +170,7 @@ class HeldClaim(Value, kw_only=True, frozen=True):
     end_cause: EndCause | None = None
 
 
-class Settled(Value, kw_only=True, frozen=True):
+class Settled(Value, frozen=True):
     """The final outcome of a request, with its author and time. `reply` is None where no person answered."""
 
     request: Request
@@ -165,6 +178,10 @@ class Settled(Value, kw_only=True, frozen=True):
     by: Actor
     at_ms: int
     version: int
+    input_digest: str | None = None
+    """The digest of the asked input, which is only in the log."""
+    proofs: tuple[Proof, ...] = ()
+    """The proofs of the grants that released it."""
     reply: ReplyKind | None = None
     message: str | None = None
     cause: Cause | None = None
@@ -181,12 +198,8 @@ class Settled(Value, kw_only=True, frozen=True):
     wider: tuple[str, ...] = ()
     """The ids of those grants that allow more than was offered."""
     updated_input: Any = None
-    input_digest: str | None = None
-    """The digest of the asked input, which is only in the log."""
     imported: bool = False
     proof: Proof | None = None
-    proofs: tuple[Proof, ...] = ()
-    """The proofs of the grants that released it."""
     approvers: tuple[str, ...] = ()
     """The people whose yes allowed a call that needs several."""
     finished: bool = False

@@ -9,15 +9,17 @@ of a partition, whose ids agree in the lower half, would all be in one part othe
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
+
+import msgspec
 
 from ledger.stores.port import START, Position
 
 _PARTITION_BITS: Final = 16
 
 
-class DividedView(NamedTuple):
+class DividedView(msgspec.Struct, frozen=True):
     """The names of a view's parts."""
 
     parts: tuple[str, ...]

@@ -252,7 +252,7 @@ class FeedItem(NamedTuple):
     is_move: bool = False
 
 
-class ViewWrite(NamedTuple):
+class ViewWrite(msgspec.Struct, frozen=True, gc=False):
     """One change of a view's data: `field` of hash or sorted set `view`; `value` None removes it.
 
     A count adds its value to what is there; a `latest` number replaces a lower one.

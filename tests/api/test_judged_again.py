@@ -375,7 +375,7 @@ async def test_what_was_redacted_is_not_guessed(
         for one in history:
             recorded = one
             if event_type_of(one) in taken_out:
-                recorded = one._replace(event=replace(one.event, detail=None), redacted=True)
+                recorded = replace(one, event=replace(one.event, detail=None), redacted=True)
             if is_judged(recorded):
                 again = judge_recorded(state, recorded, None, ReplayedPolicies(), await rules.of(state))
                 found[again.type] = again.result
@@ -409,5 +409,5 @@ async def test_an_event_of_schema_1_is_judged_only_where_it_asks_for_nothing_tha
     assert isinstance(asked.event, Asked)
     assert asked.event.detail is not None
     older = replace(asked.event.detail, salt="", home=None, evaluation=without_facts(asked.event.detail.evaluation))
-    recorded = asked._replace(event=replace(asked.event, detail=older))
+    recorded = replace(asked, event=replace(asked.event, detail=older))
     assert judge_recorded(state, recorded, None, ReplayedPolicies(), rules).result == expected

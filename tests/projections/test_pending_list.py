@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from ledger import InputError, Ledger, Timeouts
 from ledger.client.pending_list import PendingList
@@ -149,7 +150,7 @@ async def test_nothing_is_left_in_the_view_of_what_was_answered(ledger: Ledger, 
 def test_a_place_left_taken_and_left_again_in_one_step_is_left() -> None:
     key = StreamKey("session", "ses_1")
     changes, place = Changes(key, SessionState(session_id="ses_1")), listed(WAITING_VIEW, "x")
-    gone = place._replace(value=None)
+    gone = replace(place, value=None)
     changes.add([place, gone])
     assert changes.rows() == []
     changes.add([gone, place, gone])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec.structs import replace
+
 from ledger.stores.divided import CHECKPOINTS_VIEW, summary_in
 from ledger.stores.port import START, Position, Store, StreamKey, ViewAdvance, ViewWrite
 from tests.support.backends import SESSION, Backend, at, view_names, written
@@ -182,5 +184,5 @@ async def test_a_step_of_many_thousand_changes_is_made_whole(store: Store) -> No
     assert await store.project(SESSION, START, at(1), [*fields, *names])
     partition = store.partition_of(SESSION)
     assert [len(await store.view(view, partition)) for view in ("pending", "waiting")] == [count, count]
-    assert await store.project(SESSION, at(1), at(2), [one._replace(value=None) for one in (*fields, *names)])
+    assert await store.project(SESSION, at(1), at(2), [replace(one, value=None) for one in (*fields, *names)])
     assert [len(await store.view(view, partition)) for view in ("pending", "waiting")] == [0, 0]

@@ -251,7 +251,7 @@ async def test_observers_hear_each_event_once_in_order_and_no_more_after_they_le
     ours, theirs = await two_processes(backend)
     await ours.refresh()
     observed: list[int | None] = []
-    leave = ours.observe(lambda recorded: observed.append(recorded and recorded.version))
+    leave = ours.observe(lambda recorded: observed.append(recorded.version if recorded else None))
     await theirs.submit(add("a", "b"))
     await ours.submit(add("c"))
     leave()

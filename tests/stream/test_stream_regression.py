@@ -95,7 +95,7 @@ async def test_every_process_that_saw_the_lost_events_records_it_once_each(
 
 async def test_observers_are_told_once_that_everything_is_anew(stream: Stream[Tally]) -> None:
     observed: list[int | None] = []
-    stream.observe(lambda recorded: observed.append(recorded and recorded.version))
+    stream.observe(lambda recorded: observed.append(recorded.version if recorded else None))
     await stream.submit(add("x"))
     assert observed == [None, 3, 4]
 
