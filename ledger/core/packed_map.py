@@ -163,10 +163,10 @@ class PackedMap(Mapping[str, V]):
 
     def pairs(self) -> Iterator[tuple[str, V]]:
         """Iterate over keys and records, unpacking each block once."""
-        return iter(self._whole.items()) if self._blocks is _NO_BLOCKS else self._all_pairs()
+        return iter(_pairs_of(self._whole)) if self._blocks is _NO_BLOCKS else self._all_pairs()
 
     def _all_pairs(self) -> Iterator[tuple[str, V]]:
-        yield from self._whole.items()
+        yield from _pairs_of(self._whole)
         for number in self._blocks:
             yield from self._read_from(number).items()
 
@@ -176,7 +176,7 @@ class PackedMap(Mapping[str, V]):
         Blocks are unpacked only as far as the caller goes on.
         """
         age = self._packing.age
-        held = _below(before, age, self._whole.values())
+        held = _below(before, age, (one for _, one in _pairs_of(self._whole)))
         for number in self._blocks.by_age():
             block = self._blocks[number]
             if before is not None and block.oldest >= before:
@@ -226,7 +226,7 @@ class PackedMap(Mapping[str, V]):
         held = {
             number: (one.digest, one.oldest, one.youngest, one.reads_count) for number, one in self.blocks().items()
         }
-        return Parts(dict(self._whole.items()), *self._blocks.index_bytes(), held, self._blocks.next_number)
+        return Parts(dict(_pairs_of(self._whole)), *self._blocks.index_bytes(), held, self._blocks.next_number)
 
     # --- changing ---------------------------------------------------------------------------------------------------
 
@@ -270,7 +270,7 @@ class PackedMap(Mapping[str, V]):
         packing, count = self._packing, len(whole)
         if count <= packing.whole_max or count <= limit:
             return PackedMap(packing, whole, blocks, limit)
-        aged = sorted(whole.items(), key=lambda pair: packing.age(pair[1]))
+        aged = sorted(_pairs_of(whole), key=lambda pair: packing.age(pair[1]))
         older = aged[: len(aged) - (packing.whole_max - packing.block)]
         for start in range(0, len(older), packing.block):
             free = {packing.mark(key): (key, one) for key, one in older[start : start + packing.block]}
@@ -282,6 +282,16 @@ class PackedMap(Mapping[str, V]):
                 whole = whole.remove(key)
         # What cannot be packed is not tried again with every record.
         return PackedMap(packing, whole, blocks, 2 * len(whole))
+
+
+def _pairs_of(whole: HashTrieMap[str, V]) -> list[tuple[str, V]]:
+    """Return keys and records, as `pickle` would have them.
+
+    The map's own iterators take five to eighteen times as long: each step makes a map without the key that it returns.
+    """
+    reduced: Any = whole.__reduce__()
+    pairs: list[tuple[str, V]] = reduced[1][0]
+    return pairs
 
 
 def _below(before: int | None, age: Callable[[V], int], records: Iterable[V]) -> list[V]:
