@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,7 @@ from obstore.store import LocalStore
 from ledger.core.errors import ArchiveError, DamageError, InputError
 from ledger.log.archive.buckets import KEPT_COUNT_MIN, FolderBucket, ObjectBucket, check_url, open_bucket
 from ledger.log.archive.columns import COLUMN_TYPES
-from ledger.log.archive.files import ArchiveFiles
+from ledger.log.archive.files import AT_ONCE_COUNT, ArchiveFiles
 from ledger.log.archive.manifests import Manifest
 from ledger.log.archive.parquet import ROW_GROUP_COUNT, SETTINGS
 from ledger.log.verify import Head
@@ -48,6 +49,15 @@ async def test_a_session_is_read_as_it_was_written_byte_for_byte(files: ArchiveF
     manifest = await files.write(BOTH, NOW_MS)
     for key, entries in BOTH.items():
         assert await files.entries(key, manifest.file, head_in(entries)) == list(entries)
+
+
+async def test_many_readers_of_a_process_share_a_few_threads(files: ArchiveFiles) -> None:
+    manifest = await files.write(BOTH, NOW_MS)
+    key, entries = ONE
+    found = await asyncio.gather(*(files.entries(key, manifest.file, head_in(entries)) for _ in range(40)))
+    assert found == [list(entries)] * 40
+    names = [one.name for one in threading.enumerate() if one.name.startswith("ledger-archive")]
+    assert 1 <= len(names) <= AT_ONCE_COUNT
 
 
 async def test_the_manifest_names_each_stream_with_its_hashes_and_is_what_is_read(files: ArchiveFiles) -> None:
