@@ -286,7 +286,7 @@ class ProjectionStep:
     def take(self, page: Sequence[Entry], at: int) -> int:
         """Add entries of a page from `at` on until the step is full; return the index of the next one."""
         end = min(len(page), at + STEP_EVENTS - len(self.seen))
-        while at < end and self.changes.size_bytes + self._events_bytes < STEP_BYTES:
+        while at < end and self.size_bytes < STEP_BYTES:
             try:
                 recorded, after = self.folded.next(self.key, page[at])
                 if type(recorded.event) is Redacted:

@@ -211,9 +211,7 @@ def decode(payload: bytes, content: bytes | None = None) -> Envelope | Decoded:
     except _UNREADABLE as error:
         return _decode_newer(payload, error)
     # The newest schema has all types of events.
-    if envelope.v != SCHEMA_VERSION and not (
-        schema_of(envelope.event) <= envelope.v <= SCHEMA_VERSION or _is_of_the_first_schema(envelope)
-    ):
+    if envelope.v != SCHEMA_VERSION and not _is_of_an_earlier_schema(envelope):
         return _decode_newer(payload, None)
     if content is not None or envelope.x is not None:
         attach(envelope, content)
@@ -261,6 +259,11 @@ def schema_of(event: Event) -> int:
     if kind in _DEMANDING and _demands_approvers(event):
         return APPROVERS_SCHEMA
     return SCHEMA_OF.get(kind, BASE_SCHEMA)
+
+
+def _is_of_an_earlier_schema(envelope: Envelope) -> bool:
+    """Return whether the schema that an envelope names is known, and had such an event."""
+    return schema_of(envelope.event) <= envelope.v <= SCHEMA_VERSION or _is_of_the_first_schema(envelope)
 
 
 def _is_of_the_first_schema(envelope: Envelope) -> bool:

@@ -77,10 +77,8 @@ def fill_in(event: Any, said: KnownMembers | None) -> None:
         if event.detail is not None:
             _fill_in_rules(event.verdict, event.detail)
     if said is not None:
-        _fill_in(event, _digest(said))
-        if kind is Asked and event.verdict is Verdict.ASK:
-            for one in _times(event, said.settings):
-                _fill_in(event, one)
+        for one in _members(event, said):
+            _fill_in(event, one)
         force_setattr(event, "brief", False)
 
 
@@ -92,19 +90,13 @@ def _fill_in(event: Asked | Claimed, member: _Member) -> None:
 
 def _members(event: Asked | Claimed, said: KnownMembers) -> tuple[_Member, ...]:
     """Return the members that the session's state says."""
+    digest = ("policy_digest", said.policy_digest, "")
     if not isinstance(event, Asked) or event.verdict is not Verdict.ASK:
-        return (_digest(said),)
-    return _digest(said), *_times(event, said.settings)
-
-
-def _digest(said: KnownMembers) -> _Member:
-    return "policy_digest", said.policy_digest, ""
-
-
-def _times(event: Asked, settings: Settings) -> tuple[_Member, ...]:
-    """Return the durations of an ask that waits for a person."""
+        return (digest,)
+    settings = said.settings
     ends_ms = settings.attended_ms if event.tier == "attended" else settings.unattended_ms
     return (
+        digest,
         ("duration_ms", ends_ms, None),
         ("unattended_ms", settings.unattended_ms, None),
         ("cap_ms", settings.cap_ms, None),

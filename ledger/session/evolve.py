@@ -152,7 +152,7 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         outcome: Outcome = "allowed" if event.verdict is Verdict.ALLOW else "denied"
         kept, asked_input = _without_bulk(request)
         by, at_ms, version = recorded.actor, recorded.ms, recorded.version
-        return _with_settled(state, Settled(kept, outcome, by, at_ms, version, asked_input, event.proofs))
+        return _with_outcome(state, Settled(kept, outcome, by, at_ms, version, asked_input, event.proofs))
     if event.present:
         state = _with_present(state, recorded, event.present)
     # Includes the members that `evolve` would set, which saves a copy of the state.
@@ -284,7 +284,7 @@ def _settle(state: SessionState, recorded: Recorded, request: Request, **how: An
     settled = Settled(
         request=kept, by=recorded.actor, at_ms=recorded.ms, version=recorded.version, input_digest=asked_input, **how
     )
-    return _with_settled(state, settled)
+    return _with_outcome(state, settled)
 
 
 def _without_bulk(request: Request) -> tuple[Request, str | None]:
@@ -300,7 +300,7 @@ def _without_bulk(request: Request) -> tuple[Request, str | None]:
     return request, asked_input
 
 
-def _with_settled(state: SessionState, settled: Settled) -> SessionState:
+def _with_outcome(state: SessionState, settled: Settled) -> SessionState:
     request_id = settled.request.request_id
     if state.open_claims:
         state = without_claim(state, request_id)

@@ -41,8 +41,6 @@ class Repairs:
                 await self._release_in(key.id)
             return
         for one in seen:
-            if not isinstance(one.recorded.event, Replied):
-                continue
             settled = _granting(one)
             if settled is not None and isinstance(one.after, SessionState) and one.after.project is not None:
                 await self._write_grants(key.id, one.after.project, settled)

@@ -73,7 +73,7 @@ class ArchiveFiles:
         """
         line = await self._line_of(replaces)
         with _on_this_disk():
-            manifest, data = await _in_turn(_made, sessions, now_ms, line)
+            manifest, data = await _in_thread(_made, sessions, now_ms, line)
         await self._bucket.put_new(manifest.file, data)
         await self._bucket.put_new(_manifest_name(manifest.file), manifest.encoded())
         await self._read_back(manifest, sessions)
@@ -112,8 +112,8 @@ class ArchiveFiles:
                 stream=key.name,
                 file=file,
             ) from error
-        entries = await _in_turn(_read, path, key, file)
-        await _in_turn(_require_whole, key, entries, head, file)
+        entries = await _in_thread(_read, path, key, file)
+        await _in_thread(_require_whole, key, entries, head, file)
         return entries
 
     async def whole_streams(self, file: str, heads: Mapping[StreamKey, Head]) -> dict[StreamKey, list[Entry]]:
@@ -125,7 +125,7 @@ class ArchiveFiles:
             path = await self._bucket.path_of(file)
         except (MissingFileError, InputError):
             return {}
-        return await _in_turn(_whole_streams, path, heads)
+        return await _in_thread(_whole_streams, path, heads)
 
     async def manifest(self, file: str) -> Manifest:
         """Return the manifest of a file. Raises DamageError, ArchiveError."""
@@ -156,7 +156,7 @@ class ArchiveFiles:
         """Return everything that a file has, unverified. Raises DamageError, ArchiveError."""
         try:
             data = await self._bucket.get(file)
-            found = await _in_turn(_streams_of, data)
+            found = await _in_thread(_streams_of, data)
         except (MissingFileError, DamageError) as error:
             raise DamageError(f"the archive's file `{file}` cannot be read: {error.text}", file=file) from error
         return {StreamKey.parse(name): entries for name, entries in found.items()}
@@ -178,14 +178,14 @@ class ArchiveFiles:
             return [FileProblem(file, None, f"the archive's file `{file}` is not there: {error.text}")]
         except DamageError as error:
             return [FileProblem(file, None, error.text)]
-        return await _in_turn(_checked, manifest, data)
+        return await _in_thread(_checked, manifest, data)
 
     async def _read_back(self, manifest: Manifest, sessions: WholeSessions) -> None:
         """Read a file and its manifest from their place, and compare them with what was written. Raises DamageError."""
         written = await self.manifest(manifest.file)
         data = await self._bucket.get(manifest.file)
         with _on_this_disk():
-            same = await _in_turn(_is_same, data, sessions)
+            same = await _in_thread(_is_same, data, sessions)
         if written != manifest or not same or len(data) != manifest.size_bytes:
             raise DamageError(
                 f"the archive {self.url} gives other bytes of `{manifest.file}` than were written; nothing was sealed",
@@ -199,7 +199,7 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(AT_ONCE_COUNT, thread_name_prefix="ledger-archive")
 
 
-async def _in_turn(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
+async def _in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
     """Return the result of a function that reads or writes files, from one of the threads for them."""
     return await asyncio.get_running_loop().run_in_executor(_threads(), function, *arguments)
 
