@@ -14,13 +14,12 @@ from bench.growth.lives import RULES
 from bench.growth.rows import Figures
 from bench.place import Place, child
 from ledger import Session
+from ledger.client.grounds import PRESENCE_SECONDS
 from projections.engine import Engine
 
 AT_ONCE_COUNT: Final = 256
 WARM_COUNT: Final = 20
 TURNS_COUNT: Final = 60
-REST_SECONDS: Final = 2.0
-"""The time after a burst of submits, whose remains would be measured for up to a second."""
 
 GRANTS, GRANTS_QUICK = (10, 100, 1_000, 10_000), (10, 20)
 PENDING, PENDING_QUICK = (0, 3_000), (0, 30)
@@ -68,7 +67,8 @@ class Crowds:
         for wanted in counts:
             await at_once(lambda number: session.submit("bash", [f"npm run task{number}"]), made, wanted)
             made = wanted
-            await asyncio.sleep(REST_SECONDS)
+            # A session reads presence ahead for so long after an ask that had to wait, however many others wait.
+            await asyncio.sleep(PRESENCE_SECONDS)
 
             async def ask() -> None:
                 result = await session.submit("bash", [f"git show {next(self._numbers)}"])
