@@ -48,6 +48,9 @@ _OPAQUE: Final = {
     "subscript": "a subscript may run a command",
 }
 _PIECES: Final = frozenset({"command_substitution", "simple_expansion", "arithmetic_expansion"})
+_LITERAL_DOLLAR = re.compile(r"\$\s+[A-Za-z_]\w*", re.ASCII)
+"""The literal `$` of `"a$ b"`, which the grammar takes for the variable `b`."""
+
 _SUM = re.compile(r"\$\(\([0-9+\-*/%<>&|^() \t]*\)\)")
 _DECIDES = re.compile(r"(?:PATH|HOME|BASH_ENV|ENV|LD_\w+|DYLD_\w+)\+?=")
 _REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
@@ -240,7 +243,8 @@ class _Reader:
         """Record the pieces of a double-quoted string, and return those that need further checks."""
         unknown, inner = [], []
         for piece in node.children:
-            if piece.type not in _PIECES or self._text(piece).strip() == _HOME:
+            text = self._text(piece).strip()
+            if piece.type not in _PIECES or text == _HOME or _LITERAL_DOLLAR.fullmatch(text):
                 if piece.type in _OPAQUE:
                     self._refuse(_OPAQUE[piece.type])
                 inner += [piece]

@@ -1,8 +1,8 @@
 """The plain subset of the shell. Only a plain line may be allowed; any other line has a reason to ask.
 
 Plain: simple commands joined by `&& || ; | |&` or newlines, comments, blank lines; words of literal characters,
-backslash escapes, `'…'`, or `"…"` without `$` and backticks; globs in arguments; redirections of the form `n>&m` or to
-`/dev/null`. The lexer never guesses: a character without a defined meaning makes the line not plain.
+backslash escapes, `'…'`, or `"…"` without backticks and expansions; globs in arguments; redirections of the form
+`n>&m` or to `/dev/null`. The lexer never guesses: a character without a defined meaning makes the line not plain.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Final
 
 from ledger.policy.shell.model import Analysis, Redirect, ShellCommand, Word
 from ledger.policy.shell.text import join_lines, shorten, strange_character, too_long
-from ledger.policy.shell.words import decode
+from ledger.policy.shell.words import LITERAL_DOLLAR, decode
 
 TOO_LONG_REASON: Final = "the line is longer than 64 KiB and was not analysed"
 
-_QUOTES = r"""'[^']*+'|"(?:[^"\\$`]|\\[^\n])*+"|\\[^\n]"""
+_QUOTES = rf"""'[^']*+'|"(?:[^"\\$`]|\\[^\n]|{LITERAL_DOLLAR})*+"|\\[^\n]"""
 _TOKEN = re.compile(
     rf"""(?P<blank>[ \t]++)
     |(?P<simple>[A-Za-z0-9_@%+:,./^-]++(?=[ \t\n;|]|\Z))

@@ -18,7 +18,12 @@ _PIECE = re.compile(
 _SIMPLE = re.compile(r"[A-Za-z0-9_@%+:,./^=~!#\]}-]++")
 _DOUBLE_ESCAPE = re.compile(r'\\([$`"\\\n])')
 _RUNS = re.compile(r"[$`]")
-_RUNS_IN_DOUBLE = re.compile(r"(?:[^\\$`]|\\.)*+[$`]", re.DOTALL)
+LITERAL_DOLLAR: Final = r"""\$(?=["\s|)/,;]|\\[^\n])"""
+"""A `$` within double quotes, their end included, that stands for itself in every shell: nothing follows that it names.
+
+Not in the list are characters after which shells differ: `"$[1+1]"`, `"$~x"`, `"$'x'"`.
+"""
+_RUNS_IN_DOUBLE = re.compile(rf"(?:[^\\$`]|\\.|{LITERAL_DOLLAR})*+[$`]", re.DOTALL)
 _GLOB = re.compile(r"[*?\[]")
 _SUBSTITUTES = re.compile(r"[<>]\(")
 
@@ -69,7 +74,7 @@ def _decode(raw: str) -> tuple[str, str, bool]:
             resolved.append(_ANSI_ESCAPE.sub(_ansi, text[2:-1]).partition("\0")[0])
         else:
             inner = text[text.index('"') + 1 : -1]
-            runs = runs or _RUNS_IN_DOUBLE.match(inner) is not None
+            runs = runs or _RUNS_IN_DOUBLE.match(inner + '"') is not None
             resolved.append(_DOUBLE_ESCAPE.sub(lambda found: found[1] if found[1] != "\n" else "", inner))
     return "".join(resolved), "".join(bare), runs
 

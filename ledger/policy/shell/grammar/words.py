@@ -9,6 +9,7 @@ from typing import Final
 from ledger.policy.shell.grammar.cursor import Cursor
 from ledger.policy.shell.grammar.nodes import Compound, PieceKind, WordPiece, WrittenWord
 from ledger.policy.shell.lexer import NotPlain
+from ledger.policy.shell.words import LITERAL_DOLLAR
 
 _BARE = re.compile(r"[^\s'\"\\$`&|;<>()]++")
 _SINGLE = re.compile(r"'[^']*+'")
@@ -22,7 +23,7 @@ _ENDS: Final = " \t\n&|;<>()"
 # `$x[1]` and `$x:h` have another meaning in zsh, `$x{a,b}` in bash; a continued line may extend the name.
 _AFTER_NAME: Final = ("[", ":", "{", "\\")
 _AFTER_NUMBER = re.compile(r"[A-Za-z0-9_\[:{(\\]")
-_AFTER_DOLLAR: Final = ('"', " ", "|", ")")
+_LITERAL_DOLLAR = re.compile(LITERAL_DOLLAR)
 
 ScriptReader = Callable[[Cursor], Compound]
 
@@ -107,7 +108,7 @@ def _dollar(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> WordPiece:
         if cursor.match(_AFTER_NUMBER):
             raise NotPlain(f"shells differ about what follows `${char}`")
         return WordPiece(PieceKind.NUMBER, char, quoted)
-    if quoted and char in _AFTER_DOLLAR:
+    if quoted and _LITERAL_DOLLAR.match(cursor.source, cursor.at - 1):
         return WordPiece(PieceKind.TEXT, "$", quoted=True)
     raise NotPlain("`$` expands to a value that is known only when the line runs")
 
