@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
-from ledger.policy.own.paths import DATA, HOOKS, PROGRAM, OwnPaths, joined
+from ledger.core.policy import Verdict
+from ledger.policy.own.paths import DATA, HOOKS, PROGRAM, Hit, OwnPaths, joined
+from ledger.policy.own.reading import LineReading
 from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.model import Analysis, ShellCommand, Word
 from ledger.policy.shell.names import basename
@@ -18,12 +20,6 @@ READING: Final = frozenset(
 """Commands that answer no request. Every other command is denied to agents, including new ones."""
 
 _MODULE: Final = re.compile(r"(?:workers(?:\.|$)|permission_ledger$)")
-_READERS: Final = frozenset(
-    ("bat", "cat", "cmp", "cut", "diff", "du", "egrep", "fgrep", "file", "grep", "head", "jq", "less", "ls", "md5sum",
-     "more", "od", "rg", "sha256sum", "stat", "strings", "tail", "test", "[", "tree", "wc", "xxd")
-)  # fmt: skip
-"""Programs that read a hooks file without changing it."""
-
 _MOVERS: Final = frozenset(
     ("chattr", "chmod", "chown", "cp", "install", "ln", "mount", "mv", "rename", "rm", "rmdir", "rsync", "setfacl",
      "shred", "tar", "trash", "unlink", "unzip")
@@ -33,6 +29,20 @@ _MOVERS: Final = frozenset(
 _NAMED: Final = re.compile(r"permission[-_]ledger|workers[./]cli")
 _QUOTES: Final = str.maketrans("", "", "'\"\\\n")
 _HEREDOC: Final = ("<<", "<<-")
+
+
+class Touched(NamedTuple):
+    """A part of the ledger that a call touches: a noun phrase, and the verdict (deny, or ask for a possible one)."""
+
+    what: str
+    verdict: Verdict
+
+
+def touched(what: str, hit: Hit) -> Touched | None:
+    """Return the verdict on a path: a deny if it is the ledger's, an ask if a glob may stand for it."""
+    if hit is Hit.NONE:
+        return None
+    return Touched(what, Verdict.DENY if hit is Hit.NAMED else Verdict.ASK)
 
 
 class OwnCommands:
@@ -50,62 +60,56 @@ class OwnCommands:
         """
         return self._suspect.search(line.translate(_QUOTES)) is not None
 
-    def touched(self, line: str, folder: str) -> str | None:
-        """Return a description of what a line touches; None for nothing."""
+    def touched(self, line: str, folder: str) -> Touched | None:
+        """Return what a line in this folder touches, a deny before an ask; None for nothing."""
         analysis = analyse_simple(line)
-        here = folder
+        reading = LineReading(analysis)
+        here, asked = folder, None
         for command in analysis.commands:
-            found = self._answers(command) or self._reaches(command, here)
-            if found is not None:
-                return found
+            for found in (self._answers(command), *self._reached(command, reading, here, folder)):
+                if found is not None and found.verdict is Verdict.DENY:
+                    return found
+                asked = asked or found
             if command.name in ("cd", "pushd") and len(command.words) > 1:
                 here = joined(here, loosen(command.words[-1]))
-        return self._hidden(line, analysis)
+        return self._hidden(line, analysis) or asked
 
-    def _answers(self, command: ShellCommand) -> str | None:
+    def _answers(self, command: ShellCommand) -> Touched | None:
         words = [loosen(word) for word in command.words]
         for at in range(len(words)):
             if (at == 0 or _runs_others(words[0])) and _is_program(words, at):
                 rest = [one for one in words[at + 1 :] if not one.startswith("-")]
                 if (rest and rest[0] not in READING) or (not rest and not _asks_for_help(words[at + 1 :])):
                     said = f" {rest[0]}" if rest else ""
-                    return f"`{PROGRAM}{said}`, which is for people"
+                    return Touched(f"`{PROGRAM}{said}`, which is for people", Verdict.DENY)
                 return None
         return None
 
-    def _reaches(self, command: ShellCommand, folder: str) -> str | None:
-        program = basename(command.name or "")
-        for word in command.words[1:] if command.words else ():
-            for text in _texts(word):
-                found = self._path(program, joined(folder, text))
-                if found is not None:
-                    return found
-        if command.words and self._paths.data(joined(folder, loosen(command.words[0]))):
-            return DATA
+    def _reached(self, command: ShellCommand, reading: LineReading, here: str, folder: str) -> Iterator[Touched | None]:
+        """Yield what the words, assignments and redirections of a command that runs `here` touch."""
+        moves = basename(command.name or "") in _MOVERS
+        for at, word in enumerate(command.words):
+            for text in _texts(word) if at else (loosen(word),):
+                path = joined(here, text)
+                yield touched(DATA, self._paths.data(path, folder))
+                if at and moves and self._paths.holds_data(path):
+                    yield Touched(DATA, Verdict.DENY)
+                hooks = self._paths.hooks(path) if at else Hit.NONE
+                if hooks and (moves or not reading.only_reads(command, at)):
+                    yield touched(HOOKS, hooks)
+                if at and moves:
+                    yield touched(HOOKS, self._paths.holds_hooks(path))
         for assignment in command.assignments:
-            if self._paths.data(loosen(assignment.value)):
-                return DATA
+            yield touched(DATA, self._paths.data(loosen(assignment.value), folder))
         for redirect in command.redirects:
             if not redirect.operator.endswith(_HEREDOC):
-                target = joined(folder, loosen(redirect.target))
-                found = DATA if self._paths.data(target) else None
-                found = found or (HOOKS if self._paths.hooks(target) and "<" not in redirect.operator else None)
-                if found is not None:
-                    return found
-        return None
-
-    def _path(self, program: str, path: str) -> str | None:
-        moves = program in _MOVERS
-        if self._paths.data(path) or (moves and self._paths.holds_data(path)):
-            return DATA
-        if (program not in _READERS and program != "cd" and self._paths.hooks(path)) or (
-            moves and self._paths.holds_hooks(path)
-        ):
-            return HOOKS
-        return None
+                target = joined(here, loosen(redirect.target))
+                yield touched(DATA, self._paths.data(target, folder))
+                if "<" not in redirect.operator:
+                    yield touched(HOOKS, self._paths.hooks(target))
 
     @staticmethod
-    def _hidden(line: str, analysis: Analysis) -> str | None:
+    def _hidden(line: str, analysis: Analysis) -> Touched | None:
         """Return a description of an answering command in a line that the analysis cannot follow.
 
         Such a line has a variable, an alias or a function.
@@ -115,7 +119,7 @@ class OwnCommands:
         after = _NAMED.split(line, maxsplit=1)[1]
         words = re.findall(r"[A-Za-z][\w-]*", after)
         said = next((word for word in words if word in _ANSWERING), None)
-        return None if said is None else f"`{PROGRAM} … {said}`, which is for people"
+        return None if said is None else Touched(f"`{PROGRAM} … {said}`, which is for people", Verdict.DENY)
 
 
 _ANSWERING: Final = frozenset(

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 
 from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict
 from ledger.policy.facts import FileFacts, NoFacts
-from ledger.policy.own.commands import OwnCommands
-from ledger.policy.own.paths import DATA, HOOKS, OwnPaths, joined
+from ledger.policy.own.commands import OwnCommands, Touched, touched
+from ledger.policy.own.paths import DATA, HOOKS, Hit, OwnPaths, joined
 from ledger.policy.shell.text import shorten
 
 LAYER: Final = "permission-ledger"
 """The layer name that the denying rule is reported with."""
+
+_RULE: Final = RuleRef("the ledger guards itself (hardened)", LAYER)
 
 TEXTS_COUNT_MAX: Final = 2_000
 PATH_CHARS_MAX: Final = 4_096
@@ -40,7 +42,7 @@ _PATCHED: Final = re.compile(
 
 
 class GuardingPolicy:
-    """Judges as `policy` does, and denies every call that touches the ledger itself."""
+    """Judges as `policy` does, denies every call that touches the ledger itself, and asks about one that may."""
 
     def __init__(self, policy: Policy, folders: Iterable[str], facts: FileFacts) -> None:
         self._policy = policy
@@ -57,23 +59,29 @@ class GuardingPolicy:
         return self._policy.source
 
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
-        """Return the policy's own evaluation, or a deny that names the part of the ledger that the call touches."""
+        """Return the policy's own evaluation, or a stricter one that names the part of the ledger that the call touches.
+
+        A deny, or an ask for a glob that may stand for a file of the ledger; where nobody is asked, it is a deny too.
+        """
         found = self._policy.evaluate(call, grants)
         if found.verdict is Verdict.DENY:
             return found
-        touched = self._touched(call)
-        if touched is None:
+        touches = self._touched(call)
+        if touches is None:
             return found
-        text, what = touched
+        text, (what, verdict) = touches
+        part = Part(shorten(text), verdict, (_RULE,), liftable=False)
+        if verdict is Verdict.ASK and _asks_people(self.source):
+            reason = f"`{shorten(text)}` may touch {what}, for which a pattern in it may stand"
+            rules = (*found.rules, _RULE) if found.verdict is Verdict.ASK else (_RULE,)
+            return replace(found, verdict=verdict, parts=(*found.parts, part), rules=rules, reason=reason, always=())
         reason = (
             f"`{shorten(text)}` touches {what}: the ledger keeps itself from the agents that it judges, whatever rules "
             "and grants say; do it yourself, in a terminal of your own"
         )
-        rule = RuleRef("the ledger guards itself (hardened)", LAYER)
-        part = Part(shorten(text), Verdict.DENY, (rule,), liftable=False)
         return replace(
-            found, verdict=Verdict.DENY, parts=(part,), rules=(rule,), message=f"Denied by rule: {reason}", reason=reason,
-            always=(), ask_first=(),
+            found, verdict=Verdict.DENY, parts=(replace(part, verdict=Verdict.DENY),), rules=(_RULE,),
+            message=f"Denied by rule: {reason}", reason=reason, always=(), ask_first=(),
         )  # fmt: skip
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
@@ -82,28 +90,40 @@ class GuardingPolicy:
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
         return self._policy.disabled(tools)
 
-    def _touched(self, call: Call) -> tuple[str, str] | None:
+    def _touched(self, call: Call) -> tuple[str, Touched] | None:
+        """Return the text of a call that touches the ledger, a deny before an ask."""
+        asked = None
+        for text, found in self._touching(call):
+            if found is not None and found.verdict is Verdict.DENY:
+                return text, found
+            asked = asked or (found and (text, found))
+        return asked
+
+    def _touching(self, call: Call) -> Iterator[tuple[str, Touched | None]]:
         folder = self._folder(call)
         for line in _lines(call):
-            if self._commands.may_touch(line) and (what := self._commands.touched(line, folder)) is not None:
-                return line, what
+            if self._commands.may_touch(line):
+                yield line, self._commands.touched(line, folder)
         reads = {call.permission.lower(), (call.tool_name or "").lower()} & _READERS
         for path in _paths(call):
-            if (what := self._path(joined(folder, path), reads=bool(reads))) is not None:
-                return path, what
-        return None
+            yield path, self._path(joined(folder, path), folder, reads=bool(reads))
 
     def _folder(self, call: Call) -> str:
         folder = call.cwd or self.source.options.get("cwd")
         return folder if isinstance(folder, str) else "."
 
-    def _path(self, path: str, *, reads: bool) -> str | None:
+    def _path(self, path: str, folder: str, *, reads: bool) -> Touched | None:
         real = self._facts.resolve(path) if path.startswith("/") else path
-        if self._paths.data(path) or self._paths.data(real):
-            return DATA
-        if not reads and (self._paths.hooks(path) or self._paths.hooks(real)):
-            return HOOKS
-        return None
+        data = touched(DATA, max(self._paths.data(path, folder), self._paths.data(real, folder)))
+        hooks = Hit.NONE if reads else max(self._paths.hooks(path), self._paths.hooks(real))
+        if data is not None and (data.verdict is Verdict.DENY or hooks is not Hit.NAMED):
+            return data
+        return touched(HOOKS, hooks if hooks > Hit.STAR else Hit.NONE)
+
+
+def _asks_people(source: PolicySource) -> bool:
+    """Return whether somebody is asked: Claude Code's mode and Codelia's option turn each ask into a deny."""
+    return source.options.get("mode") != "dontAsk" and source.options.get("supports_confirm") is not False
 
 
 def guarded(policy: Policy, facts: FileFacts | None) -> Policy:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
 from itertools import pairwise
 from typing import Final
 
@@ -13,11 +14,12 @@ PROGRAM: Final = "permission-ledger"
 DATA: Final = "the ledger's data folder"
 HOOKS: Final = "a file in which hooks, bridges or settings of the ledger stand"
 
+_DEFAULT_FOLDER: Final = (".local", "share", PROGRAM)
 _FOLDERS: Final = (("share", PROGRAM), (f"{PROGRAM}-*",))
-"""The default data folder, and the folder of a socket whose path would be too long there."""
+"""A data folder in another place, and the folder of a socket whose path would be too long there."""
 
 _DATA_FILES: Final = frozenset(
-    {"gateway.json", "gateway-token", "gateway.sock", "brought-rules", "installed", "askers"}
+    {"gateway.json", "gateway-token", "gateway.sock", "server.sock", "brought-rules", "installed", "askers"}
 )
 _HOOK_FILES: Final = (
     (".claude", "settings.json"),
@@ -48,6 +50,15 @@ _HOOK_FOLDERS: Final = frozenset(names[0] for names in _HOOK_FILES if len(names)
 _GLOB: Final = frozenset("*?[")
 
 
+class Hit(IntEnum):
+    """How surely a path is one of the ledger's; a greater one is surer."""
+
+    NONE = 0
+    STAR = 1  # a name that is `*` alone may stand for it, as for everything in a folder
+    MAYBE = 2  # a glob may stand for it, among others
+    NAMED = 3  # it is named
+
+
 class OwnPaths:
     """Matches paths against the ledger's files. `folders` are data folders by their real, absolute paths."""
 
@@ -61,15 +72,27 @@ class OwnPaths:
         names |= {name for folder in self._folders for name in folder}
         return frozenset(name.strip("*").casefold() for name in names)
 
-    def data(self, path: str) -> bool:
-        """Return whether a path is a data folder, or is inside one."""
+    def data(self, path: str, folder: str) -> Hit:
+        """Return how surely a path is a data folder, or is inside one: `NAMED`, `MAYBE` or `NONE`.
+
+        `folder` is where the call runs. A glob for names in it is about the project, unless it names the ledger's.
+        """
         names = _names(path)
-        if any(_begins(names, folder) for folder in self._folders if path.startswith("/")):
-            return True
-        if any(_runs(names, folder) for folder in _FOLDERS):
-            return True
+        if any(_begins(names, one) for one in self._folders if path.startswith("/")):
+            return Hit.NAMED
+        if _run(names, _DEFAULT_FOLDER) >= Hit.MAYBE:
+            return Hit.NAMED
+        is_inside = _is_inside(path, folder)
+        found = max(_run(names, one) for one in _FOLDERS)
         # A relative path, for example from `~/.local/share`: the folder by its name alone, with one of its files.
-        return any(_is(a, PROGRAM) and any(_is(b, one) for one in _DATA_FILES) for a, b in pairwise(names))
+        for a, b in pairwise(names):
+            above, file = max(_hit(a, PROGRAM), _hit(a, f"{PROGRAM}-*")), max(_hit(b, one) for one in _DATA_FILES)
+            least = Hit.MAYBE if is_inside or file is not Hit.NAMED else Hit.STAR
+            if above >= least and file >= Hit.MAYBE:
+                found = max(found, Hit.NAMED if Hit.NAMED in (above, file) else Hit.MAYBE)
+        if found is Hit.NAMED:
+            return found
+        return Hit.MAYBE if found is Hit.MAYBE and not is_inside else Hit.NONE
 
     def holds_data(self, path: str) -> bool:
         """Return whether a folder contains a data folder."""
@@ -77,16 +100,16 @@ class OwnPaths:
         return path.startswith("/") and any(_begins(folder, names) for folder in self._folders)
 
     @staticmethod
-    def hooks(path: str) -> bool:
-        """Return whether a path is a hooks file, or is inside one."""
+    def hooks(path: str) -> Hit:
+        """Return how surely a path is a hooks file, or is inside one."""
         names = _names(path)
-        return any(_runs(names, one) for one in _HOOK_FILES)
+        return max(_run(names, one) for one in _HOOK_FILES)
 
     @staticmethod
-    def holds_hooks(path: str) -> bool:
-        """Return whether a path is a folder that contains hooks files."""
+    def holds_hooks(path: str) -> Hit:
+        """Return how surely a path is a folder that contains hooks files."""
         names = _names(path)
-        return bool(names) and any(_is(names[-1], one) for one in _HOOK_FOLDERS)
+        return max(_run(names[-1:], (one,)) for one in _HOOK_FOLDERS)
 
 
 def joined(folder: str, path: str) -> str:
@@ -98,20 +121,33 @@ def _names(path: str) -> tuple[str, ...]:
     return tuple(one for one in posixpath.normpath(path.replace("\0", "")).split("/") if one not in ("", "."))
 
 
-def _is(name: str, wanted: str) -> bool:
-    """Return whether two names are equal on a case-insensitive file system; either may hold wildcards."""
+def _is_inside(path: str, folder: str) -> bool:
+    names, around = _names(path), _names(folder)
+    if path.startswith("/"):
+        return folder.startswith("/") and around != () and names[: len(around)] == around
+    return not path.startswith(("~", "$")) and names[:1] != ("..",)
+
+
+def _hit(name: str, wanted: str) -> Hit:
+    """Compare two names as a case-insensitive file system does; `name` may be a glob, and `wanted` hold a `*`."""
     one, other = name.casefold(), wanted.casefold()
-    if one == other:
-        return True
-    # `*` alone matches everything in a folder, so it does not name the ledger's files.
-    means = not _GLOB.isdisjoint(one) and one.strip("*?") != "" and name_glob(one)(other)
-    return means or ("*" in other and name_glob(other)(one))
+    if one == other or ("*" in other and name_glob(other)(one)):
+        return Hit.NAMED
+    if _GLOB.isdisjoint(one):
+        return Hit.NONE
+    if one.strip("*?") == "":
+        return Hit.NONE if other.startswith(".") else Hit.STAR
+    return Hit.MAYBE if name_glob(one)(other) else Hit.NONE
 
 
-def _begins(names: tuple[str, ...], folder: tuple[str, ...]) -> bool:
-    return len(names) >= len(folder) and all(map(_is, names, folder))
+def _begins(names: Sequence[str], folder: Sequence[str]) -> bool:
+    return len(names) >= len(folder) and all(_hit(*both) >= Hit.MAYBE for both in zip(names, folder, strict=False))
 
 
-def _runs(names: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
-    count = len(wanted)
-    return any(all(map(_is, names[at : at + count], wanted)) for at in range(len(names) - count + 1))
+def _run(names: Sequence[str], wanted: Sequence[str]) -> Hit:
+    """Return the hit of the best run of names; `STAR` if one of them is `*` alone, `NONE` if all are."""
+    count, best = len(wanted), Hit.NONE
+    for at in range(len(names) - count + 1):
+        hits = [_hit(*both) for both in zip(names[at : at + count], wanted, strict=True)]
+        best = max(best, min(hits) if max(hits) > Hit.STAR else Hit.NONE)
+    return best
