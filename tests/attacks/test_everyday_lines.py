@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import pytest
 
-from ledger.core.policy import Evaluation, Verdict
+from ledger import Ledger
+from ledger.core.policy import Call, Evaluation, Layer, PolicySource, Verdict
+from ledger.policy.check_questions import with_facts
+from ledger.policy.dialects import compile_policy
 from ledger.policy.disk import DiskFacts
-from tests.policy.dialect_rules import FIVE, allowing, evaluated
+from tests.policy.dialect_rules import FIVE, FOLDER, allowing, evaluated
 
 DATA: Final = "/home/ann/.local/share/permission-ledger"
 FACTS: Final = DiskFacts((DATA,))
@@ -18,7 +22,7 @@ READING: Final = [
     # searches, whose patterns are no files
     'find . -name "*.json"', "find . -name '*.json' -not -path '*/node_modules/*'", 'find . -iname "*config*"',
     'find src -name "p*"', 'find . -name "*.toml" -newer a', "find . -path '*/.claude/*'", "find . -name opencode.json",
-    'find . -name "*.json" -exec grep -l foo {} +', 'find . -name "*.json" | xargs wc -l',
+    'find . -name "*.json" -exec grep -l foo {} +', "find . -name '*.json' -exec sh -c 'cat \"$1\" | head -1' _ {} ;", 'find . -name "*.json" | xargs wc -l',
     'find . -name "*.json" -print0 | xargs -0 grep -n foo', 'find . -name "*.json" | head -20', 'find . -name "*.json" | wc -l',
     'grep -rn foo --include="*.json" .', 'grep -rn "opencode.json" docs', "grep foo *.json", 'grep -l "a$" *.toml',
     'rg foo -g "*.json"', 'rg --glob "!*.json" foo src', "rg -l 'settings.json' .claude", "git grep foo -- '*.json'",
@@ -40,7 +44,7 @@ READING: Final = [
     "base64 opencode.json", "tree -P '*.json'", "python -m json.tool opencode.json", "realpath opencode.json",
     "timeout 5 cat opencode.json", "time git diff -- '*.json'", "sudo cat .claude/settings.json", "env A=1 head opencode.json",
     "nice -n 5 wc -l *.json", "cd src && git diff -- '*.json'", "(git diff -- '*.json')", "cat < opencode.json",
-    'for f in $(git ls-files "*.json"); do wc -l "$f"; done',
+    'for f in $(git ls-files "*.json"); do wc -l "$f"; done', 'for f in *.json; do jq . "$f"; done',
     'if grep -q foo *.json; then git diff -- "*.json"; fi', 'wc -l $(git ls-files "*.json")', "git diff -- '*.json' > out.txt",
     # checks
     'prettier --check "**/*.json"', "prettier -c *.json", 'npx prettier --check "**/*.json"', "pnpm exec prettier --check *.json",
@@ -61,6 +65,7 @@ MAY_WRITE: Final = [
     'find . -name "*.json" | xargs sed -i s/a/b/', 'find . -name "*.json" -print0 | xargs -0 rm', "git ls-files '*.json' | xargs rm",
     "git ls-files '*.json' | while read f; do rm \"$f\"; done", 'rm $(git ls-files "*.json")',
     'for f in $(find . -name "*.json"); do sed -i s/a/b/ "$f"; done', 'X=$(git ls-files "*.json"); rm $X', "timeout 5 rm *.json",
+    'for f in *.json; do rm "$f"; done', "X=a; rm $X *.json",
     "sudo rm *.json", "sh -c 'rm *.json'", "time -o opencode.j* cat opencode.json", "jq . a > *.json", "cat a | tee *.json",
     "sort a -o *.json", "curl -o *.json https://example.com/a", 'prettier $MODE "**/*.json"', 'git diff "$BASE" -- "*.json"',
 ]  # fmt: skip
@@ -81,10 +86,11 @@ DENIED: Final = [
     "rm .mcp.json", "tee .claude.json", "ln -s opencode.json x", "echo {} > opencode.json", "cat a >> .claude/settings.json",
     "prettier --write opencode.json", "deno fmt opencode.json", "svn update opencode.json", "git checkout -- opencode.json",
     "git restore .claude/settings.json", "git stash push -- opencode.json", "git mv opencode.json x", "touch .codex/hooks.json",
-    "find . -name opencode.json -delete", "find . -name opencode.json -exec rm {} ;", "find . -name opencode.json | xargs rm",
+    "find . -name opencode.json -delete", "find . -name opencode.json -exec rm {} ;", "find . -name opencode.json -exec sh -c 'rm \"$1\"' _ {} ;", "find . -name opencode.json | xargs rm",
     "git ls-files opencode.json | xargs sed -i s/a/b/", "rm $(git ls-files opencode.json)", "timeout 5 rm opencode.json",
     "time -o opencode.json cat opencode.json", "sort a -o opencode.json", "curl -o opencode.json https://example.com/a",
     "echo opencode.json | xargs rm", "python edit.py opencode.json", "unknown-tool opencode.json", "rm -rf .claude",
+    "F=opencode.json; rm $F", "for f in a opencode.json; do rm $f; done",
     "jq . opencode.json; rm opencode.json", "git diff -- '*.json'; rm opencode.json", "rm *.json; rm opencode.json",
 ]  # fmt: skip
 
@@ -121,3 +127,76 @@ def test_the_secrets_of_the_ledger_and_a_write_by_name_are_denied(dialect: str, 
     found = judged(dialect, line)
     assert found.verdict is Verdict.DENY
     assert guards(found)
+
+
+@pytest.mark.parametrize("dialect", FIVE)
+@pytest.mark.parametrize("line", ["git diff -- '*.json' && rm a.log", "ls p* | head", "jq . *.json"])
+def test_a_rule_for_the_programs_allows_it(dialect: str, line: str) -> None:
+    programs = ("git diff", "ls", "head", "jq", "rm")
+    if dialect == "codelia":
+        programs = ("git", *programs[1:])
+    found = evaluated(dialect, line, allowing(dialect, programs), FACTS)
+    assert not guards(found)
+    assert found.verdict is not Verdict.DENY
+
+
+@pytest.mark.parametrize(
+    ("dialect", "options"), [("claude", {"mode": "dontAsk"}), ("codelia", {"supports_confirm": False})]
+)
+def test_where_nobody_is_asked_it_is_denied(dialect: str, options: dict[str, Any]) -> None:
+    assert judged(dialect, "git rm '*.json'", **options).verdict is Verdict.DENY
+    assert not guards(judged(dialect, "git diff -- '*.json'", **options))
+
+
+def test_a_line_that_is_asked_anyway_keeps_its_parts_and_offers_nothing() -> None:
+    found = evaluated("opencode", "git status; rm *.json", allowing("opencode", ("git status",)), FACTS)
+    assert [(part.text, part.verdict) for part in found.parts] == [
+        ("git status", Verdict.ALLOW), ("rm *.json", Verdict.ASK), ("git status; rm *.json", Verdict.ASK),
+    ]  # fmt: skip
+    assert (found.verdict, found.always) == (Verdict.ASK, ())
+
+
+def tool(name: str, value: dict[str, Any]) -> Verdict:
+    source = PolicySource("opencode", (Layer("project", config={"permission": {"*": "allow"}}),), {"cwd": FOLDER})
+    policy = with_facts(compile_policy(source), FACTS)
+    return policy.evaluate(Call(name, (), name, value, FOLDER)).verdict
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "verdict"),
+    [
+        ("glob", {"pattern": "**/*.json"}, Verdict.ALLOW),
+        ("glob", {"pattern": "p*"}, Verdict.ALLOW),
+        ("glob_search", {"pattern": "**/*.json"}, Verdict.ALLOW),
+        ("grep", {"pattern": "a$", "glob": "*.json"}, Verdict.ALLOW),
+        ("grep", {"pattern": "x", "include": "*-*"}, Verdict.ALLOW),
+        ("read", {"filePath": "opencode.json"}, Verdict.ALLOW),
+        ("edit", {"filePath": "src/[id]/page.tsx", "newString": "*.json"}, Verdict.ALLOW),
+        ("mcp_search", {"pattern": "*.json"}, Verdict.ASK),
+        ("mcp_write", {"paths": ["src/*.ts", ".claude/settings*"]}, Verdict.ASK),
+        ("glob", {"pattern": "/tmp/p*"}, Verdict.ASK),
+        ("glob", {"pattern": f"{DATA}/*"}, Verdict.DENY),
+        ("glob", {"pattern": "~/.local/share/perm*/*"}, Verdict.DENY),
+        ("grep", {"pattern": "token", "path": "~/.local/share/p*/gateway-token"}, Verdict.DENY),
+        ("mcp_write", {"path": "opencode.json"}, Verdict.DENY),
+        ("mcp_write", {"paths": ["*.json", "opencode.json"]}, Verdict.DENY),
+        ("edit", {"filePath": ".mcp.json"}, Verdict.DENY),
+    ],
+)
+def test_the_same_holds_for_other_tools(name: str, value: dict[str, Any], verdict: Verdict) -> None:
+    assert tool(name, value) is verdict
+
+
+@pytest.fixture
+async def ledger() -> AsyncIterator[Ledger]:
+    async with Ledger.connect("memory://") as ledger:
+        yield ledger
+
+
+async def test_no_grant_lifts_the_ask(ledger: Ledger) -> None:
+    rules = {"permission": {"*": "allow"}}
+    session = await ledger.session("ses_1", project="shop", rules=rules, dialect="opencode", options={"cwd": FOLDER})
+    await session.grant("bash", "*", actor="ann")
+    asked = await session.submit_tool("bash", {"command": "rm *.json"}, request_id="per_1")
+    assert asked.outcome is None
+    assert (await session.reply("per_1", "once", actor="ann")).outcome == "allowed"

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from ledger.core.policy import Verdict
 from ledger.policy.own.paths import DATA, HOOKS, PROGRAM, Hit, OwnPaths, joined
 from ledger.policy.own.reading import LineReading
-from ledger.policy.shell.analyse import analyse_simple
+from ledger.policy.shell.analyse import analyse, analyse_simple
 from ledger.policy.shell.model import Analysis, ShellCommand, Word
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.words import loosen
@@ -63,16 +63,21 @@ class OwnCommands:
     def touched(self, line: str, folder: str) -> Touched | None:
         """Return what a line in this folder touches, a deny before an ask; None for nothing."""
         analysis = analyse_simple(line)
-        reading = LineReading(analysis)
-        here, asked = folder, None
-        for command in analysis.commands:
-            for found in (self._answers(command), *self._reached(command, reading, here, folder)):
+        asked = None
+        for one in (analysis, *_with_values(line, analysis)):
+            for found in self._in(one, folder):
                 if found is not None and found.verdict is Verdict.DENY:
                     return found
                 asked = asked or found
+        return self._hidden(line, analysis) or asked
+
+    def _in(self, analysis: Analysis, folder: str) -> Iterator[Touched | None]:
+        reading, here = LineReading(analysis), folder
+        for command in analysis.commands:
+            yield self._answers(command)
+            yield from self._reached(command, reading, here, folder)
             if command.name in ("cd", "pushd") and len(command.words) > 1:
                 here = joined(here, loosen(command.words[-1]))
-        return self._hidden(line, analysis) or asked
 
     def _answers(self, command: ShellCommand) -> Touched | None:
         words = [loosen(word) for word in command.words]
@@ -120,6 +125,14 @@ class OwnCommands:
         words = re.findall(r"[A-Za-z][\w-]*", after)
         said = next((word for word in words if word in _ANSWERING), None)
         return None if said is None else Touched(f"`{PROGRAM} … {said}`, which is for people", Verdict.DENY)
+
+
+def _with_values(line: str, analysis: Analysis) -> Iterator[Analysis]:
+    """Yield the line with the values of its own variables and loops, if it has any: `for f in *.json; do rm $f; done`."""
+    if not (analysis.plain or analysis.redirects_only):
+        known = analyse(line)
+        if known.flow is not None:
+            yield known
 
 
 _ANSWERING: Final = frozenset(

@@ -28,7 +28,20 @@ _SHELLS: Final = frozenset(
 )  # fmt: skip
 _COMMANDS: Final = frozenset(("command", "cmd", "script", "argv", "commands"))
 _READERS: Final = frozenset(
-    ("read", "view", "glob", "grep", "list", "ls", "notebookread", "read_file", "read_many_files", "search", "webfetch")
+    (
+        "read",
+        "view",
+        "glob",
+        "glob_search",
+        "grep",
+        "list",
+        "ls",
+        "notebookread",
+        "read_file",
+        "read_many_files",
+        "search",
+        "webfetch",
+    )
 )
 _WRITTEN: Final = frozenset(
     ("content", "contents", "new_string", "old_string", "newstring", "oldstring", "text", "prompt", "description",

@@ -65,11 +65,13 @@ class LineReading:
             return False
         if not command.words or basename(command.name or "") in READERS or is_harmless_builtin(command):
             return True
+        runs = self._runs.get(command.text)
+        if runs is not None:
+            return all(map(self._is_reading, runs))
         if command.wrapper is not None:  # `xargs` gives it more operands
             command = replace(command, words=(*command.words, _A_NAME))
-        read = self._read_words(command) | self._inner_words(command)
-        runs = self._runs.get(command.text)
-        return runs is not None or all(at in read for at in range(1, len(command.words)))
+        read = self._read_words(command)
+        return all(at in read for at in range(1, len(command.words)))
 
     def _inner_words(self, command: ShellCommand) -> frozenset[int]:
         """Return the indexes of the words that are commands of their own: `cat a` in `timeout 5 cat a`."""
