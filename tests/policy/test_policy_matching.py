@@ -70,6 +70,6 @@ def test_stars_that_follow_each_other_are_skipped_together() -> None:
 
 
 def test_a_negated_set_of_a_shell_glob_names_the_ledgers_folder() -> None:
-    assert OwnPaths().data("share/[^x]ermission-ledger")
-    assert OwnPaths().data("share/[!x]ermission-ledger")
-    assert not OwnPaths().data("share/[^p]ermission-ledger")
+    assert OwnPaths().data("share/[^x]ermission-ledger", ".")
+    assert OwnPaths().data("share/[!x]ermission-ledger", ".")
+    assert not OwnPaths().data("share/[^p]ermission-ledger", ".")

@@ -15,8 +15,9 @@ DATA: Final = "the ledger's data folder"
 HOOKS: Final = "a file in which hooks, bridges or settings of the ledger stand"
 
 _DEFAULT_FOLDER: Final = (".local", "share", PROGRAM)
-_FOLDERS: Final = (("share", PROGRAM), (f"{PROGRAM}-*",))
-"""A data folder in another place, and the folder of a socket whose path would be too long there."""
+_OTHER_FOLDER: Final = ("share", PROGRAM)
+_SOCKET_FOLDER: Final = (f"{PROGRAM}-*",)
+"""A folder directly in that of temporary files, for a socket whose path would be too long in the data folder."""
 
 _DATA_FILES: Final = frozenset(
     {"gateway.json", "gateway-token", "gateway.sock", "server.sock", "brought-rules", "installed", "askers"}
@@ -68,7 +69,7 @@ class OwnPaths:
     @property
     def words(self) -> frozenset[str]:
         """Return the names, in lower case, one of which every text about these files contains."""
-        names = {name for one in (*_FOLDERS, *_HOOK_FILES) for name in one} | _DATA_FILES
+        names = {name for one in (_OTHER_FOLDER, _SOCKET_FOLDER, *_HOOK_FILES) for name in one} | _DATA_FILES
         names |= {name for folder in self._folders for name in folder}
         return frozenset(name.strip("*").casefold() for name in names)
 
@@ -83,16 +84,16 @@ class OwnPaths:
         if _run(names, _DEFAULT_FOLDER) >= Hit.MAYBE:
             return Hit.NAMED
         is_inside = _is_inside(path, folder)
-        found = max(_run(names, one) for one in _FOLDERS)
+        found, socket = _run(names, _OTHER_FOLDER), _run(names, _SOCKET_FOLDER)
+        if socket is Hit.NAMED or not is_inside:
+            found = max(found, socket)
         # A relative path, for example from `~/.local/share`: the folder by its name alone, with one of its files.
         for a, b in pairwise(names):
             above, file = max(_hit(a, PROGRAM), _hit(a, f"{PROGRAM}-*")), max(_hit(b, one) for one in _DATA_FILES)
             least = Hit.MAYBE if is_inside or file is not Hit.NAMED else Hit.STAR
-            if above >= least and file >= Hit.MAYBE:
+            if above >= least and file >= Hit.MAYBE and (Hit.NAMED in (above, file) or not is_inside):
                 found = max(found, Hit.NAMED if Hit.NAMED in (above, file) else Hit.MAYBE)
-        if found is Hit.NAMED:
-            return found
-        return Hit.MAYBE if found is Hit.MAYBE and not is_inside else Hit.NONE
+        return found if found >= Hit.MAYBE else Hit.NONE
 
     def holds_data(self, path: str) -> bool:
         """Return whether a folder contains a data folder."""
