@@ -1,7 +1,7 @@
 """Reload of rules when their files change, recorded as an event of the session that uses them.
 
-The log thus has the rules of every verdict, and replay needs no file. This module only reads the status of files; the
-given loader reads and checks them.
+The log thus has the rules of every verdict, and replay needs no file. This module only finds out that files have
+changed; the given loader reads and checks them.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from ledger.core.errors import LedgerError
 from ledger.core.policy import PolicySource
+from ledger.core.regular_files import read_regular
 from ledger.policy.checks import shown
 from ledger.policy.digests import digest
 from ledger.policy.errors import PolicyError
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 2.0
-_Stamp = tuple[int, ...] | None
+FILE_BYTES_MAX: Final = 1024 * 1024
 
 
 class PolicyFiles:
@@ -40,7 +42,7 @@ class PolicyFiles:
         self._load = load
         self._files = {os.fspath(file) for file in files}
         self._in_force: frozenset[str] = frozenset()
-        self._stamps: dict[str, _Stamp] | None = None
+        self._stamps: dict[str, str | None] | None = None
         self._source = PolicySource()
         self._turn = asyncio.Lock()
 
@@ -56,12 +58,12 @@ class PolicyFiles:
                 self._stamps = await self._reload()
             return self._source
 
-    def _look(self) -> dict[str, _Stamp]:
+    def _look(self) -> dict[str, str | None]:
         return {file: _stamp(file) for file in self._files}
 
-    async def _reload(self) -> dict[str, _Stamp]:
+    async def _reload(self) -> dict[str, str | None]:
         while True:
-            # Their status is read first: a change in between is found by the next check.
+            # Their digests are taken first: a change in between is found by the next check.
             stamps = self._look()
             self._refuse_gone(stamps)
             source = await asyncio.to_thread(self._load)
@@ -72,7 +74,7 @@ class PolicyFiles:
         self._source, self._in_force = source, found
         return stamps
 
-    def _refuse_gone(self, stamps: dict[str, _Stamp]) -> None:
+    def _refuse_gone(self, stamps: dict[str, str | None]) -> None:
         """Raise PolicyError for a missing file with rules in force: loaders skip it, which would drop its denies."""
         for file in sorted(self._in_force):
             if stamps[file] is None:
@@ -174,10 +176,14 @@ async def watch_policy(
             await looking
 
 
-def _stamp(file: str) -> _Stamp:
-    """Return the status of a file that changes with it; ctime also covers a changed mode."""
+def _stamp(file: str) -> str | None:
+    """Return a digest of the content, or the reason for which it cannot be read; None for a file that is not there.
+
+    The status of a file would not do: within one tick of the clock a file can change twice without another status.
+    """
     try:
-        status = os.stat(file)  # noqa: PTH116 - at every ask
-    except (OSError, ValueError):
+        return sha256(read_regular(file, FILE_BYTES_MAX)).hexdigest()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+    except OSError as error:
+        return str(error)

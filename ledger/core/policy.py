@@ -113,11 +113,14 @@ class PolicySource(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """All inputs of a verdict besides the call and the grants; stored in the log, so that replay needs no file.
 
     `options` are those of the dialect (`profile`, `edition`, `order`, `compat`, `agent`, `mode`, `home`, …).
+    `untrusted` is the reason, in words, for which nobody vouches for these rules: then only their denies count, every
+    other call is asked, and no grant lifts that. None for rules that count in full.
     """
 
     dialect: str = "opencode"
     layers: tuple[Layer, ...] = ()
     options: dict[str, Any] = {}
+    untrusted: str | None = None
 
 
 class Grant(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -26,6 +26,7 @@ def child_source(
     different dialects, PolicyError for malformed rules.
     """
     found = _with_demands(_with_rules(parent, own, agent), parent)
+    found = replace(found, untrusted=found.untrusted or parent.untrusted)
     return replace(found, layers=tuple(_no_allows(layer) for layer in found.layers)) if denies_alone else found
 
 

@@ -68,8 +68,10 @@ class Dialect(ABC):
         """Check a source and compile it. Raises PolicyError."""
 
     @abstractmethod
-    def load(self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True) -> Layer:
-        """Return one layer from a file in the dialect's own format.
+    def load(
+        self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
+    ) -> Layer:
+        """Return one layer from a file in the dialect's own format. `content` is what was read from the file already.
 
         `strict=False` accepts rules that only the hardened profile refuses. Raises PolicyError with file and line.
         """

@@ -12,6 +12,7 @@ from ledger.policy.checks import shown
 from ledger.policy.dialect import Dialect
 from ledger.policy.errors import PolicyError
 from ledger.policy.rule_list import ListedRule
+from ledger.policy.untrusted import UntrustedPolicy
 
 _CLASSES: Final = {
     "betcode": "ledger.policy.betcode.dialect:BetCodeDialect",
@@ -75,5 +76,6 @@ def listed_rules(policy: Policy) -> tuple[ListedRule, ...]:
 
 
 def compile_policy(source: PolicySource) -> Policy:
-    """Check a source and compile it to a policy. Raises PolicyError."""
-    return dialect_named(source.dialect).compile(source)
+    """Check a source and compile it to a policy; of untrusted rules only the denies count. Raises PolicyError."""
+    policy = dialect_named(source.dialect).compile(source)
+    return policy if source.untrusted is None else UntrustedPolicy(policy, source.untrusted)

@@ -24,14 +24,14 @@ def own_home() -> str | None:
     return None if found == "~" else found
 
 
-def load_rules(path: str | os.PathLike[str], *, name: str = "rules") -> Layer:
+def load_rules(path: str | os.PathLike[str], *, name: str = "rules", content: bytes | None = None) -> Layer:
     """Return one layer from a `.json` or `.jsonc` file: an OpenCode configuration, or a list of rules.
 
     Of a configuration only the permission members are kept, so that keys of providers never reach the log.
-    `name` is the layer's name. Raises PolicyError with the file and, if known, the line.
+    `name` is the layer's name, `content` what was read from the file already. Raises PolicyError with the file and, if known, the line.
     """
     file = os.fspath(path)
-    document = parse_document(file, read_text(file), comments=file.endswith(".jsonc"))
+    document = parse_document(file, read_text(file, content), comments=file.endswith(".jsonc"))
     if isinstance(document.value, list):
         rules = as_rules(document.value, RuleOrigin(name, file, document.lines))
         return Layer(name, rules=rules, file=file)

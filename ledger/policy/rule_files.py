@@ -9,11 +9,8 @@ from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, JsonSyntaxError, parse
 
 
-def read_text(file: str) -> str:
-    """Return the whole of a regular file.
-
-    Raises PolicyError for one that is missing, unreadable, too large or not UTF-8.
-    """
+def read_content(file: str) -> bytes:
+    """Return the bytes of a regular file. Raises PolicyError for one that is missing, unreadable or too large."""
     try:
         with open_regular(file) as stream:
             content = stream.read(POLICY_BYTES + 1)
@@ -21,6 +18,12 @@ def read_text(file: str) -> str:
         raise PolicyError(f"{shown(file)} cannot be read: {cause_of(error)}", file=file) from error
     if len(content) > POLICY_BYTES:
         raise PolicyError(f"{shown(file)} is larger than {POLICY_BYTES} bytes", file=file)
+    return content
+
+
+def read_text(file: str, content: bytes | None = None) -> str:
+    """Return the text of a file, or of the `content` that was read from it already. Raises PolicyError."""
+    content = read_content(file) if content is None else content
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -29,8 +29,10 @@ class WildcardDialect(Dialect):
     sections = frozenset({"permission", "tools", "agent"})
     rule_files = ("opencode.json", "opencode.jsonc")
 
-    def load(self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True) -> Layer:
-        return load_rules(path, name=name)
+    def load(
+        self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
+    ) -> Layer:
+        return load_rules(path, name=name, content=content)
 
     def permission_of(self, tool: str) -> str:
         return permission_of(tool)

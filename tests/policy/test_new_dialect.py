@@ -91,8 +91,11 @@ class ToyDialect(Dialect):
     def compile(self, source: PolicySource) -> Policy:
         return ToyPolicy(source)
 
-    def load(self, path: str | Path, *, name: str = "project", strict: bool = True) -> Layer:
-        return Layer(name, config=json.loads(Path(path).read_text()), file=str(path))
+    def load(
+        self, path: str | Path, *, name: str = "project", strict: bool = True, content: bytes | None = None
+    ) -> Layer:
+        content = Path(path).read_bytes() if content is None else content
+        return Layer(name, config=json.loads(content), file=str(path))
 
     def listed(self, rules: tuple[ListedRule, ...]) -> tuple[ListedRule, ...]:
         return rules

@@ -57,8 +57,10 @@ class CodeliaDialect(Dialect):
 
         return CodeliaNotation(self.name, self.tool_names, self.tools)
 
-    def load(self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True) -> Layer:
-        return load_config(path, name=name, strict=strict)
+    def load(
+        self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
+    ) -> Layer:
+        return load_config(path, name=name, strict=strict, content=content)
 
     def searched(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Path, ...]:
         return tuple(path for _, path in config_files(project, environ, home=home))

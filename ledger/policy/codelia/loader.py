@@ -74,14 +74,20 @@ def _user_config(environ: Mapping[str, str], home: str | None) -> Path | None:
 
 
 def load_config(
-    path: str | os.PathLike[str], *, name: str = "project", trusted: bool = True, strict: bool = True
+    path: str | os.PathLike[str],
+    *,
+    name: str = "project",
+    trusted: bool = True,
+    strict: bool = True,
+    content: bytes | None = None,
 ) -> Layer:
     """Return one layer from a `config.json`; only permission members are kept, so that no key of it reaches the log.
 
-    `strict=False` accepts rules that only the hardened profile refuses. Raises PolicyError with file and line.
+    `strict=False` accepts rules that only the hardened profile refuses. `content` is what was read from the file
+    already. Raises PolicyError with file and line.
     """
     file = os.fspath(path)
-    document = parse_document(file, read_text(file), comments=False)
+    document = parse_document(file, read_text(file, content), comments=False)
     value: Any = document.value
     config = {key: value[key] for key in _KEPT if key in value} if isinstance(value, dict) else value
     lines = {

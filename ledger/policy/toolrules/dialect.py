@@ -42,8 +42,10 @@ class ToolRuleDialect(Dialect):
     )  # fmt: skip
     wildcards = "*"
 
-    def load(self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True) -> Layer:
-        return load_tool_rules(path, name=name)
+    def load(
+        self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
+    ) -> Layer:
+        return load_tool_rules(path, name=name, content=content)
 
     def known_tool(self, tool: str) -> str:
         return tool

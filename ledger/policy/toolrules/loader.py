@@ -59,14 +59,16 @@ def settings_files(
     return (*user, *own, ("managed", Path(managed)))
 
 
-def load_tool_rules(path: str | Path, *, name: str = "project", trusted: bool = True) -> Layer:
+def load_tool_rules(
+    path: str | Path, *, name: str = "project", trusted: bool = True, content: bytes | None = None
+) -> Layer:
     """Return one layer from a file with `{"permissions": {"allow": […], "ask": […], "deny": […]}}`.
 
     Only that member is kept, so that no key or token of the file reaches the log. A settings file without it has no
-    rules. `.jsonc` files may hold comments. Raises PolicyError with file and line.
+    rules. `.jsonc` files may hold comments. `content` is what was read from the file already. Raises PolicyError with file and line.
     """
     file = str(path)
-    document = parse_document(file, read_text(file), comments=file.endswith(".jsonc"))
+    document = parse_document(file, read_text(file, content), comments=file.endswith(".jsonc"))
     config = _kept(file, document.value)
     lines = {where: line for where, line in document.lines.items() if where.split("/")[1:2] == [SECTION]}
     check_config(config, RuleOrigin(name, file, lines))

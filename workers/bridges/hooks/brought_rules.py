@@ -11,11 +11,6 @@ import os
 from workers.transport.errors import BridgeError
 from workers.transport.small_files import read_small
 
-try:  # hashlib is slow to import
-    from _sha2 import sha256  # type: ignore[import-not-found]
-except ImportError:
-    from _sha256 import sha256  # type: ignore[import-not-found]
-
 RULES_BYTES_MAX = 512 * 1024
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import tomllib
 from difflib import get_close_matches
@@ -15,10 +14,10 @@ import click
 from workers.cli.config.errors import ConfigFileError
 from workers.cli.config.members import COMMON, OF_ONE_CALL, CommandWords, FileMember, members_of
 from workers.presentation.text import without_passwords
+from workers.transport import trusted
 from workers.transport.small_files import read_small
 
 SECRETS: Final = re.compile(r"(?i)token|password|secret|api[-_]?key")
-_OTHERS_WRITE: Final = 0o022
 _HEADER: Final = re.compile(r"^\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
 
 
@@ -79,16 +78,10 @@ def read_settings(path: Path, *, is_project: bool) -> SettingsFile | None:
 
 def require_private(path: Path) -> None:
     """Raise ConfigFileError if another user may have written a file of the user's own configuration."""
-    for one in (path.parent, path):
-        try:
-            status = one.stat()
-        except FileNotFoundError:
-            continue
-        if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
-            raise ConfigFileError(
-                f"`{one}` belongs to another user, or others may write it",
-                hint=f"chmod go-w '{one}', after looking at its content",
-            )
+    try:
+        trusted.require_private(str(path))
+    except trusted.TrustListError as error:
+        raise ConfigFileError(error.text, hint=error.hint) from None
 
 
 def check_common(file: SettingsFile, names: tuple[str, ...]) -> None:

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from workers.cli.config import places
 from workers.cli.config.errors import ConfigFileError
 from workers.cli.config.files import SettingsFile, read_settings, require_private
-from workers.cli.config.trust import TrustRecord, load, trust_of
+from workers.cli.config.trust import load, trust_of
+from workers.transport.trusted import Records
 
 
 class Ignored(NamedTuple):
@@ -45,7 +46,7 @@ def find_files() -> FoundFiles:
     return FoundFiles(tuple(one for one in (project, own) if one is not None), tuple(ignored))
 
 
-def _project_files(records: dict[str, TrustRecord]) -> tuple[SettingsFile | None, list[Ignored]]:
+def _project_files(records: Records) -> tuple[SettingsFile | None, list[Ignored]]:
     """Return the nearest trusted file, and what was passed over on the way to it.
 
     A nearer file that is not trusted never hides a trusted one: an agent could write it to switch settings off.

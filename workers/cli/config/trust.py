@@ -1,52 +1,32 @@
-"""The user's list of trusted project files: path and SHA-256 of each, outside every project."""
+"""Trust in a project's file: its state by the user's list, and changes of that list."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from workers.cli.config import places
 from workers.cli.config.errors import ConfigFileError
 from workers.cli.config.files import SettingsFile, path_in, read_settings, require_private
-from workers.transport.small_files import read_small
+from workers.transport.trusted import Records, TrustListError, TrustRecord, load_records
+from workers.transport.trusted import digest_of_file as digest_of
 
 Trust = Literal["trusted", "untrusted", "changed"]
 
-RECORDS_BYTES_MAX: Final = 1024 * 1024
-NAMED_BYTES_MAX: Final = 1024 * 1024
 _NAMING: Final = frozenset({"rules", "notify", "config", "oidc", "proxy-sign-in"})
 """The members that name a file whose content decides: it is trusted together with the file that names it."""
 
 
-class TrustRecord(NamedTuple):
-    """The digests of a trusted file and of the files that it names."""
-
-    digest: str
-    named: dict[str, str]
-
-
-def load() -> dict[str, TrustRecord]:
+def load() -> Records:
     """Return the records by path. Raises ConfigFileError for a list that others may have written."""
-    path = Path(places.trust_file())
     try:
-        written: Any = json.loads(read_small(str(path), RECORDS_BYTES_MAX))
-        records = {
-            str(file): TrustRecord(str(one["sha256"]), {str(name): str(sha) for name, sha in one["named"].items()})
-            for file, one in written["files"].items()
-        }
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ConfigFileError(
-            f"the list of trusted files `{path}` cannot be read", hint=f"remove '{path}', and trust your files again"
-        ) from None
-    require_private(path)
-    return records
+        return load_records()
+    except TrustListError as error:
+        raise ConfigFileError(error.text, hint=error.hint) from None
 
 
-def save(records: dict[str, TrustRecord]) -> None:
+def save(records: Records) -> None:
     """Replace the list, readable by its owner only. Raises ConfigFileError."""
     from ledger.core.regular_files import private_file  # noqa: PLC0415 - slow to import
 
@@ -61,7 +41,7 @@ def save(records: dict[str, TrustRecord]) -> None:
         raise ConfigFileError(f"`{path}` cannot be written: {(error.strerror or str(error)).lower()}") from None
 
 
-def trust_of(file: SettingsFile, records: dict[str, TrustRecord]) -> tuple[Trust, str]:
+def trust_of(file: SettingsFile, records: Records) -> tuple[Trust, str]:
     """Return the state of a project's file, and the path of what changed."""
     record = records.get(str(file.path))
     if record is None:
@@ -120,10 +100,3 @@ def _named_in(file: SettingsFile, table: dict[str, Any]) -> list[str]:
         found += [path_in(file.path.parent, value)[1] for value in values if isinstance(value, str)]
     return found
 
-
-def digest_of(path: str) -> str:
-    """Return the digest of a file's content; `missing` stands for a file that cannot be read."""
-    try:
-        return hashlib.sha256(read_small(path, NAMED_BYTES_MAX)).hexdigest()
-    except OSError:
-        return "missing"

@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 from workers.bridges.settings_file import SettingsChange, read_text
 from workers.cli.config import places
-from workers.cli.config.trust import TrustRecord, load
+from workers.cli.config.trust import load
 from workers.cli.init.agents import KNOWN, KnownAgent
 from workers.cli.init.rules import RuleFile, Unusable, rule_files, starter, starter_dialects
 from workers.transport.errors import BridgeError
+from workers.transport.trusted import TrustRecord
 
 _HEAD: Final = """\
 # Settings of permission-ledger in this project. It counts after `permission-ledger config trust`,
