@@ -44,7 +44,14 @@ class UntrustedPolicy:
         parts = found.parts or (Part(" ".join(call.patterns) or call.permission, Verdict.ASK),)
         asked = tuple(replace(part, verdict=Verdict.ASK, rules=(), liftable=False) for part in parts)
         return replace(
-            found, verdict=Verdict.ASK, parts=asked, rules=(), message=None, reason=self._reason, always=(), ask_first=()
+            found,
+            verdict=Verdict.ASK,
+            parts=asked,
+            rules=(),
+            message=None,
+            reason=self._reason,
+            always=(),
+            ask_first=(),
         )
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:

@@ -10,6 +10,7 @@ from workers.bridges.session_ids import home_of_agent, project_of
 from workers.transport.errors import BridgeError
 from workers.transport.place import GRACE_SECONDS
 from workers.transport.small_files import read_small
+from workers.transport.trusted import digest_of, load_records, rules_trusted_for, why_untrusted
 
 OnUnreachable = Literal["deny", "agent"]
 """The choice without an answer: deny, or leave the question to the agent's own prompt. Never allow."""
@@ -68,12 +69,21 @@ def opening(options: BridgeOptions, *, agent: str, cwd: str | None) -> dict[str,
         body |= given_rules(options.rules, options.dialect, options.profile)
     elif options.profile is not None:
         raise BridgeError(PROFILE_ALONE)
+    elif (trusted := rules_trusted_for(cwd)) is not None:
+        body["project_rules"] = trusted
     return body
 
 
 def given_rules(path: str, dialect: str, profile: str | None) -> dict[str, Any]:
-    """Return the members of the opening body that bring a file's rules and their profile. Raises BridgeError."""
-    body: dict[str, Any] = {"rules": read_rules(path, dialect), "policy_source": path}
+    """Return the members of the opening body that bring a file's rules and their profile. Raises BridgeError.
+
+    The rules of a project's file that is not as the user trusted it are brought as untrusted.
+    """
+    content = _read(path)
+    body: dict[str, Any] = {"rules": _rules_in(path, content, dialect), "policy_source": path}
+    reason = why_untrusted(path, digest_of(content), load_records())
+    if reason is not None:
+        body["rules_untrusted"] = reason
     return body if profile is None else {**body, "options": {"profile": profile}}
 
 
@@ -85,10 +95,19 @@ def check_rules(options: BridgeOptions) -> None:
 
 def read_rules(path: str, dialect: str) -> list[Any] | dict[str, Any]:
     """Return the rules of a JSON file, and nothing else in it. Raises BridgeError: no file does not mean no rules."""
+    return _rules_in(path, _read(path), dialect)
+
+
+def _read(path: str) -> bytes:
     try:
-        found = json.loads(read_small(path, RULES_BYTES_MAX))
+        return read_small(path, RULES_BYTES_MAX)
     except OSError as error:
         raise BridgeError(f"the rules `{path}` cannot be read: {(error.strerror or str(error)).lower()}") from error
+
+
+def _rules_in(path: str, content: bytes, dialect: str) -> list[Any] | dict[str, Any]:
+    try:
+        found = json.loads(content)
     except ValueError as error:
         raise BridgeError(f"the rules `{path}` are not JSON: {error}") from error
     if isinstance(found, list):

@@ -10,6 +10,7 @@ from typing import Final
 
 from workers.bridges.stdio import tell
 from workers.transport.errors import BridgeError
+from workers.transport.trusted import trust_file
 
 LOOK_SECONDS: Final = 2.0
 
@@ -66,8 +67,13 @@ class FollowedRules:
     def _stamp(self) -> _Stamp:
         if self._file is None:
             return None
-        try:
-            status = os.stat(self._file)  # noqa: PTH116 - pathlib is slow to import
-        except OSError:
-            return ()
-        return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
+        # The list of trusted files decides whether the content counts in full.
+        return _status_of(self._file) + _status_of(trust_file())
+
+
+def _status_of(file: str) -> tuple[int, ...]:
+    try:
+        status = os.stat(file)  # noqa: PTH116 - pathlib is slow to import
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import click
 
 from ledger import Timeouts
-from ledger.client.policy_files import watch_policy
+from ledger.client.policy_files import PolicyFiles, PolicyWatch, watch_policy
 from ledger.core.errors import InputError
 from ledger.core.events import Extending, WhenFrozen
 from ledger.core.ids import check_id
@@ -21,8 +21,11 @@ from ledger.policy.loader import own_home
 from ledger.policy.locations import placed
 from ledger.session.state import SessionState
 from workers.cli.base import local_actor
+from workers.cli.config.places import files_are_read
 from workers.cli.deadlines import with_deadlines, with_run_limits
 from workers.cli.inputs import seconds
+from workers.runtime.project_rules import ProjectRules, project_of_source, read_rule_file, source_name
+from workers.transport.trusted import trust_file
 
 if TYPE_CHECKING:
     from ledger import Ledger, Session
@@ -71,7 +74,7 @@ class OpeningInput(NamedTuple):
             return None
         dialect = dialect_named(self.dialect or DEFAULT_DIALECT)
         options = {"agent": self.agent} if self.agent is not None and "agent" in dialect.options else {}
-        source = PolicySource(dialect=dialect.name, layers=(dialect.load(self.rules),), options=options)
+        source = read_rule_file(dialect.name, self.rules, options=options)
         return placed(source, cwd=str(Path.cwd()), home=own_home())
 
 
@@ -131,17 +134,23 @@ _WAITING = (
 
 
 async def open_session(ledger: Ledger, session_id: str, opening: OpeningInput) -> Session:
-    """Open a session, or attach to it. Raises InputError for another dialect than that of its rules."""
+    """Open a session, or attach to it. Without --rules a new one has those of the project of this folder, if it is trusted.
+
+    Raises InputError for another dialect than that of its rules, and for a session of another project.
+    """
     state = await ledger.streams.session(check_id(session_id, "session id")).refresh()
     policy, limits = opening.policy(), opening.limits
     spoken = state.dialect or None
     if policy is None and spoken is not None and opening.dialect not in (None, spoken):
         raise InputError(f"the rules of session `{session_id}` are of dialect `{spoken}`; give other --rules with it")
-    return await ledger.session(
+    origin, files = (opening.rules, None) if policy is not None else _of_project(state, opening.dialect)
+    if files is not None and state.opened_ms is None:
+        policy = await files.current()
+    session = await ledger.session(
         session_id,
         project=opening.project,
         policy=policy,
-        policy_source=opening.rules,
+        policy_source=origin,
         dialect=opening.dialect or DEFAULT_DIALECT,
         timeouts=_timeouts(state, opening),
         approval_lifetime=limits.approval_lifetime,
@@ -153,13 +162,38 @@ async def open_session(ledger: Ledger, session_id: str, opening: OpeningInput) -
         home=own_home(),
         actor=local_actor(),
     )
+    if files is not None:
+        await PolicyWatch(ledger, session, files, origin, denies_alone=True).check()
+    return session
+
+
+def _of_project(state: SessionState, dialect: str | None) -> tuple[str | None, PolicyFiles | None]:
+    """Return the name in the log and the rules of the project that a new session, or one bound to it, is judged by.
+
+    Raises InputError for a session of another project than that of this folder.
+    """
+    if not files_are_read():
+        return None, None
+    projects = ProjectRules()
+    here, bound = projects.file_of(str(Path.cwd())), project_of_source(state.policy_source)
+    if bound is None and (here is None or state.opened_ms is not None):
+        return None, None
+    if bound is not None and here not in (None, bound):
+        raise InputError(
+            f"session `{state.session_id}` is judged by the rules of `{bound}`, and this folder has those of `{here}`; "
+            "use another session"
+        )
+    file = bound or here
+    assert file is not None, "one of both"
+    files = projects.rules(file, state.dialect or dialect or DEFAULT_DIALECT, is_bound=bound is not None)
+    return (None, None) if files is None else (source_name(file), files)
 
 
 def watching(ledger: Ledger, session: Session, opening: OpeningInput) -> AbstractAsyncContextManager[object]:
     """Watch the file of --rules during the wait: later asks are judged by its content then."""
     if opening.rules is None:
         return nullcontext()
-    return watch_policy(ledger, session, lambda: _read(opening), policy_source=opening.rules)
+    return watch_policy(ledger, session, lambda: _read(opening), files=[trust_file()], policy_source=opening.rules)
 
 
 def _read(opening: OpeningInput) -> PolicySource:

@@ -29,7 +29,7 @@ from workers.gateway.claims import runner_of
 from workers.gateway.folders import require_folder
 from workers.gateway.gateway import Gateway
 from workers.gateway.operands import given_operands
-from workers.gateway.own_rules import follow_own_rules
+from workers.gateway.own_rules import follow_own_rules, require_project_rules
 from workers.gateway.principals import ForbiddenError, Principal
 from workers.gateway.quotas import size_of
 from workers.gateway.rows import Row, result_row
@@ -58,6 +58,7 @@ async def ask(
     request_id = new_request_id() if request_id is None else request_id
     runner = _runner(principal, body, key, session.id, request_id)
     follow_own_rules(gateway, session)
+    require_project_rules(gateway, session.stream.state, body.project_rules)
     gateway.brought.require(session.stream.state, body.rules_digest)
     size = size_of(body.patterns or (), body.input, body.metadata)
     async with gateway.holdings.asking(principal.caller, session.id, request_id, size) as waiting:

@@ -54,6 +54,15 @@ Digest = Annotated[
         description="The caller's own digest of the rules it brings; an ask with another one is refused (`RULES_DIFFER`)",
     ),
 ]
+ProjectDigest = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=128,
+        description="What the caller's user trusts in the session's project; a gateway that trusts something else there "
+        "refuses (`PROJECT_RULES_DIFFER`)",
+    ),
+]
 REPLIES_COUNT_MAX: Final = 200
 """Requests that one call answers."""
 
@@ -110,6 +119,8 @@ class OpenSession(Body, kw_only=True, frozen=True):
     cwd: str | None = None
     home: str | None = None
     rules_digest: Digest | None = None
+    project_rules: ProjectDigest | None = None
+    rules_untrusted: str | None = None
 
     @property
     def says_rules(self) -> bool:
@@ -163,6 +174,7 @@ class AskBody(Body, kw_only=True, frozen=True):
     parent: str | None = None
     cwd: str | None = None
     rules_digest: Digest | None = None
+    project_rules: ProjectDigest | None = None
     operands: Annotated[
         list[OperandBody] | Literal["ask"] | None,
         Meta(description="The files that the call executes; or `ask`, if the caller can hash them once it knows which"),

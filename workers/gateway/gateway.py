@@ -29,6 +29,7 @@ from workers.gateway.reads import Reads
 from workers.gateway.request_search import RequestSearch
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
 from workers.gateway.turns import Turns
+from workers.runtime.project_rules import ProjectRules
 
 if TYPE_CHECKING:
     from workers.gateway.identity.provider import Provider
@@ -50,6 +51,7 @@ class Gateway:
         self.sign_in_limiter = Limiter(SIGN_INS_PER_SECOND, SIGN_INS_BURST)
         self.beside = Beside()
         self.brought = Brought()
+        self.projects = ProjectRules()
         self.reads = Reads(ledger.store, settings.reads_kept_ms)
         self.rehearsals = Rehearsals(self.beside)
         self.views = FreshViews(ledger)

@@ -1,18 +1,23 @@
-"""The gateway's own rule files, which judge sessions without rules of their own, always in their current version."""
+"""The rules of sessions that bring none: those of the project in which they work, else the gateway's own.
+
+Always in their current version. A project's rules are those that the user of this gateway trusts for the folder of the
+session; a session once judged by a project's rules is never judged by another's.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from ledger import LedgerError, Session
 from ledger.client.policy_files import LOOK_SECONDS, PolicyFiles, PolicyWatch, judge_by_files
-from ledger.policy import PolicySource
-from ledger.policy.dialects import compile_policy, dialect_named
+from ledger.core.policy import PolicySource
+from ledger.session.state import SessionState
 from workers.gateway.gateway import Gateway
+from workers.runtime.project_rules import project_of_source, rules_of_file, source_name
 
 log = logging.getLogger(__name__)
 
@@ -20,29 +25,71 @@ GATEWAYS_OWN: Final = "gateway"
 """Value in the log for a session that the gateway's own rules judge."""
 
 
+class ProjectRulesDifferError(LedgerError):
+    """A caller that means other rules of its project than this gateway has for the session."""
+
+    code = "PROJECT_RULES_DIFFER"
+
+
 def rule_file(dialect: str, file: Path) -> PolicyFiles:
     """Return the rules of one file, reloaded when the file has changed."""
-    return PolicyFiles(partial(_load, dialect, file))
+    return rules_of_file(dialect, file, name=GATEWAYS_OWN)
 
 
-def _load(dialect: str, file: Path) -> PolicySource:
-    source = PolicySource(dialect=dialect, layers=(dialect_named(dialect).load(file, name=GATEWAYS_OWN),))
-    compile_policy(source)
-    return source
+def rules_for(gateway: Gateway, folder: str | None, dialect: str) -> tuple[PolicyFiles | None, str]:
+    """Return the rules for a session in a folder, and their name in the log. Raises PolicyError."""
+    project = gateway.projects.file_of(folder)
+    files = None if project is None else gateway.projects.rules(project, dialect)
+    if project is not None and files is not None:
+        return files, source_name(project)
+    return gateway.settings.policies.get(dialect), GATEWAYS_OWN
 
 
 def follow_own_rules(gateway: Gateway, session: Session) -> None:
-    """Judge this handle's asks by the gateway's files, if the session is judged by them.
+    """Judge this handle's asks by the files of its project or the gateway, if the session brought no rules.
 
     A change is recorded in the session before it is used. While a file cannot be read nothing is judged: the ask raises
     PolicyError, and pending requests go on waiting.
     """
-    state = session.stream.state
-    if state.policy_source != GATEWAYS_OWN:
-        return
-    files = gateway.settings.policies.get(state.dialect)
+    files, name = _rules_of(gateway, session.stream.state)
     if files is not None:
-        judge_by_files(gateway.ledger, session, files, policy_source=GATEWAYS_OWN, denies_alone=True)
+        judge_by_files(gateway.ledger, session, files, policy_source=name, denies_alone=True)
+
+
+def require_project_rules(gateway: Gateway, state: SessionState, digest: str | None) -> None:
+    """Raise ProjectRulesDifferError unless the session is judged by the project's rules that the caller means.
+
+    `digest` names what the caller's user trusted; None means no project's rules. Raises PolicyError.
+    """
+    if digest is None:
+        return
+    bound = project_of_source(state.policy_source)
+    is_ours = bound is not None or state.policy_source == GATEWAYS_OWN
+    file = bound or gateway.projects.file_of(state.cwd)
+    if is_ours and gateway.projects.digest_of(file) == digest:
+        return
+    if not is_ours:
+        has = f"session `{state.session_id}` was given other rules; start a new one"
+    elif file is None:
+        has = f"this gateway trusts no project's file for `{state.cwd or 'no folder'}`"
+    else:
+        has = f"this gateway trusts other content for `{file}`"
+    raise ProjectRulesDifferError(
+        f"the rules that you trusted for this project do not judge here: {has}; on the gateway's machine and as its user, "
+        "read the project's file and run `permission-ledger config trust FOLDER`, or give the hook or bridge its rules "
+        "with `--rules FILE`",
+        session=state.session_id,
+        file=file,
+    )
+
+
+def _rules_of(gateway: Gateway, state: SessionState) -> tuple[PolicyFiles | None, str]:
+    project = project_of_source(state.policy_source)
+    if project is not None:
+        return gateway.projects.rules(project, state.dialect, is_bound=True), source_name(project)
+    if state.policy_source != GATEWAYS_OWN:
+        return None, GATEWAYS_OWN
+    return rules_for(gateway, state.cwd, state.dialect)
 
 
 async def follow_while_waiting(gateway: Gateway) -> None:
@@ -50,21 +97,38 @@ async def follow_while_waiting(gateway: Gateway) -> None:
 
     A reply is judged by the rules that its session names, so a new deny must be recorded there without an ask.
     """
-    recorded: dict[str, PolicySource] = {}
+    recorded: dict[PolicyFiles, PolicySource | None] = {}
+    is_first = True
     while True:
-        for dialect, files in gateway.settings.policies.items():
-            try:
-                current = await files.current()
-                if recorded.get(dialect) is not current:
-                    await _record(gateway, dialect, files)
-                    recorded[dialect] = current
-            except (LedgerError, OSError) as error:
-                log.warning("the rules of requests that wait were not brought up to date: %s", error)
+        current = {files: await _current(files) for files in _in_use(gateway)}
+        if (is_first or current != recorded) and await _record(gateway):
+            recorded, is_first = current, False
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _record(gateway: Gateway, dialect: str, files: PolicyFiles) -> None:
+def _in_use(gateway: Gateway) -> Iterator[PolicyFiles]:
+    yield from gateway.settings.policies.values()
+    yield from gateway.projects.known()
+
+
+async def _current(files: PolicyFiles) -> PolicySource | None:
+    try:
+        return await files.current()
+    except (LedgerError, OSError) as error:
+        log.warning("the rules of requests that wait were not brought up to date: %s", error)
+        return None
+
+
+async def _record(gateway: Gateway) -> bool:
+    """Return whether every session that waits has its rules of now."""
+    is_whole = True
     for state in await gateway.ledger.waiting.states():
-        if state.policy_source == GATEWAYS_OWN and state.dialect == dialect:
-            session = Session(gateway.ledger, state.session_id)
-            await PolicyWatch(gateway.ledger, session, files, GATEWAYS_OWN, denies_alone=True).check()
+        try:
+            files, name = _rules_of(gateway, state)
+            if files is not None:
+                session = Session(gateway.ledger, state.session_id)
+                await PolicyWatch(gateway.ledger, session, files, name, denies_alone=True).check()
+        except (LedgerError, OSError) as error:
+            log.warning("session %s was not brought up to date with its rules: %s", state.session_id, error)
+            is_whole = False
+    return is_whole

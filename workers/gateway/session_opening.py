@@ -8,7 +8,7 @@ import msgspec
 from msgspec import to_builtins
 
 from ledger import Session, Timeouts
-from ledger.client.session_options import UNLIMITED_MS, run_limits
+from ledger.client.session_options import UNLIMITED_MS, policy_source_of, run_limits
 from ledger.core.durations import SECOND_MS, format_duration
 from ledger.core.errors import InputError
 from ledger.core.events import Settings
@@ -20,8 +20,9 @@ from ledger.session.state import SessionState
 from workers.gateway.bodies import SETTINGS, OpenSession
 from workers.gateway.folders import folder_to_open
 from workers.gateway.gateway import Gateway
-from workers.gateway.own_rules import GATEWAYS_OWN
+from workers.gateway.own_rules import GATEWAYS_OWN, require_project_rules, rules_for
 from workers.gateway.principals import ForbiddenError, Principal
+from workers.runtime.project_rules import project_of_source
 
 
 class RulesNotYoursError(ForbiddenError):
@@ -56,7 +57,8 @@ async def open_session(
     if is_new:
         gateway.holdings.open_session(principal.caller)
     await gateway.rehearsals.rules(principal.caller, body)
-    rules = await _rules(gateway, principal, body, is_new=is_new)
+    folder = folder_to_open(principal, body.cwd)
+    rules = await _rules(gateway, principal, body, folder, is_new=is_new)
     project = await _project(gateway, principal, session_id, body.project) if is_new else body.project
     session = await gateway.ledger.session(
         session_id,
@@ -75,7 +77,7 @@ async def open_session(
         claim_timeout=limits.claim_timeout,
         agent=body.agent,
         parent=body.parent,
-        cwd=folder_to_open(principal, body.cwd),
+        cwd=folder,
         # The caller that names the home decides what rules about `~` mean.
         home=body.home if principal.brings_rules else None,
         token_id=principal.root_id,
@@ -83,6 +85,7 @@ async def open_session(
     )
     # Another caller may have opened the session since the look-up.
     gateway.require_reach(principal, session.stream.state)
+    require_project_rules(gateway, session.stream.state, body.project_rules)
     if body.rules_digest is not None and body.says_rules:
         gateway.brought.note(session.stream.state, body.rules_digest)
     return session, is_new
@@ -146,45 +149,66 @@ async def _project(gateway: Gateway, principal: Principal, session_id: str, aske
     return asked
 
 
-async def _rules(gateway: Gateway, principal: Principal, body: OpenSession, *, is_new: bool) -> dict[str, Any]:
+async def _rules(
+    gateway: Gateway, principal: Principal, body: OpenSession, folder: str | None, *, is_new: bool
+) -> dict[str, Any]:
     """Return the arguments of `Ledger.session` that set the rules."""
     if not principal.brings_rules:
-        return await _gateways_rules(gateway, body.dialect) if is_new else {}
+        return await _gateways_rules(gateway, body.dialect, folder) if is_new else {}
     if body.policy is not None:
         if body.rules is not None or body.options is not None or body.dialect is not None:
             raise InputError("give `policy`, or `rules` with `dialect` and `options`, not both")
-        return {"policy": _policy(body.policy), "policy_source": body.policy_source or "given"}
+        return {"policy": _policy(body.policy), "policy_source": _source_of(body)}
     dialect = body.dialect or DEFAULT_DIALECT
     if body.says_rules:
-        source = {"rules": body.rules if body.rules is not None else [], "dialect": dialect, "options": body.options}
-        return {**source, "policy_source": body.policy_source or "given"}
-    own = gateway.settings.policies.get(dialect)
-    if is_new and own is not None:
-        return {"policy": await own.current(), "dialect": dialect, "policy_source": GATEWAYS_OWN}
-    return {"dialect": dialect}
+        return {"policy": _brought(body, dialect), "policy_source": _source_of(body)}
+    if not is_new:
+        return {"dialect": dialect}
+    files, name = rules_for(gateway, folder, dialect)
+    if files is not None:
+        return {"policy": await files.current(), "dialect": dialect, "policy_source": name}
+    # A child has the rules of its parent, which are not the gateway's to follow.
+    return {"dialect": dialect, "policy_source": name if body.parent is None else None}
 
 
-async def _gateways_rules(gateway: Gateway, stated: str | None) -> dict[str, Any]:
-    """Return the gateway's own rules of a dialect.
+def _source_of(body: OpenSession) -> str:
+    """Return the origin of the rules in the body, as the log has it; never one of the gateway's own names."""
+    said = body.policy_source or "given"
+    is_reserved = said == GATEWAYS_OWN or project_of_source(said) is not None
+    return f"given {said}" if is_reserved else said
+
+
+def _brought(body: OpenSession, dialect: str) -> PolicySource:
+    """Return the rules in the body. Raises InputError."""
+    source = policy_source_of(body.rules if body.rules is not None else [], dialect, body.options)
+    assert source is not None, "rules were given"
+    return msgspec.structs.replace(source, untrusted=body.rules_untrusted)
+
+
+async def _gateways_rules(gateway: Gateway, stated: str | None, folder: str | None) -> dict[str, Any]:
+    """Return the rules of the project of a folder in a dialect, or the gateway's own.
 
     A gateway without any asks about everything, as OpenCode's dialect does. A dialect without a file would be judged by
     its program's defaults, which may be looser than the files.
     """
     policies = gateway.settings.policies
-    usual = DEFAULT_DIALECT if not policies or DEFAULT_DIALECT in policies else next(iter(policies))
+    project = gateway.projects.file_of(folder)
+    named = (gateway.projects.dialects(project) if project is not None else ()) or tuple(policies)
+    usual = DEFAULT_DIALECT if not named or DEFAULT_DIALECT in named else named[0]
     dialect = stated or usual
-    if dialect in policies:
-        policy = await policies[dialect].current()
+    files, name = rules_for(gateway, folder, dialect)
+    if files is not None:
+        policy = await files.current()
     elif not policies and dialect == DEFAULT_DIALECT:
         policy = PolicySource(dialect)
     else:
-        has = ", ".join(f"`{name}`" for name in policies) or "none"
+        has = ", ".join(f"`{one}`" for one in named) or "none"
         raise RulesNotYoursError(
             f"this gateway has no rules of dialect `{dialect}` (it has {has}), and this token brings none; start it with "
             f"`serve --rules {dialect}=FILE`, or make a token with `token create --brings-rules`",
-            dialects=list(policies),
+            dialects=list(named),
         )
-    return {"policy": policy, "dialect": dialect, "policy_source": GATEWAYS_OWN, "denies_alone": True}
+    return {"policy": policy, "dialect": dialect, "policy_source": name, "denies_alone": True}
 
 
 def _policy(value: dict[str, Any]) -> PolicySource:

@@ -15,6 +15,7 @@ from ledger.core.errors import InputError
 from ledger.core.extras import require_extra
 from ledger.core.regular_files import read_regular
 from ledger.core.requests import check_name
+from workers.runtime.project_rules import require_as_trusted
 from workers.webpush.contact import check_contact
 
 FILE_BYTES_MAX: Final = 1024 * 1024
@@ -112,7 +113,9 @@ class NotifierSettings(msgspec.Struct, frozen=True, kw_only=True):
 def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> NotifierSettings:
     """Return the settings in a file. Raises InputError with what is wrong in it, MissingExtraError without apprise."""
     try:
-        file = msgspec.convert(tomllib.loads(read_regular(path, FILE_BYTES_MAX).decode()), _File)
+        content = read_regular(path, FILE_BYTES_MAX)
+        require_as_trusted(path, content)
+        file = msgspec.convert(tomllib.loads(content.decode()), _File)
     except OSError as error:
         raise InputError(f"`{path}` cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError, msgspec.ValidationError) as error:

@@ -110,14 +110,19 @@ class ProjectRules:
         """Return the digest by which callers name what is trusted for a project. Raises PolicyError."""
         return None if file is None else digest_of_record(file, trusted_records())
 
-    def rules(self, file: str, dialect: str) -> PolicyFiles | None:
+    def dialects(self, file: str) -> tuple[str, ...]:
+        """Return the dialects of the rules that a project's file names. Raises PolicyError."""
+        return tuple(_Project(file, trusted_records()).paths)
+
+    def rules(self, file: str, dialect: str, *, is_bound: bool = False) -> PolicyFiles | None:
         """Return the rules of a project in a dialect; None where its file, as it was trusted, names none.
 
-        Raises PolicyError for a file that cannot be read: it may hold the denies that count.
+        For a session that `is_bound` to the project already there are always some. Raises PolicyError for a file that
+        cannot be read: it may hold the denies that count.
         """
         records = trusted_records()
         project = _Project(file, records)
-        if project.is_as_trusted and dialect not in project.paths:
+        if project.is_as_trusted and dialect not in project.paths and not is_bound:
             return None
         trusted = digest_of_record(file, records)
         known = self._files.get((file, dialect))
@@ -149,7 +154,8 @@ def _read_project(file: str, dialect: str) -> PolicySource:
     project = _Project(file, trusted_records())
     path = project.paths.get(dialect)
     if path is None:
-        return PolicySource(dialect, untrusted=changed(file, file))
+        none = f"`{file}` names no rules of dialect `{dialect}` any more, so every call is asked"
+        return PolicySource(dialect, untrusted=none if project.is_as_trusted else changed(file, file))
     content = read_content(path)
     layer = dialect_named(dialect).load(path, name=DEFAULT_LAYER, content=content)
     if project.record is None or not project.is_as_trusted:

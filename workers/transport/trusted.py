@@ -25,6 +25,11 @@ PROJECT_FILE = "permission-ledger.toml"
 """The name of a project's file, in a project's folder."""
 
 TRUST_FILE = "trusted.json"
+
+SWITCH = "PERMISSION_LEDGER_CONFIG"
+"""The variable that, set to `none`, makes a command read no configuration file."""
+
+NONE = "none"
 RECORDS_BYTES_MAX = 1024 * 1024
 NAMED_BYTES_MAX = 1024 * 1024
 MISSING = "missing"
@@ -138,8 +143,10 @@ def digest_of_record(file: str, records: Records) -> str | None:
 def rules_trusted_for(folder: str | None) -> str | None:
     """Return the digest by which a call in a folder names what the user trusted there; None if that names no rules.
 
-    Raises TrustListError.
+    None also where no configuration file counts (PERMISSION_LEDGER_CONFIG=none). Raises TrustListError.
     """
+    if os.environ.get(SWITCH) == NONE:
+        return None
     records = load_records()
     file = project_of_folder(folder, records)
     return digest_of_record(file, records) if file is not None and records[file].named else None

@@ -10,6 +10,7 @@ import os
 
 from workers.transport.errors import BridgeError
 from workers.transport.small_files import read_small
+from workers.transport.trusted import digest_of, load_records, why_untrusted
 
 RULES_BYTES_MAX = 512 * 1024
 
@@ -24,7 +25,7 @@ class BroughtRules:
         self._stamped = self._stamp()
 
     def digest(self) -> str | None:
-        """Return the SHA-256 of the file's bytes and of how they are read. Raises BridgeError."""
+        """Return the SHA-256 of the file's bytes, of how they are read and of the trust in them. Raises BridgeError."""
         if self._file is None:
             return None
         try:
@@ -32,8 +33,8 @@ class BroughtRules:
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise BridgeError(f"the rules `{self._file}` cannot be read: {why}") from error
-        digest: str = sha256(f"{self._file}\n{self._how}\n".encode() + content).hexdigest()
-        return digest
+        reason = why_untrusted(self._file, digest_of(content), load_records())
+        return digest_of(f"{self._file}\n{self._how}\n{reason}\n".encode() + content)
 
     def have_changed(self) -> bool:
         """Return whether the file has changed since the last call of this method."""

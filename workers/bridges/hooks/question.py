@@ -10,6 +10,7 @@ from workers.bridges.hooks.brought_rules import BroughtRules
 from workers.bridges.hooks.exchange import ReaderGoneError, call, quoted
 from workers.bridges.hooks.terminal import PROMPT
 from workers.transport.errors import BridgeError, GatewayRefusalError
+from workers.transport.trusted import rules_trusted_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,9 +158,15 @@ class HookedCall:
         call("PUT", self._path, self._with_digest(self._settings.rules_of_now()), self._settings.grace)
 
     def _with_digest(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the body with the digest of the rules that judge. Raises BridgeError when they cannot be read."""
+        """Return the body with the digest of the rules that judge. Raises BridgeError when they cannot be read.
+
+        Without a file in the hook's line these are the rules that the user trusts in the session's project, if any.
+        """
         digest = self._rules.digest()
-        return body if digest is None else {**body, "rules_digest": digest}
+        if digest is not None:
+            return {**body, "rules_digest": digest}
+        trusted = rules_trusted_for(self._opening.get("cwd"))
+        return body if trusted is None else {**body, "project_rules": trusted}
 
     def _begin_to_wait(self) -> None:
         from workers.bridges.askers import Asker, call_digest  # noqa: PLC0415 - only when somebody must be waited for

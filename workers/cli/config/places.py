@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 
+from workers.transport.trusted import NONE, SWITCH, config_folder, folders_above, trust_file
 from workers.transport.trusted import PROJECT_FILE as FILE
-from workers.transport.trusted import config_folder, folders_above, trust_file
+
+__all__ = ["FILE", "config_folder", "files_are_read", "folders_above", "is_anything_here", "trust_file", "user_file"]
 
 USER_FILE = "config.toml"
-
-SWITCH = "PERMISSION_LEDGER_CONFIG"
-"""The variable that, set to `none`, makes a command read no configuration file."""
-
-NONE = "none"
 
 
 def user_file() -> str:

@@ -99,4 +99,3 @@ def _named_in(file: SettingsFile, table: dict[str, Any]) -> list[str]:
         values = table[name] if isinstance(table[name], list) else [table[name]]
         found += [path_in(file.path.parent, value)[1] for value in values if isinstance(value, str)]
     return found
-

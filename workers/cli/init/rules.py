@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 from ledger.core.errors import LedgerError
 from ledger.policy.dialects import DEFAULT_DIALECT
 from workers.bridges.options import read_rules
-from workers.cli.config.trust import digest_of
 from workers.cli.init.agents import KNOWN, KnownAgent
 from workers.transport.errors import BridgeError
+from workers.transport.trusted import digest_of_file as digest_of
 
 STARTERS: Final = Path(__file__).resolve().parents[2] / "data" / "starter-rules"
 """A file for each dialect that has one: reading is allowed, secrets are denied, everything else asks a person."""

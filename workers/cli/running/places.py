@@ -20,12 +20,13 @@ from ledger.core.runners import Runner, claim_id_of
 from ledger.masks.masking import first_kind
 from ledger.policy.dialects import DEFAULT_DIALECT, dialect_named
 from ledger.policy.loader import own_home
-from workers.bridges.options import read_rules
+from workers.bridges.options import given_rules
 from workers.cli.base import local_actor
 from workers.cli.opening import OpeningInput, WaitInput, open_session, watching
 from workers.cli.running.wanted import WantedCommand
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import WAIT_SECONDS, GatewayClient, Row
+from workers.transport.trusted import rules_trusted_for
 
 if TYPE_CHECKING:
     from ledger import Result, Session
@@ -162,6 +163,7 @@ class GatewayRun:
     async def _asked(self, client: GatewayClient, pending: Callable[[str], None]) -> Row:
         wanted = self._request
         tool = await self._opened(client)
+        trusted = None if wanted.opening.rules is not None else rules_trusted_for(wanted.folder)
         body = {
             "request_id": wanted.request_id,
             "tool_name": tool,
@@ -169,6 +171,7 @@ class GatewayRun:
             "cwd": wanted.folder,
             "operands": "ask",
             **({} if wanted.opening.agent is None else {"agent": wanted.opening.agent}),
+            **({} if trusted is None else {"project_rules": trusted}),
             **({} if wanted.wait.seconds is None else {"waits": f"{round(wanted.wait.seconds * SECOND_MS)}ms"}),
         }
         self._body = body
@@ -204,7 +207,7 @@ class GatewayRun:
             said: dict[str, Any] = {"dialect": dialect, "project": opening.project, "agent": opening.agent}
             said |= {"cwd": str(Path.cwd()), "home": own_home()}
             if opening.rules is not None:
-                said |= {"rules": read_rules(opening.rules, dialect), "policy_source": opening.rules}
+                said |= given_rules(opening.rules, dialect, None)
             row = await client.open_session(wanted.session, **said, **opening.settings)
         return dialect_named(row.get("dialect") or DEFAULT_DIALECT).shell
 

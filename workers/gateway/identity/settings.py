@@ -13,6 +13,7 @@ import msgspec
 from ledger.core.durations import MINUTE_MS, parse_duration
 from ledger.core.errors import InputError
 from workers.gateway.identity.roles import RoleOfGroup, check_roles
+from workers.runtime.project_rules import require_as_trusted
 from workers.transport.small_files import read_small
 
 FILE_BYTES_MAX: Final = 256 * 1024
@@ -143,6 +144,7 @@ def _read(path: Path, kind: type[S]) -> S:
         raise InputError(f"the file `{path}` cannot be read: {error.strerror or error}") from None
     if content is None:
         raise InputError(f"there is no file `{path}`")
+    require_as_trusted(path, content)
     try:
         return msgspec.convert(tomllib.loads(content.decode()), kind)
     except (ValueError, msgspec.ValidationError) as error:
