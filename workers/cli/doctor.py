@@ -24,6 +24,7 @@ from workers.upkeep.health import (
     check_freezes,
     check_server_facts,
     check_tokens,
+    check_trust,
 )
 
 COLUMNS = ("check", "ok", "what was found", "what to do")
@@ -71,6 +72,7 @@ async def _examine(url: str | None, *, deep: bool) -> list[HealthFinding]:
         )
         findings += await check_deployment(ledger.store, deep=deep)
         findings += check_freezes(await ledger.freezes.in_force(), await ledger.freezes.behind())
+        findings += check_trust()
         return [*findings, check_tokens(await ledger.tokens.all(), server_ms)]
 
 

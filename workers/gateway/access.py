@@ -80,6 +80,7 @@ ACCESS: Final[dict[str, frozenset[Role]]] = {
     # rules
     "check_policy": EVERYBODY,
     "explain_policy": EVERYBODY,
+    "list_changed_rules": LOOKING_BACK,
     # tokens and signing in
     "list_tokens": ADMINS,
     "create_token": ADMINS,

@@ -193,9 +193,19 @@ def changed(path: str, file: str) -> str:
     )
 
 
-def no_longer_trusted(records: Records) -> list[tuple[str, str]]:
-    """Return each project's file of the list whose content is not the trusted one, and the path of what changed."""
-    return [(file, path) for file, record in sorted(records.items()) for path in _first_change(file, record)]
+def no_longer_trusted(records: Records) -> list[tuple[str, str, str]]:
+    """Return each project's file of the list whose content is not the trusted one, what changed, and the remedy.
+
+    Projects whose folder is gone are left out: no call runs there.
+    """
+    found = []
+    for file, record in sorted(records.items()):
+        expected = {file: record.digest, **record.named}
+        path = next((path for path, digest in expected.items() if digest_of_file(path) != digest), None)
+        if path is not None and os.path.isdir(os.path.dirname(file)):  # noqa: PTH112,PTH120 - as above
+            is_gone = digest_of_file(file) == MISSING
+            found.append((file, path, f"permission-ledger config {'untrust' if is_gone else 'trust'} {file}"))
+    return found
 
 
 def digest_of_file(path: str) -> str:
@@ -209,11 +219,6 @@ def digest_of_file(path: str) -> str:
 def digest_of(content: bytes) -> str:
     found: str = sha256(content).hexdigest()
     return found
-
-
-def _first_change(file: str, record: TrustRecord) -> list[str]:
-    expected = {file: record.digest, **record.named}
-    return [path for path, digest in expected.items() if digest_of_file(path) != digest][:1]
 
 
 def _places_of(path: str) -> Iterator[str]:

@@ -19,6 +19,7 @@ from ledger.stores.redis.strangers import OpenDoors
 from projections.overview import Overview, overview
 from projections.walk import KEYS_AT_ONCE_COUNT, place_of_walk
 from workers.runtime.disk import DiskSpace
+from workers.transport.trusted import TrustListError, load_records, no_longer_trusted
 from workers.upkeep.named_rules import UNREADABLE
 from workers.upkeep.stream_checks import StreamChecker
 
@@ -328,3 +329,21 @@ def check_tokens(tokens: Sequence[Token], now_ms: int) -> HealthFinding:
         f"{len(held)} of agents; made with --everything, so that they reach the sessions of ALL others: {named}",
         "`permission-ledger token revoke TOKEN`, and make one without --everything",
     )
+
+
+def check_trust() -> list[HealthFinding]:
+    """Report the trusted files whose content is not the one that this user trusted."""
+    try:
+        records = load_records()
+    except TrustListError as error:
+        return [HealthFinding("trust", False, error.text, error.hint)]
+    bad = [
+        HealthFinding(
+            "trust",
+            False,
+            f"`{path}` is not as you trusted it: of its project's rules only the denies count",
+            f"read it, then: {command}",
+        )
+        for _, path, command in no_longer_trusted(records)
+    ]
+    return bad or [HealthFinding("trust", True, f"{len(records)} projects have a trusted file, all as it was trusted")]

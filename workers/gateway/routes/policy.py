@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
-from litestar import post
+from litestar import get, post
 from litestar.params import JSONBody
 
 from ledger.core.errors import InputError
 from workers.gateway.parameters import TheGateway, ThePrincipal
+from workers.gateway.principals import Principal
 from workers.gateway.rows import Row
+from workers.runtime.project_rules import trusted_records
+from workers.transport.trusted import no_longer_trusted
 
 LINES_COUNT_MAX: Final = 1000
 WORK_SECONDS_MAX: Final = 2.0
@@ -37,4 +41,25 @@ async def explain_policy(data: JSONBody[dict[str, Any]], gateway: TheGateway, pr
     return found
 
 
-HANDLERS: list[Any] = [check_policy, explain_policy]
+@get("/v1/policy/projects", operation_id="list_changed_rules")
+async def list_changed_rules(gateway: TheGateway, principal: ThePrincipal) -> Row:
+    """Return the projects whose file, or a file that it names, is not as the gateway's user trusted it: of their rules
+    only the denies count.
+    """
+    found = no_longer_trusted(trusted_records())
+    return {
+        "projects": [
+            {"file": file, "changed": path, "command": command}
+            for file, path, command in found
+            if _concerns(principal, file)
+        ]
+    }
+
+
+def _concerns(principal: Principal, file: str) -> bool:
+    if not (principal.projects or principal.sessions):
+        return True
+    return principal.reaches_project(str(Path(file).parent))
+
+
+HANDLERS: list[Any] = [check_policy, explain_policy, list_changed_rules]

@@ -1,4 +1,4 @@
-// The red band at the top of every page while something is frozen: nothing can be allowed then.
+// The red bands at the top of every page: something is frozen, or a project's rules are not as they were trusted.
 
 import { NoConnection, Problem, get } from "./api.js";
 import { at } from "./clock.js";
@@ -9,17 +9,29 @@ const EVERY_MS = 5000;
 
 /** Show the freezes in force, and keep them current. Returns a function that looks again at once. */
 export function watchFreezes() {
-  const band = byId("frozen");
-  let shown = "[]";
+  return watch("frozen", "/v1/freeze", ({ freezes }) => freezes.length === 0 ? [] :
+    [...freezes.map(line), h("p", {}, "Nothing can be allowed meanwhile; rejecting works.")]);
+}
+
+/** Show the projects whose rules are not as they were trusted, and keep them current. */
+export function watchChangedRules() {
+  return watch("changed-rules", "/v1/policy/projects", ({ projects }) => projects.map(changed));
+}
+
+/** Draw a band from an answer, again when the answer is another one. Returns a function that looks again at once. */
+function watch(id, path, draw) {
+  const band = byId(id);
+  let shown = "";
   const look = async () => {
     if (document.hidden) return;
     try {
-      const { freezes } = await get("/v1/freeze");
-      const now = JSON.stringify(freezes);
+      const found = await get(path);
+      const now = JSON.stringify(found);
       if (now === shown) return;
       shown = now;
-      band.hidden = freezes.length === 0;
-      band.replaceChildren(...freezes.map(line), h("p", {}, "Nothing can be allowed meanwhile; rejecting works."));
+      const lines = draw(found);
+      band.hidden = lines.length === 0;
+      band.replaceChildren(...lines);
     } catch (error) {
       // Without a connection the band stays as it was.
       if (!(error instanceof NoConnection) && !(error instanceof Problem)) throw error;
@@ -29,6 +41,12 @@ export function watchFreezes() {
   document.addEventListener("visibilitychange", look);
   look();
   return look;
+}
+
+function changed({ changed: path, command }) {
+  return h("p", {}, h("strong", {}, "Rules changed"), ": ", h("b", {}, ...reveal(path)),
+    " is not as it was trusted. Its denies count, and every other call is asked, until somebody reads it and runs ",
+    h("b", {}, ...reveal(command)), " in a terminal.");
 }
 
 function line({ project, by, at: since, reason }) {

@@ -4,7 +4,7 @@ import { NoConnection, call, get, onSignedOut } from "./api.js";
 import { at, everySecond } from "./clock.js";
 import { byId, h, link } from "./dom.js";
 import { firstAddress } from "./early.js";
-import { watchFreezes } from "./frozen.js";
+import { watchChangedRules, watchFreezes } from "./frozen.js";
 import { Live } from "./live.js";
 import { holdingOf } from "./holding.js";
 import { listenToKeys, showHelp } from "./keys.js";
@@ -67,6 +67,7 @@ async function start() {
   everySecond(drawConnection);
   if (app.me.role !== "auditor") app.presence.start();
   const lookAtFreezes = watchFreezes();
+  watchChangedRules();
   app.requests.addEventListener("frozen", lookAtFreezes);
   listenToKeys({ deck: () => app.shown?.deck ?? null, step: () => app.shown?.step ?? null, go });
   document.addEventListener("click", followLink);
