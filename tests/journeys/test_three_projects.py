@@ -51,9 +51,15 @@ class Laptop:
         name = {"claude": "PreToolUse", "qwen": "PreToolUse", "codex": "PreToolUse", "gemini": "BeforeTool"}[agent]
         tool = {"claude": "Bash", "codex": "Bash"}.get(agent, "run_shell_command")
         event = {
-            **{"session_id": session or f"{agent}-{project}", "turn_id": "t", "hook_event_name": name},
-            **{"cwd": str(self.home / project), "tool_name": tool, "tool_input": {"command": command}},
-            **{"tool_use_id": f"call_{self._calls}", "tool_call_id": f"call_{self._calls}", "permission_mode": "default"},
+            "session_id": session or f"{agent}-{project}",
+            "turn_id": "t",
+            "hook_event_name": name,
+            "cwd": str(self.home / project),
+            "tool_name": tool,
+            "tool_input": {"command": command},
+            "tool_use_id": f"call_{self._calls}",
+            "tool_call_id": f"call_{self._calls}",
+            "permission_mode": "default",
         }
         line = CommandLine("", {**self.environment, **env}, self.home / project)
         done = subprocess.run(

@@ -53,7 +53,10 @@ def test_only_the_denies_of_untrusted_rules_count(dialect: str, profile: str) ->
 def test_a_dialects_own_allows_do_not_count_either(dialect: str) -> None:
     untrusted = compile_policy(PolicySource(dialect, untrusted="changed"))
     for tool in ("Read", "read", "list", "todowrite"):
-        assert untrusted.evaluate(Call(tool, ("a",), tool, {"file_path": "/p/a", "path": "a"})).verdict is not Verdict.ALLOW
+        assert (
+            untrusted.evaluate(Call(tool, ("a",), tool, {"file_path": "/p/a", "path": "a"})).verdict
+            is not Verdict.ALLOW
+        )
 
 
 def test_the_ledger_guards_itself_under_untrusted_rules_as_well() -> None:
