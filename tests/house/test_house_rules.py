@@ -94,6 +94,7 @@ SIGNALS: Final = {
     "workers.transport.errors.BridgeError": "a bridge never imports the ledger; its command line tells it as it tells others",
     "workers.transport.errors.GatewayRefusalError": "as BridgeError",
     "workers.transport.errors.UnreachableError": "as BridgeError",
+    "workers.transport.trusted.TrustListError": "as BridgeError; the gateway and the command line make it an error of theirs",
     "workers.bridges.opencode.effects.NoVerdictError": "the request is refused at opencode, with the reason",
     "workers.bridges.opencode.shapes.ShapeError": "the request is refused where it can be named, and told of",
     "workers.gateway.opencode.replies.OpenCodeError": "answered as OpenCode's own server refuses",

@@ -72,8 +72,7 @@ async def _examine(url: str | None, *, deep: bool) -> list[HealthFinding]:
         )
         findings += await check_deployment(ledger.store, deep=deep)
         findings += check_freezes(await ledger.freezes.in_force(), await ledger.freezes.behind())
-        findings += check_trust()
-        return [*findings, check_tokens(await ledger.tokens.all(), server_ms)]
+        return [*findings, check_tokens(await ledger.tokens.all(), server_ms), *check_trust()]
 
 
 def _space(servers: Sequence[Mapping[str, str]]) -> DiskSpace | None:
