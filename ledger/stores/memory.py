@@ -29,6 +29,7 @@ from ledger.stores.keys import Keys
 from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
 from ledger.stores.memory_seals import entries_in
 from ledger.stores.port import (
+    NOTHING_DUE,
     START,
     Answered,
     Append,
@@ -290,23 +291,22 @@ class MemoryStore:
         )
         return [(session, None if at == math.inf else int(at)) for at, session in found[:count]]
 
-    async def next_due_ms(self) -> int | None:
-        earliest = min(self._server.due.values(), default=math.inf)
-        return None if earliest == math.inf else int(earliest)
+    async def due_of(self, sessions: Sequence[str]) -> list[int | str | None]:
+        found = [self._server.due.get(session) for session in sessions]
+        return [NOTHING_DUE if at is None else None if at == math.inf else int(at) for at in found]
 
-    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
-        seen = math.inf if seen_ms is None else seen_ms
+    async def correct_due(self, session: str, seen_ms: int | str | None, to: Due | str, *, at: Position) -> None:
         key = StreamKey("session", session)
         entries, seal = self._server.streams.get(key), self._server.seals.get(key)
         head = seal.head if seal is not None else entries[-1].position if entries else START
-        if self._server.due.get(session) != seen or head != at:
+        if (await self.due_of([session])) != [seen_ms] or head != at:
             return
         if isinstance(to, Due):
             if seal is not None:
                 raise sealed_error(key, seal)
             self._server.due[session] = math.inf if to.ms is None else float(to.ms)
         else:
-            del self._server.due[session]
+            self._server.due.pop(session, None)
 
     async def listen(self, listener: Listener) -> None:
         self._listener = listener

@@ -379,10 +379,12 @@ class Store(Protocol):
         """
         ...
 
-    async def next_due_ms(self) -> int | None: ...
+    async def due_of(self, sessions: Sequence[str]) -> list[int | str | None]:
+        """Return what the index has of each session: a deadline (server ms), None for never, or NOTHING_DUE."""
+        ...
 
-    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
-        """Set the hint if it still is `seen_ms` and `at` is still the last entry of the session's stream.
+    async def correct_due(self, session: str, seen_ms: int | str | None, to: Due | str, *, at: Position) -> None:
+        """Set the hint if it still is `seen_ms`, as of `due_of`, and `at` is still the last entry of the session's stream.
 
         Of a sealed stream the hint can only be removed.
         """

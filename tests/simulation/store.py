@@ -185,7 +185,11 @@ class FaultyStore:
         await self._asked("due")
         return await self._inner.due(until_ms, count, partitions)
 
-    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
+    async def due_of(self, sessions: Sequence[str]) -> list[int | str | None]:
+        await self._asked("due of some")
+        return await self._inner.due_of(sessions)
+
+    async def correct_due(self, session: str, seen_ms: int | str | None, to: Due | str, *, at: Position) -> None:
         await self._asked(f"correct {session}")
         await self._inner.correct_due(session, seen_ms, to, at=at)
 

@@ -17,14 +17,15 @@ NAMED_BY_NOBODY = Presence("cli_3", "")
 
 async def test_nothing_is_due_in_the_beginning(store: Store) -> None:
     assert await store.due(None, 10) == []
-    assert await store.next_due_ms() is None
+    assert await store.due_of([SESSION.id]) == [NOTHING_DUE]
+    assert await store.due_of([]) == []
 
 
 async def test_an_absolute_deadline_is_kept_as_it_is(store: Store, clock: TestClock) -> None:
     at_ms = clock.now_ms() + 60_000
     await written(store, b"a", due=Due(at_ms))
     assert await store.due(None, 10) == [(SESSION.id, at_ms)]
-    assert await store.next_due_ms() == at_ms
+    assert await store.due_of(["ses_unknown", SESSION.id]) == [NOTHING_DUE, at_ms]
 
 
 async def test_a_relative_deadline_counts_from_the_time_the_entries_bear(store: Store, clock: TestClock) -> None:
@@ -38,7 +39,7 @@ async def test_what_never_expires_is_listed_but_has_no_time(store: Store, clock:
     await written(store, b"a", due=Due(None))
     assert await store.due(None, 10) == [(SESSION.id, None)]
     assert await store.due(clock.now_ms() + 10**12, 10) == []
-    assert await store.next_due_ms() is None
+    assert await store.due_of([SESSION.id]) == [None]
 
 
 async def test_an_append_without_a_word_on_deadlines_leaves_the_hint(store: Store, clock: TestClock) -> None:
@@ -72,7 +73,7 @@ async def test_deadlines_come_earliest_first_up_to_a_time_and_a_count(store: Sto
     assert [session for session, _ in await store.due(None, 10)] == [
         *(f"ses_{number}" for number in range(1, 6)), "ses_never"
     ]  # fmt: skip
-    assert await store.next_due_ms() == now_ms + 1
+    assert await store.due_of(["ses_never", "ses_4"]) == [None, now_ms + 4]
 
 
 async def test_deadlines_can_be_asked_of_some_partitions_only(store: Store, clock: TestClock) -> None:
@@ -113,6 +114,22 @@ async def test_a_deadline_is_not_corrected_by_who_saw_another_end_of_the_stream(
     elsewhere = Position(at.ms + change[0], at.version + change[1])
     await store.correct_due(SESSION.id, 1_000, NOTHING_DUE, at=elsewhere)
     assert await store.due(None, 10) == [(SESSION.id, 1_000)]
+
+
+@pytest.mark.parametrize("to", [Due(2_000), Due(None), NOTHING_DUE], ids=["time", "never", "nothing"])
+async def test_a_deadline_that_the_index_lacks_is_added_by_who_saw_that(store: Store, to: Due | str) -> None:
+    at = await written(store, b"a")
+    await store.correct_due(SESSION.id, NOTHING_DUE, to, at=Position(at.ms, at.version + 1))
+    assert await store.due(None, 10) == []
+    await store.correct_due(SESSION.id, NOTHING_DUE, to, at=at)
+    assert await store.due(None, 10) == ([(SESSION.id, to.ms)] if isinstance(to, Due) else [])
+
+
+@pytest.mark.parametrize("has_ms", [1_000, 0, None])
+async def test_a_deadline_that_somebody_added_meanwhile_stays(store: Store, has_ms: int | None) -> None:
+    at = await written(store, b"a", due=Due(has_ms))
+    await store.correct_due(SESSION.id, NOTHING_DUE, Due(2_000), at=at)
+    assert await store.due(None, 10) == [(SESSION.id, has_ms)]
 
 
 @pytest.mark.parametrize("seen_ms", [1_000, None])

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Final
 
 from ledger import Ledger
 from ledger.core.errors import ArchiveError, LedgerError, SealedError, StoreError
-from ledger.log.plans import SETTLE
+from ledger.log.due_index import as_seen, hint_of, lacking
+from ledger.log.plans import SETTLE, Done
 from ledger.session.state import SessionState
 from ledger.stores.port import NOTHING_DUE, Due
 
@@ -40,7 +41,7 @@ class Settler:
         self._store = ledger.store
         self._streams = ledger.streams
         self._stopped = False
-        self._passed_over: dict[str, int | None] = {}
+        self._passed_over: dict[str, int | str | None] = {}
         """Sessions that cannot be settled, by what the index says of them: another deadline is another try."""
         self._told: set[str] = set()
         self._rung: set[str] = set()
@@ -134,28 +135,49 @@ class Settler:
         if not any(changed):
             await asyncio.sleep(NO_PROGRESS_SECONDS)
 
-    async def _correct(self, session: str, at_ms: int, now_ms: int) -> bool:
+    async def mend(self) -> int:
+        """Make the index anew where it lacks a pending request of the views; return the number of sessions. Raises StoreError.
+
+        What is overdue there is settled at once.
+        """
+        count = 0
+        async for found in lacking(self._store):
+            left = iter(found.items())
+
+            async def correct_some(left: Iterator[tuple[str, int | str | None]] = left) -> None:
+                nonlocal count
+                for session, seen_ms in left:
+                    if self._stopped:
+                        return
+                    count += await self._correct(session, seen_ms, await self._store.now_ms())
+
+            await _side_by_side(correct_some, len(found))
+        if count:
+            log.warning("expiry: the index of deadlines lacked %d sessions, which the views name; added", count)
+        return count
+
+    async def _correct(self, session: str, seen_ms: int | str | None, now_ms: int) -> bool:
+        """Settle a session and correct its entry, if that still is `seen_ms`; return False where nothing was to be done."""
         stream = self._streams.session(session)
         try:
-            state: SessionState = (await stream.submit(SETTLE)).state
+            done: Done[SessionState] = await stream.submit(SETTLE)
         except StoreError:
             raise
         except LedgerError as error:
-            self._pass_over(session, at_ms, error.text)
+            self._pass_over(session, seen_ms, error.text)
             return True
-        at = stream.position
-        next_ms = self._streams.session_fold.next_due_ms(state)
-        if next_ms == at_ms:
-            if state.newer or now_ms - at_ms > STUCK_MS:
-                why = "it holds events of a newer version; upgrade this worker" if state.newer else "it stays due"
-                self._pass_over(session, at_ms, why)
-                return True
-            return False
-        to = Due(next_ms) if next_ms is not None or state.pending else NOTHING_DUE
-        await self._store.correct_due(session, at_ms, to, at=at)
-        return True
+        at, to = stream.position, hint_of(done.state)
+        if as_seen(to) != seen_ms:
+            await self._store.correct_due(session, seen_ms, to, at=at)
+            return True
+        if isinstance(seen_ms, int) and (done.state.newer or now_ms - seen_ms > STUCK_MS):
+            newer = done.state.newer
+            why = "it holds events of a newer version; upgrade this worker" if newer else "it stays due"
+            self._pass_over(session, seen_ms, why)
+            return True
+        return bool(done.events)
 
-    def _pass_over(self, session: str, at_ms: int, why: str) -> None:
+    def _pass_over(self, session: str, at_ms: int | str | None, why: str) -> None:
         self._passed_over[session] = at_ms
         if session not in self._told:
             self._told.add(session)

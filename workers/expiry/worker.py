@@ -2,7 +2,8 @@
 
 One APScheduler interval job is both the sweep and the alarm: it is moved to the earliest deadline, and forward when a
 nearer one turns up. The server's index names the sessions that are due, as a hint; each session's own stream decides
-its outcome, by the same function that every command runs first. So two workers at once, a late one or none at all
+its outcome, by the same function that every command runs first. An index that was lost is made anew from the pending
+views, at long intervals (`docs/decisions/0003`). So two workers at once, a late one or none at all
 change the time at which an outcome is written, never the outcome (`betcode.md`, "Permission Timeout Handling").
 """
 
@@ -22,19 +23,23 @@ from workers.runtime.consumer import Consumer, Pause
 
 JOB: Final = "wake"
 
+COMPARED_SECONDS: Final = 300.0
+"""The interval at which the index of deadlines is compared with the views of pending requests, in case it was lost."""
+
 AWAY_SECONDS: Final = 1.0
 """The pause before a retry after the server was unreachable."""
 
 
-async def run(ledger: Ledger, stop: asyncio.Event) -> None:
+async def run(ledger: Ledger, stop: asyncio.Event, compared_seconds: float = COMPARED_SECONDS) -> None:
     """Settle due requests until `stop` is set. Ledger errors are logged and retried, never raised."""
-    await ExpiryWorker(ledger).run(stop)
+    await ExpiryWorker(ledger, compared_seconds).run(stop)
 
 
 class ExpiryWorker:
     """Settles at the scheduler's alarm, and sets the alarm by the deadlines of partitions with wake-ups."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, compared_seconds: float = COMPARED_SECONDS) -> None:
+        self._compared_seconds = compared_seconds
         self._store = ledger.store
         self._settler = Settler(ledger)
         self._consumer = Consumer(
@@ -45,6 +50,8 @@ class ExpiryWorker:
             concerns=self._concerns,
             on_stop=self._settler.stop,
         )
+        # Apart from the alarm, so that no deadline waits for it.
+        self._comparison = Consumer("expiry index", ledger, self._compare, retry_seconds=AWAY_SECONDS)
         self._alarmed = True
         self._sweep_at = 0.0
         self._next_ms = 0
@@ -59,7 +66,9 @@ class ExpiryWorker:
         self._scheduler.add_job(self._alarm, "interval", seconds=SWEEP_SECONDS, id=JOB)
         self._scheduler.start()
         try:
-            await self._consumer.run(stop)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._consumer.run(stop))
+                group.create_task(self._comparison.run(stop))
         finally:
             self._scheduler.shutdown(wait=False)
             # This only asks the loop to shut down; wait until it has.
@@ -74,6 +83,12 @@ class ExpiryWorker:
     async def _alarm(self) -> None:
         self._alarmed = True
         self._consumer.wake()
+
+    async def _compare(self, _: list[int]) -> Pause:
+        """Add to the index what it has lost, and find the nearest deadline anew."""
+        if await self._settler.mend():
+            await self._alarm()
+        return Pause(self._compared_seconds)
 
     async def _pass(self, woken: list[int]) -> Pause:
         if self._alarmed:

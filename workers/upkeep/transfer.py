@@ -17,10 +17,10 @@ import msgspec
 from ledger.core import codec
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import Imported
+from ledger.log.due_index import hint_of
 from ledger.log.rulesets import read_ruleset
 from ledger.log.tail import fold_entries, nothing_folded
 from ledger.log.verify import Problem, head_of, verify_entries
-from ledger.session.state import next_due_ms
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey
 from workers.upkeep.stream_checks import Checked, check_stream, plain, raw_entries, rules_problems
@@ -291,6 +291,5 @@ def _due_of(exported: Exported) -> Due | None:
     """Return the hint for the expiry worker, as the session stands at its end."""
     if exported.key.kind != "session":
         return None
-    state = fold_entries(exported.key, nothing_folded(exported.key), exported.entries).state
-    due_ms = next_due_ms(state)
-    return Due(due_ms) if due_ms is not None or state.pending else None
+    hint = hint_of(fold_entries(exported.key, nothing_folded(exported.key), exported.entries).state)
+    return hint if isinstance(hint, Due) else None

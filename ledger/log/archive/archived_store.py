@@ -128,7 +128,7 @@ class _ArchivedStore:
 
         return await self.answered(lambda: self._inner.confirm(key, at), sealed)
 
-    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
+    async def correct_due(self, session: str, seen_ms: int | str | None, to: Due | str, *, at: Position) -> None:
         try:
             await self._inner.correct_due(session, seen_ms, to, at=at)
         except SealedError:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ledger.core.events import Presence
-from ledger.stores.port import Due, Place, Position, StreamKey
+from ledger.stores.port import NOTHING_DUE, Due, Place, Position, StreamKey
 from ledger.stores.redis.link import Argument
 from ledger.stores.redis.replies import leases_of, score_of
 from ledger.stores.redis.script import Script
@@ -30,22 +30,20 @@ class Hints(Stubs):
         )
         found = [(score_of(reply[i + 1]), reply[i].decode()) for reply in replies for i in range(0, len(reply), 2)]
         found.sort()
-        return [(session, None if at == math.inf else int(at)) for at, session in found[:count]]
+        return [(session, _ms_of(at)) for at, session in found[:count]]
 
-    async def next_due_ms(self) -> int | None:
-        replies = await self.ask(
-            [("ZRANGE", self.keys.due(partition), 0, 0, "WITHSCORES") for partition in range(self.partition_count)]
-        )
-        earliest = min((score_of(reply[1]) for reply in replies if reply), default=math.inf)
-        return None if earliest == math.inf else int(earliest)
+    async def due_of(self, sessions: Sequence[str]) -> list[int | str | None]:
+        keys = [self.keys.due(self.partition_of(StreamKey("session", one))) for one in sessions]
+        scores = await self.ask([("ZSCORE", key, one) for key, one in zip(keys, sessions, strict=True)])
+        return [NOTHING_DUE if score is None else _ms_of(score_of(score)) for score in scores]
 
-    async def correct_due(self, session: str, seen_ms: int | None, to: Due | str, *, at: Position) -> None:
+    async def correct_due(self, session: str, seen_ms: int | str | None, to: Due | str, *, at: Position) -> None:
         key = StreamKey("session", session)
         keys = self.keys.of_append(key)
         new: Argument = ""
         if isinstance(to, Due):
             new = "inf" if to.ms is None else to.ms
-        seen: Argument = "inf" if seen_ms is None else seen_ms
+        seen: Argument = "inf" if seen_ms is None else "" if seen_ms == NOTHING_DUE else seen_ms
         await self.evaluate_on(key, _CORRECT_DUE, (keys.due, keys.stream), (session, seen, new, str(at)))
 
     async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
@@ -77,3 +75,7 @@ class Hints(Stubs):
         # Bytes of another program must not stop whoever looks who is there.
         pairs = (member.decode(errors="replace").partition("\n") for member in members)
         return tuple(Presence(client_id, name) for client_id, _, name in pairs)
+
+
+def _ms_of(score: float) -> int | None:
+    return None if score == math.inf else int(score)
