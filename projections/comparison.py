@@ -10,13 +10,15 @@ import msgspec
 
 from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
+from ledger.log.due_index import INDEX_COUNT_MAX, as_seen, differs, hint_of
 from ledger.log.places import parts_of
 from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, SNAPSHOTS_VIEW, load_snapshot
 from ledger.log.tail import Folded, nothing_folded, read_folds
+from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED
 from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in, checkpoint_value
 from ledger.stores.keys import CENSUS
-from ledger.stores.port import Position, Store, StreamKey, ViewWrite
+from ledger.stores.port import NOTHING_DUE, Position, Store, StreamKey, ViewWrite
 from projections.engine import OUT_OF_REACH
 from projections.projection import StreamState, seen
 from projections.sessions import summary_stored
@@ -24,6 +26,8 @@ from projections.views import FIXED, Changes
 
 COMPARED: Final = tuple(name for name in FIXED if name not in (SNAPSHOTS_VIEW, SKIPPED))
 LOG: Final = "log"
+DUE: Final = "due"
+"""The name of the index of deadlines, which is no view, in what is compared."""
 
 OTHER_SNAPSHOT: Final = "the snapshot is not the fold of its entries: whoever wrote it was no projector; rebuild"
 
@@ -62,6 +66,8 @@ class Rebuilt:
 
     def __init__(self) -> None:
         self.views: Data = defaultdict(dict)
+        self.due: dict[StreamKey, tuple[Position, int | str | None]] = {}
+        """What the index of deadlines is to have of each session as of an entry."""
 
     def apply(self, writes: Sequence[ViewWrite]) -> None:
         for write in writes:
@@ -97,13 +103,18 @@ class Rebuilt:
             self.apply(changes.writes())
         if before.position != until:
             raise DamageError(f"its views are as of {until}, which its log does not hold", stream=key.name)
+        if isinstance(before.state, SessionState):
+            self.due[key] = until, as_seen(hint_of(before.state))
         held = checkpoint_value(until, summary_stored(before.state))
         self.apply([ViewWrite(CHECKPOINTS_VIEW.of(key.id), key.name, held)])
         return is_right
 
 
 async def compare_partition(store: Store, partition: int, names: Sequence[str]) -> AsyncIterator[Compared]:
-    """Iterate over every field of a partition's views; `names` are its views besides the fixed ones."""
+    """Iterate over every field of a partition's views; `names` are its views besides the fixed ones.
+
+    The index of deadlines is compared, too, of the sessions whose views are as of their last event.
+    """
     live = await store.views.read(partition, COMPARED)
     rebuilt = Rebuilt()
     checkpoints = {
@@ -116,12 +127,40 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
                 yield Compared(view=SNAPSHOTS_VIEW, partition=partition, key=key.name, text=OTHER_SNAPSHOT)
         except (DamageError, *OUT_OF_REACH) as error:
             yield Compared(view=LOG, partition=partition, key=key.name, text=error.text)
+    for one in await _compare_index(store, partition, rebuilt.due):
+        yield one
     for view in COMPARED:
         for one in _fields(partition, view, live[view], rebuilt.views.get(view, {})):
             yield one
     for name in names:
         if name not in (*FIXED, CENSUS):
             yield Compared(view=name, partition=partition, key="", text="no stream makes such a view")
+
+
+async def _compare_index(
+    store: Store, partition: int, hints: Mapping[StreamKey, tuple[Position, int | str | None]]
+) -> list[Compared]:
+    """Compare the index of deadlines with the folds of sessions, without those that went on since."""
+    index: dict[str, int | str | None] = dict(await store.due(None, INDEX_COUNT_MAX, [partition]))
+    live = {key: index.get(key.id, NOTHING_DUE) for key in hints}
+    # After the index: what was appended before it was read is in it.
+    differing = [key for key, (_, hint) in hints.items() if differs(live[key], hint)]
+    heads = dict(zip(differing, await store.admin.heads(differing), strict=True))
+    return [
+        Compared(
+            view=DUE,
+            partition=partition,
+            key=key.id,
+            live=_due_shown(live[key] if key in heads else hint),
+            rebuilt=_due_shown(hint),
+        )
+        for key, (at, hint) in hints.items()
+        if heads.get(key, at) == at and (key in heads or hint != NOTHING_DUE)
+    ]
+
+
+def _due_shown(ms: int | str | None) -> bytes | None:
+    return None if ms == NOTHING_DUE else b'"never"' if ms is None else str(ms).encode()
 
 
 def _fields(partition: int, view: str, live: Mapping[str, bytes], rebuilt: Mapping[str, bytes]) -> Iterator[Compared]:

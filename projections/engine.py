@@ -22,6 +22,7 @@ from ledger.core.errors import (
 )
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
+from ledger.log.due_index import INDEX_COUNT_MAX, as_seen, hint_of
 from ledger.log.entries import check_info
 from ledger.log.short_streams import read_short_streams
 from ledger.log.snapshots import (
@@ -32,8 +33,9 @@ from ledger.log.snapshots import (
     snapshot_writes,
 )
 from ledger.log.tail import Folded, LostHistoryError, fold_entries, nothing_folded, read_folds, read_pages
+from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED, ShortStream
-from ledger.stores.port import Entry, Position, Store, StreamKey, ViewAdvance, ViewWrite
+from ledger.stores.port import NOTHING_DUE, Entry, Position, Store, StreamKey, ViewAdvance, ViewWrite
 from projections.folds import FoldCache
 from projections.projection import Seen, StreamState, seen
 from projections.sessions import summary_stored
@@ -59,11 +61,12 @@ RETRIES_MAX: Final = 100
 
 
 class CaughtUp(NamedTuple):
-    """The positions of a stream's views before and after a call; `events` counts those it projected."""
+    """The version that a stream's views are at, and the number of events it took; `folded` is its fold, if it was read."""
 
     key: StreamKey
     version: int
     events: int
+    folded: Folded[StreamState] | None = None
 
 
 BeforeStep = Callable[[StreamKey, Sequence[Seen]], Awaitable[None]]
@@ -95,7 +98,7 @@ class Engine:
         check_info(key, short.info)
         events, folded, ended = await self._steps(key, nothing_folded(key), _one_page(short.entries))
         if ended:
-            return CaughtUp(key, folded.version, events)
+            return CaughtUp(key, folded.version, events, folded)
         # A projector was first.
         rest = await self.catch_up(key)
         return rest._replace(events=rest.events + events)
@@ -134,7 +137,7 @@ class Engine:
             done, folded, ended = await self._steps(key, folded, pages)
             events += done
             if ended:
-                return CaughtUp(key, folded.version, events)
+                return CaughtUp(key, folded.version, events, folded)
         raise StoreError(
             f"the views of stream `{key.name}` were changed by others {RETRIES_MAX} times in a row; try again"
         )
@@ -328,14 +331,23 @@ async def project_anew(
 ) -> list[LedgerError]:
     """Drop a partition's views and rebuild them from its streams; return why streams are unreadable, one error each.
 
-    `names` are its views besides the fixed ones; None has them searched for among all keys.
+    The index of deadlines is corrected by the same folds. `names` are its views besides the fixed ones; None has them
+    searched for among all keys.
     """
     await store.drop_views(partition, None if names is None else (*FIXED, *names))
     problems: list[LedgerError] = []
+    index = dict(await store.due(None, INDEX_COUNT_MAX, [partition]))
+
+    async def ended(caught: CaughtUp) -> None:
+        done(caught)
+        if caught.folded is not None and isinstance(caught.folded.state, SessionState):
+            seen, hint = index.get(caught.key.id, NOTHING_DUE), hint_of(caught.folded.state)
+            if seen != as_seen(hint):
+                await store.correct_due(caught.key.id, seen, hint, at=caught.folded.position)
 
     async def one(key: StreamKey, short: ShortStream | None) -> None:
         try:
-            done(await (engine.catch_up(key) if short is None else engine.begin(key, short)))
+            await ended(await (engine.catch_up(key) if short is None else engine.begin(key, short)))
         except (DamageError, *OUT_OF_REACH) as error:
             problems.append(error)
             await note_skipped(store, key, skipped=True)
@@ -343,7 +355,7 @@ async def project_anew(
     async def together(begun: Sequence[_Begun]) -> None:
         if await engine.begin_together([one.step for one in begun]):
             for key, _, step in begun:
-                done(CaughtUp(key, step.folded.version, step.folded.version))
+                await ended(CaughtUp(key, step.folded.version, step.folded.version, step.folded))
             return
         for key, short, _ in begun:
             await one(key, short)

@@ -1,8 +1,8 @@
 """The pending requests in pages as of the log, nearest deadline first.
 
 The views name them, page by page, and the sessions on a page are read. Where a projector has not finished a session, it
-is read too. Partitions whose views no projector has compared are read by the hints of deadlines, which name every
-session with something pending: so no worker needs to run.
+is read too. In partitions whose views no projector has compared, so is each session that the hints of deadlines name,
+which is every one with something pending: so no worker needs to run, and either of the two may be lost.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class PendingList:
 
     async def pages(self, after: WaitingPlace | None, count: int) -> AsyncIterator[ListPage[Waiting]]:
         """Iterate over the requests after a place, in pages of about `count`. Raises StoreError."""
-        ahead, unsure = await self._ahead()
+        ahead = await self._ahead()
         read = await self._states(sorted(ahead))
         waiting = (state for state in read.rows if not set(self._scopes).isdisjoint(scopes_of(state)))
         problems = await self._with_hints(read.problems)
-        views = self._of_views(ahead, unsure, after, count)
+        views = self._of_views(ahead, after, count)
         async for page in completed(_listed(waiting, after), problems, views):
             yield page
 
@@ -61,14 +61,14 @@ class PendingList:
         read = await self._states(sorted(set(sessions)))
         yield ListPage(sorted(_listed(read.rows, after), key=lambda one: one.order), read.problems, None)
 
-    async def _ahead(self) -> tuple[frozenset[str], frozenset[int]]:
-        """Return the sessions that are read besides the views, and the partitions of which no view is read."""
+    async def _ahead(self) -> frozenset[str]:
+        """Return the sessions that are read besides those that the views name."""
         told = await told_of(self._store)
         unsure = frozenset(told.unsure)
         found = {key.id for key in told.ahead if key.kind == "session" and self._store.partition_of(key) not in unsure}
         if unsure:
             found.update(session for session, _ in await self._store.due(None, PENDING_SESSIONS_MAX, sorted(unsure)))
-        return frozenset(found), unsure
+        return frozenset(found)
 
     async def _with_hints(self, problems: list[StreamProblem]) -> list[StreamProblem]:
         """Return the problems of sessions with something pending, as far as the hints of deadlines tell."""
@@ -79,7 +79,7 @@ class PendingList:
         return [one for one in problems if one.key.id in due]
 
     async def _of_views(
-        self, ahead: frozenset[str], unsure: frozenset[int], after: WaitingPlace | None, count: int
+        self, ahead: frozenset[str], after: WaitingPlace | None, count: int
     ) -> AsyncIterator[ViewPage[Waiting]]:
         """Iterate over what the views name, without the sessions that are read besides them."""
         while True:
@@ -91,7 +91,7 @@ class PendingList:
             )
             named = {one.order: one for some in fields for one in map(WaitingPlace.of_field, some)}
             places = [named[order] for order in sorted(named)[:count]]
-            wanted = [one for one in places if one.session not in ahead and self._partition(one.session) not in unsure]
+            wanted = [one for one in places if one.session not in ahead]
             read = await self._states(dict.fromkeys(one.session for one in wanted))
             is_last = len(places) < count
             until = None if is_last else Until(places[-1].order, places[-1].cursor)
@@ -99,9 +99,6 @@ class PendingList:
             if is_last:
                 return
             after = places[-1]
-
-    def _partition(self, session: str) -> int:
-        return self._store.partition_of(StreamKey("session", session))
 
     async def _states(self, sessions: Iterable[str]) -> Survey[SessionState]:
         streams = self._streams

@@ -10,14 +10,19 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from ledger.log.places import ALL, WAITING_VIEW, WaitingPlace
+from ledger.log.tail import nothing_folded, read_folds
 from ledger.session.state import SessionState, next_due_ms
-from ledger.stores.port import NOTHING_DUE, Due, Store
+from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
 
 COMPARED_AT_ONCE_COUNT: Final = 500
 """Pending requests of the views that are compared with the index at once."""
 
 INDEX_COUNT_MAX: Final = 10_000_000
 """Sessions of a partition that are read from the index together: all of them."""
+
+
+TOLERATED_MS: Final = 1000
+"""The difference between an entry and the deadline that is no fault: a writer estimates the server's time."""
 
 
 def hint_of(state: SessionState) -> Due | str:
@@ -38,7 +43,25 @@ def is_late(seen_ms: int | str | None, due_ms: int | None) -> bool:
     """
     if isinstance(seen_ms, str):
         return True
-    return due_ms is not None and (seen_ms is None or seen_ms > due_ms)
+    return due_ms is not None and (seen_ms is None or seen_ms > due_ms + TOLERATED_MS)
+
+
+def differs(seen_ms: int | str | None, to_ms: int | str | None) -> bool:
+    """Return whether an entry is another one than it is to be, beyond what is tolerated."""
+    if isinstance(seen_ms, int) and isinstance(to_ms, int):
+        return abs(seen_ms - to_ms) > TOLERATED_MS
+    return seen_ms != to_ms
+
+
+async def is_entry_late(store: Store, key: StreamKey) -> bool:
+    """Return whether the entry of a session is late by its log. Raises StoreError, and the errors of `read_folds`."""
+    folded = nothing_folded(key)
+    async for _, after in read_folds(store, key, folded):
+        folded = after
+    hint = hint_of(folded.state)
+    (seen_ms,) = await store.due_of([key.id])
+    # What a newer version wrote may have ended what looks due.
+    return isinstance(hint, Due) and not folded.state.newer and is_late(seen_ms, hint.ms)
 
 
 async def lacking(store: Store) -> AsyncIterator[dict[str, int | str | None]]:

@@ -327,8 +327,7 @@ class Stream(CachedFold[S]):
         changing = [event for event in events if not keeps_due(event)]
         if not changing:
             return None
-        now_ms = max(self._store.clock.now_ms(), self.position.ms)
-        return self._fold.due_hint(self.state, changing, batch.ahead, now_ms)
+        return self._fold.due_hint(self.state, changing, batch.ahead, batch.now_ms)
 
     # --- the result of an append ------------------------------------------------------------------------------------
 

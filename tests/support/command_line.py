@@ -104,9 +104,12 @@ class CommandLine:
         )
         try:
             with process:
-                yield process
-                if process.poll() is None:
-                    process.kill()
+                try:
+                    yield process
+                finally:
+                    # Leaving the block waits for its end.
+                    if process.poll() is None:
+                        process.kill()
         finally:
             process.kill()
 

@@ -14,7 +14,9 @@ from ledger import Ledger, Runner, Timeouts
 from ledger.stores.port import NOTHING_DUE, Due, StreamKey
 from ledger.testing import TestClock
 from tests.api.actors import OpenLedger, events_of, outcome_of, pend
+from tests.projections.looking import project_all
 from tests.support.backends import PARTITION_COUNT, Operator, as_redis
+from tests.support.due_index import WRONG, set_hint
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 from workers.expiry import worker as expiry
@@ -50,10 +52,10 @@ async def live_ledger(server: RealServer) -> AsyncIterator[Ledger]:
 
 
 @asynccontextmanager
-async def working(ledger: Ledger) -> AsyncIterator[None]:
+async def working(ledger: Ledger, compared_seconds: float = expiry.COMPARED_SECONDS) -> AsyncIterator[None]:
     """An expiry worker beside the test."""
     stop = asyncio.Event()
-    task = asyncio.create_task(expiry.run(ledger, stop))
+    task = asyncio.create_task(expiry.run(ledger, stop, compared_seconds))
     try:
         yield
     finally:
@@ -175,6 +177,83 @@ async def settle_beside_damage(agent: Ledger, worker: Ledger, admin: Operator, c
     assert [session for session, _ in await worker.store.due(None, 10)] == ["ses_broken"]
 
 
+# --- an index that was lost, on every store ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", [name for name in WRONG if name != "too early"])
+async def test_what_the_index_has_lost_is_added_as_the_pending_views_tell(
+    ledger: Ledger, clock: TestClock, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    for number in range(3):
+        await pend(await ledger.session(f"ses_{number}"), "r")
+    await ledger.session("ses_idle")
+    before = await ledger.store.due(None, 10)
+    await project_all(ledger)
+    settler = Settler(ledger)
+    assert await settler.mend() == 0
+    await set_hint(ledger, "ses_1", WRONG[wrong])
+    # A walk over all sessions would cost by their number.
+    monkeypatch.setattr(type(ledger.store), "streams", None)
+    assert await settler.mend() == 1
+    assert await ledger.store.due(None, 10) == before
+    assert await events_of(await ledger.attach("ses_1")) == ["session_opened", "asked"]
+
+
+async def test_what_is_overdue_without_an_entry_is_settled_once(open_ledger: OpenLedger, clock: TestClock) -> None:
+    first, second = await open_ledger(), await open_ledger()
+    for number in range(20):
+        await pend(await first.session(f"ses_{number}"), "r")
+    await project_all(first)
+    for number in range(20):
+        await set_hint(first, f"ses_{number}", NOTHING_DUE)
+    clock.advance("7d")
+    assert await Settler(first).settle_due() == 0
+    await asyncio.gather(Settler(first).mend(), Settler(second).mend())
+    for number in range(20):
+        assert await events_of(await first.attach(f"ses_{number}")) == ["session_opened", "asked", "expired"]
+    assert await first.store.due(None, 100) == []
+
+
+async def test_views_that_lag_put_nothing_into_the_index(ledger: Ledger) -> None:
+    session = await ledger.session(SES)
+    await pend(session, "r")
+    await project_all(ledger)
+    await session.reply("r", "once", actor="ann")
+    assert await Settler(ledger).mend() == 0
+    assert await ledger.store.due(None, 10) == []
+
+
+async def test_a_damaged_session_that_the_index_lacks_keeps_nobody_else_waiting(
+    server: RealServer, admin: Operator, clock: TestClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Ledger.connect(server.url, clock=clock, partitions=PARTITION_COUNT) as ledger:
+        for session_id in ("ses_broken", "ses_whole"):
+            await pend(await ledger.session(session_id), "r")
+        await project_all(ledger)
+        for session_id in ("ses_broken", "ses_whole"):
+            await set_hint(ledger, session_id, NOTHING_DUE)
+        key = as_redis(ledger.store).keys.stream(StreamKey("session", "ses_broken"))
+        await admin.run("XADD", key, f"{clock.now_ms()}-3", "d", "not ours")
+    async with Ledger.connect(server.url, clock=clock, partitions=PARTITION_COUNT) as ledger:
+        settler = Settler(ledger)
+        await settler.mend()
+        await settler.mend()
+        assert [session for session, _ in await ledger.store.due(None, 10)] == ["ses_whole"]
+    told = [one for one in caplog.messages if one.startswith("expiry: skipping session `ses_broken`")]
+    assert len(told) == 1
+
+
+async def test_a_running_worker_ends_what_waits_although_the_index_was_lost(
+    live_ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    await pend(await live_ledger.session(SES, timeouts=Timeouts(unattended=2)), "r")
+    await project_all(live_ledger)
+    async with working(live_ledger, compared_seconds=0.05):
+        await set_hint(live_ledger, SES, NOTHING_DUE)
+        await wait_until_async(lambda: has_expired(live_ledger), "the expiry")
+    assert "expiry: the index of deadlines lacked 1 sessions, which the views name; added" in caplog.messages
+
+
 # --- the worker, by a real server's clock -------------------------------------------------------------------------
 
 
@@ -232,3 +311,17 @@ async def test_how_late_it_was_is_logged(live_ledger: Ledger, caplog: pytest.Log
             lambda: [one for one in caplog.messages if one.startswith("expiry: settled 1 sessions, the last ")],
             "a word on lateness",
         )
+
+
+class TickingClock(TestClock):
+    """A clock on which a millisecond passes with each look."""
+
+    def now_ms(self) -> int:
+        self.advance(1)
+        return super().now_ms()
+
+
+async def test_the_index_has_the_deadline_itself_however_slow_the_writer_is() -> None:
+    async with Ledger.connect("memory://", clock=TickingClock(), entry_points=False) as ledger:
+        asked = await pend(await ledger.session(SES), "r")
+        assert await ledger.store.due(None, 10) == [(SES, asked.request.deadline_ms)]

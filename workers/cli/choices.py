@@ -15,6 +15,7 @@ import click
 
 from ledger import InputError, UnknownRequestError
 from ledger.client.results import pending_of
+from ledger.log.unprojected import are_views_lost
 from ledger.session.rounds import shown_digest
 from ledger.session.would_run import would_run
 from workers.cli.cards import card_lines
@@ -28,6 +29,13 @@ MATCHING_MAX: Final = 200
 
 READ_COUNT: Final = 500
 LISTED_COUNT: Final = 5
+
+
+NOTHING_PENDING: Final = "nothing is pending"
+VIEWS_LOST: Final = (
+    "nothing pending was found, but the views are not complete, and may lack requests: a running projector completes "
+    "them (`permission-ledger worker projector`), and `permission-ledger rebuild` does so at once"
+)
 
 
 class ChosenRequest(NamedTuple):
@@ -76,8 +84,15 @@ async def the_only_one(ledger: Ledger, session: str | None) -> Choice:
                 f"more than one request is pending ({_ids(found)}, …); name the one to answer, or give --matching"
             )
     if not found:
-        raise UnknownRequestError("nothing is pending", request_id=None)
+        raise UnknownRequestError(await nothing_pending(ledger), request_id=None)
     return Choice([await _target(ledger, found[0])], found)
+
+
+async def nothing_pending(ledger: Ledger) -> str:
+    """Return what to say where nothing is found to be pending: views that were lost may lack requests."""
+    if await are_views_lost(ledger.store):
+        return VIEWS_LOST
+    return NOTHING_PENDING
 
 
 async def matching(ledger: Ledger, words: str, session: str | None) -> Choice:

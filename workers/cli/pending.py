@@ -16,7 +16,7 @@ from ledger.log.surveys import StreamProblem
 from ledger.session.state import Request
 from workers.cli.base import checked, command, with_ledger
 from workers.cli.cards import card_lines
-from workers.cli.choices import named
+from workers.cli.choices import NOTHING_PENDING, named, nothing_pending
 from workers.cli.description import what_would_run, who_asks
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
@@ -101,8 +101,10 @@ async def pending(
         as_row=lambda one: {**one.pending.described(), "asker_gone_at": format_time_or_none(one.gone_ms)},
         optional=True,
     )
-    if not (shown or after or output.as_json):
-        talk("nothing is pending")
+    if not (shown or after):
+        found = NOTHING_PENDING if session is not None else await nothing_pending(ledger)
+        if found != NOTHING_PENDING or not output.as_json:
+            talk(found)
     return tell_problems(output, problems)
 
 

@@ -50,10 +50,10 @@ async def rebuild(
     jobs: int | None,
     resume: Path | None,
 ) -> int:
-    """Build all views anew from the streams, which alone are the truth.
+    """Build all views and the index of deadlines anew from the streams, which alone are the truth.
 
-    With --verify nothing is changed: every field of every view is compared with what the streams make of it, and
-    those that differ are printed. What a projector has not come to yet is called behind, not different.
+    With --verify nothing is changed: every field of every view, and of that index, is compared with what the streams make of
+    it, and those that differ are printed. What a projector has not come to yet is called behind, not different.
     """
     if show_all and not only_verify:
         raise click.UsageError("--all goes with --verify")

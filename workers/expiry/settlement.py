@@ -17,7 +17,7 @@ from ledger.core.errors import ArchiveError, LedgerError, SealedError, StoreErro
 from ledger.log.due_index import as_seen, hint_of, lacking
 from ledger.log.plans import SETTLE, Done
 from ledger.session.state import SessionState
-from ledger.stores.port import NOTHING_DUE, Due
+from ledger.stores.port import NOTHING_DUE
 
 log = logging.getLogger(__name__)
 

@@ -18,6 +18,7 @@ from ledger.log.askers import gone_anywhere
 from ledger.log.completed import ListPage
 from ledger.log.places import WaitingPlace
 from ledger.log.surveys import StreamProblem
+from ledger.log.unprojected import are_views_lost
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from workers.gateway.descriptions import danger_kinds_of, described
@@ -113,7 +114,9 @@ async def _find(
         examined, last = examined + len(page.rows), page.cursor
         if examined >= EXAMINED_COUNT:
             break
-    return _Listed(found, problems, last)
+    is_listed = not (examined or cursor or _sessions(principal, wanted))
+    rebuilding = is_listed and await are_views_lost(gateway.ledger.store)
+    return _Listed(found, problems, last, rebuilding)
 
 
 def _pages(
@@ -121,12 +124,16 @@ def _pages(
 ) -> AsyncIterator[ListPage[Waiting]]:
     """Iterate over the narrowest list that has all within reach that is wanted."""
     store, streams = gateway.ledger.store, gateway.ledger.streams
-    sessions = principal.sessions if wanted.session is None else (wanted.session,)
-    if sessions:
+    if sessions := _sessions(principal, wanted):
         return PendingList(store, streams).in_sessions(filter(is_id, sessions), after)
     listed = PendingList(store, streams, scopes=scopes_within(principal, wanted.project))
     # One more than fits tells whether there is another page.
     return listed.pages(after, max(limit + 1, AT_ONCE_COUNT))
+
+
+def _sessions(principal: Principal, wanted: PendingFilter) -> Sequence[str]:
+    """Return the sessions that are read without a list; none where a list is."""
+    return principal.sessions if wanted.session is None else (wanted.session,)
 
 
 async def _matching(
@@ -163,12 +170,15 @@ class _Listed(NamedTuple):
     found: list[_Found]
     problems: list[StreamProblem]
     cursor: str | None
+    rebuilding: bool = False
+    """Nothing waits as far as can be told, but the views are not complete."""
 
 
 async def _page(principal: Principal, listed: _Listed, found: Sequence[_Found]) -> Row:
     rows = await _rows(found)
     problems = problem_rows(principal, listed.problems)
-    return {"pending": rows, "count": len(rows), "problems": problems, "cursor": listed.cursor}
+    told = {"rebuilding": True} if listed.rebuilding else {}
+    return {"pending": rows, "count": len(rows), "problems": problems, "cursor": listed.cursor, **told}
 
 
 async def _rows(found: Sequence[_Found]) -> list[Row]:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
 from ledger.access.state import Token
 from ledger.core.durations import SECOND_MS
+from ledger.core.errors import DamageError
 from ledger.core.freezes import Freeze
+from ledger.log.due_index import is_entry_late, lacking
+from ledger.log.unprojected import are_views_lost
 from ledger.log.verify import Problem
 from ledger.stores.admin import PROJECTORS
 from ledger.stores.durability import Durability, advice
 from ledger.stores.port import Store, StreamKey
 from ledger.stores.redis.strangers import OpenDoors
+from projections.engine import OUT_OF_REACH
 from projections.overview import Overview, overview
 from projections.walk import KEYS_AT_ONCE_COUNT, place_of_walk
 from workers.runtime.disk import DiskSpace
@@ -200,6 +205,7 @@ async def check_deployment(store: Store, *, deep: bool) -> list[HealthFinding]:
         *await _check_streams(store, known, deep=deep),
         await _check_projector(store, known),
         await _check_expiry(store),
+        await _check_index(store, deep=deep),
     ]
 
 
@@ -262,6 +268,9 @@ async def _sample(store: Store) -> AsyncIterator[list[StreamKey]]:
 
 
 async def _check_projector(store: Store, known: Overview) -> HealthFinding:
+    if not known.viewed and await are_views_lost(store):
+        hint = "start `permission-ledger worker projector`, or `permission-ledger rebuild`"
+        return HealthFinding("projector", False, "the views are gone, although a projector has made them", hint)
     if known.behind and not known.viewed:
         return HealthFinding("projector", True, "no projector has run yet: there are no views, and commands need none")
     events = sum(one.events for one in known.behind.values())
@@ -297,6 +306,32 @@ async def _check_expiry(store: Store) -> HealthFinding:
         f"session {session} has a deadline that passed {late_ms // SECOND_MS} s ago",
         "start `permission-ledger worker expiry`; the next command in that session settles it too",
     )
+
+
+async def _check_index(store: Store, *, deep: bool) -> HealthFinding:
+    """Compare the index of deadlines with what the pending views name, and with a sample of all sessions."""
+    late: set[str] = set()
+    async for keys in _suspects(store, deep=deep):
+        for key in keys:
+            with suppress(DamageError, *OUT_OF_REACH):
+                late |= {key.id} if key.kind == "session" and await is_entry_late(store, key) else set()
+    if not late:
+        return HealthFinding("deadlines", True, "the index of deadlines has what waits, as far as was looked")
+    text = f"requests or runs wait that no worker ends, as the index of deadlines lacks their sessions: {_some(late)}"
+    hint = "`permission-ledger rebuild`; a running `permission-ledger worker expiry` adds requests within minutes"
+    return HealthFinding("deadlines", False, text, hint)
+
+
+async def _suspects(store: Store, *, deep: bool) -> AsyncIterator[list[StreamKey]]:
+    """Iterate over sessions that the index seems to lack, by the views, and over a sample of streams (`deep`: all)."""
+    found: list[StreamKey] = []
+    async for some in lacking(store):
+        found += [StreamKey("session", one) for one in some]
+        if len(found) >= SAMPLE_COUNT and not deep:
+            break
+    yield found
+    async for keys in _every_stream(store) if deep else _sample(store):
+        yield keys
 
 
 def check_freezes(freezes: Sequence[Freeze], behind: Sequence[int]) -> list[HealthFinding]:

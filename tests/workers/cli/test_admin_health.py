@@ -136,6 +136,7 @@ def test_all_is_well_on_a_server_as_it_should_be(ledger: CommandLine) -> None:
         "rules",
         "projector",
         "expiry",
+        "deadlines",
         "freeze",
         "tokens",
         "trust",

@@ -23,6 +23,7 @@ export class Live extends EventTarget {
     this.state = "connecting";
     this.attempt = 0;
     this.asOf = null;
+    this.rebuilding = false; // nothing was found, but the views are not complete
     this.problems = []; // streams that cannot be read; their pending requests are not shown
     document.addEventListener("visibilitychange", () => this.#visible());
     addEventListener("online", () => this.start());
@@ -73,8 +74,9 @@ export class Live extends EventTarget {
   async poll() {
     const begun = performance.now();
     try {
-      const { pending, problems } = await get("/v1/pending");
+      const { pending, problems, rebuilding = false } = await get("/v1/pending");
       this.problems = problems;
+      this.rebuilding = rebuilding;
       this.dispatchEvent(new Event("problems"));
       const gone = this.requests.replace(pending);
       this.#become(this.source ? "live" : "asking");

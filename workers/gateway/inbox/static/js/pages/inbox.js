@@ -111,6 +111,9 @@ function damagedRow(one) {
 function drawEmpty(empty, words, app) {
   if (words) return empty.replaceChildren(h("p", {}, "No matching requests"));
   if (app.live.state === "connecting") return empty.replaceChildren(h("p", {}, "Loading …"));
+  if (app.live.rebuilding) return empty.replaceChildren(
+    h("p", { class: "big" }, "Nothing was found, but the list is being rebuilt."),
+    h("p", {}, "What waits may be missing. Load the page again in a minute."));
   empty.replaceChildren(
     h("p", { class: "big" }, "Nothing is waiting."),
     h("p", {}, "New requests appear here, on every device that has this page open."),
