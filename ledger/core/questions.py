@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any
 
 import msgspec
 
+from ledger.core.call_digests import call_digest
 from ledger.core.codec import canonical_json
 from ledger.core.events import ToolRef
 from ledger.core.operands import Operand
@@ -33,20 +33,19 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def request_digest(question: Question, folder: str | None) -> str:
-    """Return the lower-case hex SHA-256 over canonical JSON (sorted keys, no white space) of a question in `folder`.
+    """Return the digest (`call_digest`) of a question in `folder`.
 
     None omits the member `cwd`, as in the digests of requests logged before folders were recorded.
     """
     call = question.call
-    asked = {
-        "permission": call.permission,
-        "patterns": call.patterns,
-        "always": question.always,
-        "metadata": question.metadata,
-        "tool": question.tool,
-        "tool_name": call.tool_name,
-        "input": call.input,
-    }
-    if folder is not None:
-        asked["cwd"] = folder
-    return sha256(canonical_json(asked)).hexdigest()
+    return call_digest(
+        permission=call.permission,
+        patterns=call.patterns,
+        tool_name=call.tool_name,
+        tool_input=call.input,
+        cwd=folder,
+        metadata=question.metadata,
+        always=question.always,
+        tool=question.tool,
+        encode=canonical_json,
+    )

@@ -1,7 +1,8 @@
 """The processes that wait for an answer: one file a request, locked while its asker lives.
 
 An agent that was killed and resumed asks for the same call under a new id. It may attach to the pending request only if
-the first asker is dead. The kernel drops a dead process's lock, so that is certain. Two askers never hold one file, so
+the first asker is dead. The same call has the same digest: a call in another folder, or with another environment shown,
+is another one. The kernel drops a dead process's lock, so that is certain. Two askers never hold one file, so
 one answer never serves two calls.
 """
 
@@ -10,22 +11,34 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Self
 
+from ledger.core.call_digests import call_digest
 from workers.bridges.session_ids import folder_name
 from workers.transport.file_locks import locked
 from workers.transport.place import data_folder
 from workers.transport.small_files import read_small
 
 FOLDER: Final = "askers"
-FILE_BYTES_MAX: Final = 4096
+FILE_BYTES_MAX: Final = 32 * 1024
+
+_OF_THE_CLIENT: Final = ("hook_event_name", "permission_mode")
+"""Members of a hook's metadata that say how the client asks, and differ between two questions about one call."""
 
 
-def call_digest(tool_name: str, tool_input: Any) -> str:
-    """Return the lower-case hex SHA-256 of tool and input: equal for equal calls."""
-    text = json.dumps([tool_name, tool_input], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+def digest_of(body: Mapping[str, Any], folder: str | None = None) -> str:
+    """Return the digest of the call in an ask's body; `folder` is that of a call that names none."""
+    metadata = body.get("metadata") or {}
+    return call_digest(
+        permission=body.get("permission"),
+        patterns=body.get("patterns"),
+        tool_name=body["tool_name"],
+        tool_input=body["input"],
+        cwd=body.get("cwd", folder),
+        metadata={name: value for name, value in metadata.items() if name not in _OF_THE_CLIENT},
+    )
 
 
 class Asker:
@@ -37,10 +50,13 @@ class Asker:
         self.request_id = request_id
 
     @classmethod
-    def wait_for(cls, session: str, request_id: str, digest: str, owner: str | None = None) -> Self | None:
+    def wait_for(
+        cls, session: str, request_id: str, body: Mapping[str, Any], owner: str | None = None, folder: str | None = None
+    ) -> Self | None:
         """Lock a request as its asker; None if another process has it, or if the folder cannot be written.
 
-        `owner` names the agent, for askers that are shorter-lived processes than their agent.
+        `body` and `folder` are those of `digest_of`. `owner` names the agent, for askers that are shorter-lived processes
+        than their agent.
         """
         path = _path(session, request_id)
         try:
@@ -49,7 +65,8 @@ class Asker:
             if descriptor is None:
                 return None
             os.ftruncate(descriptor, 0)
-            said = {"request_id": request_id, "digest": digest, "owner": owner}
+            digest = digest_of(body, folder)
+            said = {"request_id": request_id, "digest": digest, "cwd": body.get("cwd", folder), "owner": owner}
             os.pwrite(descriptor, json.dumps(said).encode(), 0)
         except OSError:
             return None
@@ -80,6 +97,12 @@ class Asker:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def folder_of(session: str, request_id: str) -> str | None:
+    """Return the folder of a request that a process waits for, or waited for when it died."""
+    cwd = _said(_path(session, request_id)).get("cwd")
+    return cwd if isinstance(cwd, str) else None
 
 
 def waiting_for(session: str, digest: str) -> list[str]:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple
 
-from workers.bridges.askers import Asker, call_digest, waiting_for
+from workers.bridges.askers import Asker, digest_of, waiting_for
 from workers.bridges.held_claims import HeldClaims
 from workers.bridges.options import BridgeOptions, opening
 from workers.bridges.own_input import runnable
 from workers.bridges.rule_files import FollowedRules
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import WAIT_SECONDS, GatewayClient, Row
+from workers.transport.operand_files import are_unchanged
 
 WITHDRAWING_SECONDS: Final = 3.0
 """The time limit for a withdrawal at the gateway."""
@@ -218,9 +219,9 @@ class GatewayJudge:
                 await self.client.tool_finished(self.session, key=f"ran {request_id}", request_id=request_id, **what)
 
     async def _settled(self, call: ToolCall, pending: Callable[[Row], None]) -> Row:
-        digest = call_digest(call.tool_name, call.input)
+        body = ask_body(call)
         if not call.keeps_id:
-            found = await self._attached(digest, call.request_id, pending)
+            found = await self._attached(digest_of(body, self._cwd), call.request_id, pending)
             if found is not None:
                 return found
 
@@ -229,7 +230,7 @@ class GatewayJudge:
             first = self._asked_as.get(call.request_id) != row["request_id"]
             self._asked_as[call.request_id] = row["request_id"]
             if first:
-                asker = Asker.wait_for(self.session, call.request_id, digest)
+                asker = Asker.wait_for(self.session, call.request_id, body, folder=self._cwd)
                 if asker is not None:
                     self._askers[call.request_id] = asker
                 pending(row)
@@ -261,6 +262,9 @@ class GatewayJudge:
             row = await self._standing(left)
             asker = Asker.take_over(self.session, left)
             if asker is None:
+                continue
+            if row is not None and not await asyncio.to_thread(are_unchanged, row):
+                asker.leave()  # the person was asked about other files
                 continue
             self._askers[request_id] = asker
             if row is None or row["outcome"] is not None:

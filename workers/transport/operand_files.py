@@ -44,6 +44,18 @@ def hashed(wanted: object) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def are_unchanged(row: dict[str, Any]) -> bool:
+    """Return whether the files of a request's row lie on this machine as they did when it was asked. Never raises."""
+    operands = (row.get("request") or {}).get("operands") or []
+    now = hashed([{"paths": [one["path"]]} for one in operands])
+    return [_identity(one) for one in now] == [_identity(one) for one in operands]
+
+
+def _identity(operand: dict[str, Any]) -> tuple[object, ...]:
+    names = ("path", "sha256", "real", "size_bytes")
+    return (operand.get("found") or "file", *(operand.get(name) for name in names))
+
+
 def _first(paths: list[str], is_optional: bool) -> Iterator[str]:
     is_folder = False
     for path in paths:

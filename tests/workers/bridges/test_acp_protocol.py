@@ -11,10 +11,10 @@ from tests.workers.bridges.acp_talk import SESSION, asks, chosen
 from tests.workers.bridges.recorded import questions_in
 from workers.bridges.acp.protocol import AcpWire
 from workers.bridges.acp.tools import call_of
-from workers.bridges.askers import call_digest
+from workers.bridges.askers import digest_of
 from workers.bridges.messages import line_of
 from workers.bridges.rpc import HostAnswer, RpcQuestion, key_of
-from workers.bridges.tool_calls import CallVerdict
+from workers.bridges.tool_calls import CallVerdict, ask_body
 
 ROOT = "/home/user/project"
 
@@ -70,7 +70,7 @@ def test_a_recorded_session_that_is_loaded_again_asks_anew_for_the_same_call_in_
     assert (first.session, first.cwd, first.call.input["command"]) == (again.session, ROOT, "touch proof")
     assert again.cwd == ROOT
     assert (first.call.call_id, again.call.call_id) == ("call_a", "call_b")
-    assert call_digest(first.call.tool_name, first.call.input) == call_digest(again.call.tool_name, again.call.input)
+    assert digest_of(ask_body(first.call)) == digest_of(ask_body(again.call))
 
 
 @pytest.mark.parametrize(

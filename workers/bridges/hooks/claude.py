@@ -137,10 +137,13 @@ def _note(event: dict[str, Any], settings: HookSettings, *, ok: bool) -> None:
 
 def _record_yes(event: dict[str, Any], session: str, path: str, call_id: str) -> str:
     """Return the call's request: if the call ran while the request was pending, the user said yes at the prompt."""
-    from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
+    from workers.bridges.askers import Asker, digest_of, folder_of, waiting_for  # noqa: PLC0415 - rarely needed
     from workers.bridges.hooks.record import record  # noqa: PLC0415 - rarely needed
 
-    found = waiting_for(session, call_digest(text_of(event, "tool_name"), event.get("tool_input")))
+    # A call may have left its folder, which the event then names.
+    folder = folder_of(session, call_id) or event.get("cwd")
+    ran = {"tool_name": text_of(event, "tool_name"), "input": event.get("tool_input")}
+    found = waiting_for(session, digest_of(ran, folder))
     if not found:
         return call_id
     asked = call_id if call_id in found else found[0]

@@ -98,9 +98,9 @@ class HookedCall:
         """Take over the request that another hook made for this very call and left; return its id."""
         if not self._settings.left_behind(self.session):
             return None
-        from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
+        from workers.bridges.askers import Asker, digest_of, waiting_for  # noqa: PLC0415 - rarely needed
 
-        for left in waiting_for(self.session, call_digest(self.body["tool_name"], self.body["input"])):
+        for left in waiting_for(self.session, digest_of(self.body)):
             self._asker = Asker.take_over(self.session, left)
             if self._asker is not None:
                 self.body["request_id"] = left
@@ -169,11 +169,10 @@ class HookedCall:
         return body if trusted is None else {**body, "project_rules": trusted}
 
     def _begin_to_wait(self) -> None:
-        from workers.bridges.askers import Asker, call_digest  # noqa: PLC0415 - only when somebody must be waited for
+        from workers.bridges.askers import Asker  # noqa: PLC0415 - only when somebody must be waited for
 
         if self._asker is None:
-            digest = call_digest(self.body["tool_name"], self.body["input"])
-            self._asker = Asker.wait_for(self.session, self.body["request_id"], digest, self.owner)
+            self._asker = Asker.wait_for(self.session, self.body["request_id"], self.body, self.owner)
 
     def _waited(self, row: dict[str, Any], until: float) -> dict[str, Any]:
         self._waits_for = row["request_id"]
@@ -227,12 +226,16 @@ class HookedCall:
         """Return the pending request of the same call whose asker is gone; searched for only if one was left behind."""
         if not self._settings.left_behind(self.session):
             return None
-        from workers.bridges.askers import Asker, call_digest, waiting_for  # noqa: PLC0415 - rarely needed
+        from workers.bridges.askers import Asker, digest_of, waiting_for  # noqa: PLC0415 - rarely needed
+        from workers.transport.operand_files import are_unchanged  # noqa: PLC0415 - the same
 
-        for left in waiting_for(self.session, call_digest(self.body["tool_name"], self.body["input"])):
+        for left in waiting_for(self.session, digest_of(self.body)):
             row = self._standing(left)
             asker = Asker.take_over(self.session, left)
             if asker is None:
+                continue
+            if row["outcome"] is None and not are_unchanged(row):
+                asker.leave()  # the person was asked about other files
                 continue
             if row["outcome"] is None:
                 self._asker, self._attached = asker, True
