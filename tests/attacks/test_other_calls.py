@@ -227,11 +227,11 @@ async def test_the_answer_that_a_bridge_waited_for_on_another_call(
 ) -> None:
     first, second = CALLS[name]
     async with GatewayClient(gateway.agent_place) as client:
-        await leave(GatewayJudge(client, BridgeOptions(), SESSION, agent="x", cwd=SCRATCH), first, ann)
-        judge = GatewayJudge(client, BridgeOptions(), SESSION, agent="x", cwd=PRODUCTION)
+        await leave(GatewayJudge(client, BridgeOptions(project="shop"), SESSION, agent="x", cwd=SCRATCH), first, ann)
+        judge = GatewayJudge(client, BridgeOptions(project="shop"), SESSION, agent="x", cwd=PRODUCTION)
         asking = asyncio.create_task(judge.judge(second))
         rows = await answer_both(ann)
-        assert {row["request_id"] for row in rows} == {"r1", "r2"}
+        assert {row["request_id"] for row in rows} == {"r1", "r2"}, rows
         assert (await asking).behaviour == "deny"
 
 
@@ -239,7 +239,7 @@ async def test_the_answer_that_a_bridge_waited_for_on_another_call(
 async def test_a_bridge_attaches_to_the_very_same_call(gateway: RunningGateway, ann: Person, name: str) -> None:
     first, _ = CALLS[name]
     async with GatewayClient(gateway.agent_place) as client:
-        judge = GatewayJudge(client, BridgeOptions(), SESSION, agent="x", cwd=SCRATCH)
+        judge = GatewayJudge(client, BridgeOptions(project="shop"), SESSION, agent="x", cwd=SCRATCH)
         await leave(judge, first, ann)
         again = asyncio.create_task(judge.judge(first._replace(request_id="r2")))
         await wait_until_async(gateway.is_waited_for, "the bridge to attach")
@@ -255,7 +255,7 @@ async def test_a_script_that_was_changed_while_no_bridge_waited(
     script.write_text("echo harmless\n")
     call = ToolCall("r1", "Bash", {"command": "sh deploy.sh"}, cwd=str(tmp_path), keeps_id=False)
     async with GatewayClient(gateway.agent_place) as client:
-        judge = GatewayJudge(client, BridgeOptions(), SESSION, agent="x", cwd=str(tmp_path))
+        judge = GatewayJudge(client, BridgeOptions(project="shop"), SESSION, agent="x", cwd=str(tmp_path))
         await leave(judge, call, ann)
         script.write_text("echo harmful\n")
         asking = asyncio.create_task(judge.judge(call._replace(request_id="r2")))
@@ -283,7 +283,7 @@ async def test_the_id_of_a_request_over_http_with_another_call(
     call = {"request_id": "r1", "tool_name": "Bash", "input": {"command": COMMAND}, "cwd": SCRATCH}
     call |= {"metadata": {"server": "staging"}}
     async with GatewayClient(gateway.agent_place) as client:
-        await client.open_session(SESSION, cwd=SCRATCH)
+        await client.open_session(SESSION, cwd="/srv")
         assert (await client.submit(SESSION, call))["outcome"] is None
         for claim in ({}, {"claim": {"name": "x", "call": "r1"}}):
             await _refused(client, {**call, **other, **claim})
@@ -306,6 +306,8 @@ def test_the_id_of_a_request_on_the_command_line_in_another_folder(gateway: Runn
     for folder in (scratch, production):
         folder.mkdir()
         (folder / "kept").write_text("kept")
+    line = CommandLine(gateway.server.url, gateway.environment, tmp_path)
+    line("ask", "ses_1", "bash", "ls", "--no-wait", code=7)
     here, there = (CommandLine(gateway.server.url, gateway.environment, one) for one in (scratch, production))
     ask = ("ask", "ses_1", "bash", "rm kept", "--id", "r1", "--no-wait")
     run = ("run", "ses_1", "--id", "r2", "--no-wait", "--", "rm", "kept")
