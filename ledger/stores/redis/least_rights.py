@@ -48,10 +48,18 @@ SEALING_RIGHTS: Final = f"{LEAST_RIGHTS} (%RW~{{pl:*}}:sealing:* %W~{{pl:*}}:s:*
 """Rules for the user that seals sessions: they let it put a stub in a stream's place, so no process that serves has them."""
 
 
+DEFAULT_USER: Final = "off resetpass ~* &* +@all"
+"""Rules of the default user: nobody can log in as this user, and it keeps every right.
+
+Redis reads its append-only file as this user when it starts, and leaves out each transaction that the user has no right
+to: without rights, the whole log.
+"""
+
+
 def acl_file(password_sha256: str) -> str:
-    """Return the text of a server's `aclfile`: the ledger's user, a health check's, and no default user."""
+    """Return the text of a server's `aclfile`: the ledger's user, a health check's, and a default user without a login."""
     return (
-        "user default off resetchannels -@all\n"
+        f"user default {DEFAULT_USER}\n"
         f"user {HEALTH_USER} on nopass resetchannels -@all +ping\n"
         f"user {USER} on #{password_sha256} {LEAST_RIGHTS}\n"
     )
