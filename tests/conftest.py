@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Generator
+from itertools import count
 from typing import Final
 
 import pytest
@@ -28,6 +29,8 @@ from tests.support.servers import RealServer, other_servers, shared_server, star
 __all__ = ["other_servers", "shared_cluster", "shared_server", "start_server"]
 
 profile.load()
+
+_numbers = count()
 
 WITHOUT_SLOW: Final = "not slow"
 """The marker expression of `make test`."""
@@ -124,6 +127,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for name, reason in missing.items():
         terminalreporter.write_line(f"every test of a store on {name}: {reason}")
     terminalreporter.write_line("`scripts/ci-tools` brings them (Debian, as root); continuous integration has them all")
+
+
+@pytest.fixture(autouse=True)
+def data_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give processes of the test a data folder of their own: what another test saw of a server is no history of it."""
+    folder = tmp_path_factory.getbasetemp() / f"data-{next(_numbers)}"
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder))
 
 
 @pytest.fixture

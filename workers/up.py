@@ -17,6 +17,7 @@ from ledger.core.errors import MissingExtraError
 from ledger.core.extras import install_line, is_installed, require_extra
 from ledger.core.run_limits import RunLimits
 from workers.runtime.children import Kept, own_command, own_environment
+from workers.runtime.history import watched_history
 from workers.runtime.place import LedgerPlace
 from workers.runtime.process import stopping_on_signals
 from workers.tracer.exporter import check_environment, wants_tracer
@@ -68,7 +69,7 @@ async def up(place: LedgerPlace, say: Say, wanted: UpOptions) -> None:
     with stopping_on_signals() as stop, ExitStack() as stack:
         was_running = place.was_running
         # Held while we run: an embedded server lives while it is held.
-        async with Ledger.connect(place.url) as ledger:
+        async with Ledger.connect(place.url) as ledger, watched_history(ledger.store, place):
             listeners = [stack.enter_context(closing(one)) for one in _listeners(place, listen, serves)]
             say("permission-ledger is up")
             say("")

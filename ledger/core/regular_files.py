@@ -43,7 +43,8 @@ def read_regular(path: str | os.PathLike[str], bytes_max: int) -> bytes:
 def private_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """Open a new file that gets the name `path` when the block ends without an error; mode 0600. Raises OSError."""
     whole = os.fspath(path)
-    unfinished = f"{whole}.{os.getpid()}.part"
+    # Processes of two containers that share the folder may have the same id.
+    unfinished = f"{whole}.{os.uname().nodename}-{os.getpid()}.part"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     _remove(unfinished)  # left by a killed process with the same id
     with os.fdopen(os.open(unfinished, flags, 0o600), "wb") as file:

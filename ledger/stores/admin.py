@@ -312,8 +312,8 @@ class Admin(Protocol):
         """
         ...
 
-    async def feed_ends(self) -> dict[int, str]:
-        """Return the id of the last line of each partition's feed that has any, to be a place in `owed`."""
+    async def feed_ends(self) -> list[FeedItem]:
+        """Return the last line of each partition's feed that has any; its `place` is one in `owed`."""
         ...
 
     async def forget_consumers(self, partitions: Sequence[int], group: str, idle_ms: int) -> None:

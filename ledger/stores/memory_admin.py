@@ -258,9 +258,9 @@ class MemoryAdmin(MemorySealing):
         found = [self._owed_in(one, group, since.get(one, ""), count) for one in wanted]
         return [one for one in found if one is not None]
 
-    async def feed_ends(self) -> dict[int, str]:
-        feeds = {one: self._server.feeds[one] for one in range(self._store.partition_count)}
-        return {one: str(number_of(feed[-1])) for one, feed in feeds.items() if feed}
+    async def feed_ends(self) -> list[FeedItem]:
+        feeds = [self._server.feeds[one] for one in range(self._store.partition_count)]
+        return [feed[-1] for feed in feeds if feed]
 
     def _owed_in(self, partition: int, group: str, since: str, count: int) -> OwedLines | None:
         feed = self._server.feeds[partition]
@@ -344,4 +344,4 @@ def _fields(entry: Entry) -> tuple[tuple[bytes, bytes], ...]:
 
 def number_of(item: FeedItem) -> int:
     """Return the position of a line in its partition's feed."""
-    return int(item.item_id.partition("/")[2])
+    return int(item.place)

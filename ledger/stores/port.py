@@ -251,6 +251,15 @@ class FeedItem(NamedTuple):
     version: int
     is_move: bool = False
 
+    @property
+    def partition(self) -> int:
+        return int(self.item_id.partition("/")[0])
+
+    @property
+    def place(self) -> str:
+        """Return the line's id within the feed of its partition."""
+        return self.item_id.partition("/")[2]
+
 
 class ViewWrite(msgspec.Struct, frozen=True, gc=False):
     """One change of a view's data: `field` of hash or sorted set `view`; `value` None removes it.

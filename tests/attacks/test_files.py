@@ -127,7 +127,7 @@ def test_an_import_from_a_fifo_says_what_to_do(ledger: CommandLine, tmp_path: Pa
 def test_a_link_laid_where_an_export_is_written(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("kept")
-    (tmp_path / f"out.{os.getpid()}.part").symlink_to(victim)
+    (tmp_path / f"out.{os.uname().nodename}-{os.getpid()}.part").symlink_to(victim)
     with private_file(tmp_path / "out") as file:
         file.write(b"new")
     assert (victim.read_text(), (tmp_path / "out").read_text()) == ("kept", "new")

@@ -25,6 +25,7 @@ ONCE: Final = "server-user"
 OURS: Final = [name for name, service in SERVICES.items() if "build" in service and name != ONCE]
 ACL_FOLDER: Final = "/var/lib/permission-ledger/acl"
 URL_FILE: Final = "/var/lib/permission-ledger/url/url"
+HOME: Final = "/var/lib/permission-ledger/home"
 PUBLIC_URL: Final = "${PERMISSION_LEDGER_PUBLIC_URL:-http://127.0.0.1:8420}"
 NOTIFY_FILE: Final = "/etc/permission-ledger/notify.toml"
 
@@ -99,7 +100,7 @@ def test_the_gateways_are_reached_from_this_machine_only_each_by_a_port_of_its_o
 
 def test_the_notifier_starts_only_when_asked_for_and_reads_a_file_that_must_be_there() -> None:
     notifier = SERVICES["notifier"]
-    _, volume = notifier["volumes"]
+    _, _, volume = notifier["volumes"]
     assert notifier["profiles"] == ["notify"]
     assert (volume["target"], volume["read_only"], volume["bind"]) == (NOTIFY_FILE, True, {"create_host_path": False})
 
@@ -113,7 +114,7 @@ def test_a_gateway_is_healthy_when_it_reaches_the_ledger() -> None:
 
 def test_the_log_lives_in_a_volume_that_is_declared() -> None:
     assert SERVICES["redis"]["volumes"] == ["redis-data:/data", "redis-acl:/etc/redis-acl:ro"]
-    assert set(COMPOSE["volumes"]) == {"ledger-url", "redis-acl", "redis-data"}
+    assert set(COMPOSE["volumes"]) == {"ledger-home", "ledger-url", "redis-acl", "redis-data"}
 
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if name != ONCE])
@@ -133,6 +134,7 @@ def test_the_password_is_made_before_the_server_starts_and_only_its_digest_reach
 def test_the_folders_of_the_secrets_are_the_users_own_in_the_image() -> None:
     made = " ".join(instructions("RUN")[-1].split())
     assert f"--owner ledger --mode 0700 {URL_FILE.rpartition('/')[0]}" in made
+    assert f"--owner ledger --mode 0700 {HOME}" in made
     assert f"--owner ledger --mode 0755 {ACL_FOLDER}" in made
     uid = re.search(r"--uid (\d+) ", made)
     assert uid
@@ -142,7 +144,8 @@ def test_the_folders_of_the_secrets_are_the_users_own_in_the_image() -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_every_worker_waits_for_the_server_and_is_asked_about_the_same_one(name: str) -> None:
     service = SERVICES[name]
-    assert service["environment"] == {"PERMISSION_LEDGER_URL_FILE": URL_FILE}
+    assert service["environment"] == {"PERMISSION_LEDGER_URL_FILE": URL_FILE, "PERMISSION_LEDGER_HOME": HOME}
+    assert f"ledger-home:{HOME}" in service["volumes"]
     assert service["depends_on"] == {"redis": {"condition": "service_healthy"}}
     asked = arguments(service["healthcheck"]["test"])
     assert name == "gateway" or asked == ["permission-ledger", "doctor"]

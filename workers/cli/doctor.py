@@ -17,6 +17,8 @@ from workers.cli.base import command, run_async
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
 from workers.runtime.disk import DiskSpace, is_on_this_machine, space_of
+from workers.runtime.history import compare_history
+from workers.runtime.place import LedgerPlace
 from workers.upkeep.health import (
     SAMPLE_COUNT,
     HealthFinding,
@@ -40,7 +42,10 @@ MS_PER_NS: Final = 1_000_000
 )
 @click.option("--deep", is_flag=True, help=f"Verify every stream, not only {SAMPLE_COUNT} of them.")
 def doctor(*, url: str | None, as_json: bool, deep: bool) -> int | None:
-    """Check the server and the workers, and say what would lose data or keep people waiting."""
+    """Check the server and the workers, and say what would lose data or keep people waiting.
+
+    It also says whether history is gone that this machine saw there before, and which file to remove if that is intended.
+    """
 
     async def examined() -> int:
         try:
@@ -70,6 +75,8 @@ async def _examine(url: str | None, *, deep: bool) -> list[HealthFinding]:
                 one for facts in servers for one in check_server_facts(facts, skew_ms, demanded, space, doors)
             )
         )
+        compared = await compare_history(ledger.store, LedgerPlace(url, None))
+        findings += [] if compared is None else [HealthFinding("history", *compared)]
         findings += await check_deployment(ledger.store, deep=deep)
         findings += check_freezes(await ledger.freezes.in_force(), await ledger.freezes.behind())
         return [*findings, check_tokens(await ledger.tokens.all(), server_ms), *check_trust()]

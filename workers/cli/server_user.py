@@ -20,8 +20,8 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 def server_user(*, server: str, url_file: Path, acl_file: Path, as_json: bool) -> None:
     """Make a password for the ledger's user on a server, with the least rights that the ledger needs.
 
-    The URL with the password goes into one file, its SHA-256 and the rights into the other. The server's default user
-    is switched off.
+    The URL with the password goes into one file, its SHA-256 and the rights into the other. Nobody can log in as
+    the server's default user, which only reads the server's file.
     """
     from workers.runtime.server_user import write_server_user  # noqa: PLC0415 - slow to import
 

@@ -136,7 +136,7 @@ class Projector:
             taken = await take_lines(self._store, partitions, GROUP, self.consumer)
             await self._fell_behind(taken.gaps)
             await self._work(taken.items)
-            partitions = sorted({partition_of(item) for item in taken.items})
+            partitions = sorted({item.partition for item in taken.items})
 
     async def _take_over(self) -> None:
         idle_ms = round(self._pace.claim_idle_seconds * 1000)
@@ -249,8 +249,3 @@ class CatchingUp:
                     log.warning("skipped: %s", problem.text)
             except DamageError as error:
                 await self._skip(key, error.text)
-
-
-def partition_of(item: FeedItem) -> int:
-    """Return the partition whose feed holds a line."""
-    return int(item.item_id.partition("/")[0])

@@ -11,6 +11,8 @@ from typing import Final
 
 from ledger import Ledger
 from ledger.client.judging import import_judging
+from workers.runtime.history import watched_history
+from workers.runtime.place import LedgerPlace
 
 Work = Callable[[Ledger, asyncio.Event], Awaitable[None]]
 """A worker's work on a ledger, until the event is set."""
@@ -39,7 +41,8 @@ async def serve(work: Work, url: str | None, *, parent: int | None = None, masks
     with stopping_on_signals() as stop:
         watching = asyncio.create_task(_stop_without(parent, stop), name="watch parent") if parent else None
         try:
-            async with Ledger.connect(url, masks=masks) as ledger:
+            place = LedgerPlace(url, None)
+            async with Ledger.connect(url, masks=masks) as ledger, watched_history(ledger.store, place):
                 await work(ledger, stop)
         finally:
             if watching is not None:

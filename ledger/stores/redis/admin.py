@@ -9,13 +9,13 @@ from redis.exceptions import ResponseError
 
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import FilesRewritten, GroupFacts, OwedLines, PartitionFacts, RawEntry, ShortStream
-from ledger.stores.port import START, Due, Entry, Foreign, Position, StreamKey
+from ledger.stores.port import START, Due, Entry, FeedItem, Foreign, Position, StreamKey
 from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.deployment import deployment_secret, link_key, replace_link_key, server_facts
 from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.owed_feeds import owed_lines
 from ledger.stores.redis.refusals import refusal_of
-from ledger.stores.redis.replies import entries_of, info_of, refused_with
+from ledger.stores.redis.replies import entries_of, feed_item_of, info_of, refused_with
 from ledger.stores.redis.rewrites import RedisRewrite
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.sealing import close_file, reseal_stream, seal_stream, unseal_stream
@@ -178,12 +178,12 @@ class RedisAdmin:
     ) -> list[OwedLines]:
         return await owed_lines(self._store, group, since, count, partitions)
 
-    async def feed_ends(self) -> dict[int, str]:
+    async def feed_ends(self) -> list[FeedItem]:
         partitions = range(self._store.partition_count)
         replies = await self._store.ask(
             [("XREVRANGE", self._store.keys.feed(one), "+", "-", "COUNT", 1) for one in partitions]
         )
-        return {one: reply[0][0].decode() for one, reply in zip(partitions, replies, strict=True) if reply}
+        return [feed_item_of(one, reply[0]) for one, reply in zip(partitions, replies, strict=True) if reply]
 
     async def streams_page(self, cursor: str, count: int) -> tuple[list[StreamKey], str]:
         return await streams_page(self._store, cursor, count)

@@ -131,6 +131,7 @@ def test_all_is_well_on_a_server_as_it_should_be(ledger: CommandLine) -> None:
         "memory",
         "replication",
         "clock",
+        "history",
         "partitions",
         "streams",
         "rules",
@@ -142,7 +143,7 @@ def test_all_is_well_on_a_server_as_it_should_be(ledger: CommandLine) -> None:
         "trust",
     ]
     assert {row["ok"] for row in rows} == {True}
-    assert ledger("doctor", "--deep", code=0).err == "16 checks: all is well\n"
+    assert ledger("doctor", "--deep", code=0).err == "17 checks: all is well\n"
 
 
 def test_a_server_that_would_lose_data_is_named(server_without_file: CommandLine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import redis
@@ -131,10 +132,10 @@ def costs(ledger: CommandLine) -> dict[str, Cost]:
 
 
 def test_a_command_costs_the_server_the_same_whatever_the_number_of_sessions(
-    ledger: CommandLine, server: RealServer
+    ledger: CommandLine, server: RealServer, tmp_path: Path
 ) -> None:
     asyncio.run(fill(ledger.url, FEW))
-    few = costs(ledger)
+    few = costs(CommandLine(ledger.url, {"PERMISSION_LEDGER_HOME": str(tmp_path)}))
     with redis.Redis.from_url(server.url) as client:
         client.flushall()
     asyncio.run(fill(ledger.url, MANY))

@@ -75,7 +75,8 @@ class Beginnings:
     async def place(self) -> FeedPlace:
         """Return the present place. Raises StoreError."""
         since_ms = self._store.clock.now_ms() - CLOCK_MARGIN_MS
-        return FeedPlace(await self._store.admin.feed_ends(), since_ms)
+        ends = await self._store.admin.feed_ends()
+        return FeedPlace({line.partition: line.place for line in ends}, since_ms)
 
     def go_on_from(self, place: FeedPlace) -> None:
         """Read the lines after this place; what happened before it is published, or noted."""
