@@ -77,19 +77,6 @@ class FedLag:
         self.trimmed |= news
 
 
-async def lines_owed(store: Store, group: str) -> int:
-    """Return the number of lines of the feeds that a consumer group has not dealt with, as far as the feeds hold them."""
-    since: dict[int, str] = {}
-    count = 0
-    while True:
-        lines = await store.admin.owed(group, since, LINES_AT_ONCE_COUNT)
-        for one in lines:
-            since[one.partition] = one.after
-            count += len(one.items)
-        if all(one.complete for one in lines):
-            return count
-
-
 async def streams_behind(store: Store, keys: Sequence[StreamKey]) -> dict[StreamKey, ViewLag]:
     """Return those of the streams whose views are not as of their last entry; also where that was lost."""
     # The checkpoints first: read after the heads, they might be ahead of them.

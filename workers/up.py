@@ -13,19 +13,16 @@ from typing import Final
 import msgspec
 
 from ledger import InputError, Ledger, Timeouts
-from ledger.core.errors import MissingExtraError
 from ledger.core.extras import install_line, is_installed, require_extra
 from ledger.core.run_limits import RunLimits
 from workers.runtime.children import Kept, own_command, own_environment
 from workers.runtime.history import watched_history
 from workers.runtime.place import LedgerPlace
 from workers.runtime.process import stopping_on_signals
-from workers.tracer.exporter import check_environment, wants_tracer
 
 WORKERS: Final = ("expiry", "projector")
 GATEWAY: Final = "gateway"
 NOTIFIER: Final = "notifier"
-TRACER: Final = "tracer"
 
 _LIMITS: Final = ("attended", "unattended", "approval_lifetime", "claim_timeout")
 """The options of times, which are the gateway's."""
@@ -59,7 +56,7 @@ class UpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def up(place: LedgerPlace, say: Say, wanted: UpOptions) -> None:
-    """Run server, workers and gateway until SIGTERM or Ctrl-C, and a notifier and a tracer if one is configured.
+    """Run server, workers and gateway until SIGTERM or Ctrl-C, and a notifier if one is configured.
 
     Raises StoreError, SetupError or InputError when that fails.
     """
@@ -78,8 +75,6 @@ async def up(place: LedgerPlace, say: Say, wanted: UpOptions) -> None:
                 say(f"  {GATEWAY:<9}  not started: it {install_line(GATEWAY)}")
             if serves:
                 say(f"  deadlines  {wanted.timeouts.described()}, where a session states none")
-            if (why_not := _why_no_tracer()) is not None:
-                say(f"  {TRACER:<9}  not started: {why_not}")
             await _keep_running(ledger, place, listeners, say, stop, wanted=wanted)
     say("permission-ledger is down")
 
@@ -102,22 +97,6 @@ async def _check(wanted: UpOptions, serves: bool) -> None:
     elif wanted.rules or any(getattr(wanted, one) for one in _LIMITS):
         require_extra(GATEWAY, "--rules and the time limits of sessions are the gateway's: `up`")
         raise InputError("--rules and the time limits of sessions are the gateway's; remove `--listen none`")
-
-
-def _tracer() -> list[str]:
-    """Return the worker of spans, where the environment names a collector (`OTEL_EXPORTER_OTLP_ENDPOINT`)."""
-    return [TRACER] if wants_tracer(os.environ) and _why_no_tracer() is None else []
-
-
-def _why_no_tracer() -> str | None:
-    """Return why spans are not exported although a collector is named: such variables may be meant for other programs."""
-    if not wants_tracer(os.environ):
-        return None
-    try:
-        check_environment(os.environ)
-    except (InputError, MissingExtraError) as error:
-        return error.text
-    return None
 
 
 def _serves(listen: str | None) -> bool:
@@ -150,7 +129,7 @@ async def _keep_running(
     *,
     wanted: UpOptions,
 ) -> None:
-    names = [*WORKERS, *([GATEWAY] if listeners else []), *([NOTIFIER] if wanted.notify else []), *_tracer()]
+    names = [*WORKERS, *([GATEWAY] if listeners else []), *([NOTIFIER] if wanted.notify else [])]
     running: dict[str, int] = {}
     all_run = asyncio.Event()
 

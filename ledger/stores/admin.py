@@ -17,9 +17,6 @@ from ledger.stores.sealed import Seal
 PROJECTORS: Final = f"projector-{VIEWS_FORMAT}"
 """The consumer group of the projectors on every feed."""
 
-TRACERS: Final = "tracer"
-"""The consumer group of the tracers on every feed, and the name of their notes."""
-
 SKIPPED: Final = "skipped"
 """The view of the streams that a projector could not read to their end."""
 

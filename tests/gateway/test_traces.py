@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
-from ledger.stores.admin import TRACERS
 from tests.gateway.callers import Caller
-from tests.gateway.test_metrics import scraped
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -56,28 +54,3 @@ async def test_a_context_of_another_shape_is_ignored(ledger: Ledger, agent: Call
     await agent.put("/v1/sessions/s1")
     assert (await agent.post("/v1/sessions/s1/asks", {**ASK, "trace": trace})).status_code == 202
     assert await recorded(ledger, "s1") == [None]
-
-
-async def test_the_lag_of_tracers_is_told_once_one_has_run(ledger: Ledger, agent: Caller, gateway: Any) -> None:
-    auditor = await gateway.caller("auditor", "prometheus")
-    await agent.put("/v1/sessions/s1")
-    assert ("permission_ledger_tracer_lag_lines", "") not in await scraped(auditor)
-    await ledger.store.admin.note(TRACERS, "began", b"1")
-    before = (await scraped(auditor))["permission_ledger_tracer_lag_lines", ""]
-    await agent.post("/v1/sessions/s1/asks", ASK)
-    assert (await scraped(auditor))["permission_ledger_tracer_lag_lines", ""] == before + 1
-
-
-async def test_what_tracers_lost_is_told_of_all_together(ledger: Ledger, gateway: Any) -> None:
-    auditor = await gateway.caller("auditor", "prometheus")
-    for field, value in {
-        "refused a": b"2",
-        "refused b": b"3",
-        "gaps a": b"1",
-        "refused c": b"x",
-        "other": b"9",
-    }.items():
-        await ledger.store.admin.note(TRACERS, field, value)
-    found = await scraped(auditor)
-    assert found["permission_ledger_tracer_refused_spans_total", ""] == 5
-    assert found["permission_ledger_tracer_gaps_total", ""] == 1

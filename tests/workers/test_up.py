@@ -15,7 +15,6 @@ import redis
 from ledger.stores.embedded import stop
 from ledger.stores.embedded.locks import is_held
 from tests.journeys.processes import Process, Stage, is_alive
-from tests.support.collector import collecting
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -121,40 +120,6 @@ def test_a_notifier_runs_too_when_it_is_configured(stage: Stage, tmp_path: Path)
     notifier = pid_of(up, "notifier")
     assert up.end(signal.SIGINT) == 0
     wait_until(lambda: not is_alive(notifier), "the notifier to end")
-
-
-def test_a_tracer_runs_too_where_the_environment_names_a_collector(stage: Stage) -> None:
-    with collecting() as collector:
-        up = stage.run("up", "--listen", "none", OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint)
-        up.wait_for_word("Ctrl-C ends it")
-        tracer = pid_of(up, "tracer")
-        asked = stage.run("ask", "ses_1", "bash", "git push", "--unattended", "300ms", "--no-wait")
-        assert asked.wait() == 7
-        wait_until(lambda: collector.spans, "the span of the request that expired")
-        assert up.end(signal.SIGINT) == 0
-    wait_until(lambda: not is_alive(tracer), "the tracer to end")
-
-
-@pytest.mark.parametrize(
-    ("variables", "told"),
-    [
-        ({}, None),
-        ({"OTEL_SDK_DISABLED": "true"}, None),
-        ({"OTEL_TRACES_EXPORTER": "none"}, None),
-        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "exports by `http/protobuf` alone"),
-    ],
-    ids=["no collector", "disabled", "no traces", "another protocol"],
-)
-def test_variables_that_are_for_other_programs_keep_nothing_from_starting(
-    stage: Stage, variables: dict[str, str], told: str | None
-) -> None:
-    named = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"} if variables else {}
-    up = stage.run("up", "--listen", "none", **named, **variables)
-    up.wait_for_word("Ctrl-C ends it")
-    assert up.end(signal.SIGINT) == 0
-    lines = [line for line in up.said if "tracer" in line]
-    assert lines == [] if told is None else told in lines[0]
-    assert up.complained == []
 
 
 def test_a_notifier_that_is_configured_wrongly_keeps_everything_from_starting(stage: Stage, tmp_path: Path) -> None:

@@ -129,29 +129,6 @@ worker.add_command(indexer)
 
 
 @command(
-    "tracer",
-    examples=(
-        "permission-ledger worker tracer",
-        "permission-ledger worker tracer --log-level info --log-format json",
-    ),
-    with_json=False,
-)
-@log_options
-@_parent_option
-def tracer(*, url: str | None, log_level: str, log_format: str, with_parent: int | None) -> int | None:
-    """Export a span of each call to an OpenTelemetry collector, by OTLP over HTTP.
-
-    The variables OTEL_* name the collector (default: http://localhost:4318), its headers and the service.
-    """
-    from workers.tracer.worker import work_of  # noqa: PLC0415 - an extra, and slow to import
-
-    return _run_worker("tracer", work_of(), url, Logs(log_level, log_format), with_parent)
-
-
-worker.add_command(tracer)
-
-
-@command(
     "archiver",
     examples=(
         "permission-ledger worker archiver",

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from prometheus_client import CollectorRegistry, generate_latest
@@ -19,12 +19,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from ledger import Ledger
-from ledger.stores.admin import TRACERS
 from projections import queries
 from projections.durations import LATENESS
-from projections.lag import lines_owed
 from projections.queries import Histogram
-from workers.runtime.tracer_losses import TracerLoss, losses_in
 
 PREFIX: Final = "permission_ledger"
 
@@ -52,9 +49,6 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: int
     in_doubt: int
     refused: dict[str, int]
-    tracer_lag_lines: int | None = None
-    """None where no tracer has ever run."""
-    tracer_losses: Mapping[TracerLoss, int] = {}
 
 
 class Metrics:
@@ -98,15 +92,7 @@ class Metrics:
             conflicts=self._ledger.streams.tallies.conflicts,
             in_doubt=self._ledger.streams.tallies.in_doubt,
             refused=dict(self._refused),
-            **await self._tracer(),
         )
-
-    async def _tracer(self) -> dict[str, Any]:
-        store = self._ledger.store
-        notes = await store.admin.notes(TRACERS)
-        if not notes:
-            return {}
-        return {"tracer_lag_lines": await lines_owed(store, TRACERS), "tracer_losses": losses_in(notes)}
 
 
 class PersonLabels:
@@ -215,14 +201,6 @@ def _families(measured: Measured) -> Iterable[Metric]:
     for quota, count in measured.refused.items():
         refused.add_metric([quota], count)
     yield refused
-    if measured.tracer_lag_lines is not None:
-        text = "Lines of the feeds whose spans the collector does not have yet."
-        yield _gauge("tracer_lag_lines", text, measured.tracer_lag_lines)
-        lost = measured.tracer_losses
-        text = "Spans that the collector refused for good, of all tracers; they are given up."
-        yield _counter("tracer_refused_spans", text, lost.get("refused", 0))
-        text = "Feeds that had dropped lines before a tracer read them, of all tracers: spans of that time are missing."
-        yield _counter("tracer_gaps", text, lost.get("gaps", 0))
     yield _counter("in_doubt", "Writes of this process that got no answer.", measured.in_doubt)
 
 

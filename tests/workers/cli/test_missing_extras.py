@@ -81,7 +81,6 @@ def told(extra: str) -> str:
         ("gateway", ["up", "--listen", "127.0.0.1:0"]),
         ("notify", ["worker", "notifier", "--config", "notify.toml"]),
         ("notify", ["up", "--notify", "notify.toml"]),
-        ("telemetry", ["worker", "tracer"]),
         ("mcp", ["bridge", "claude", "--prompt-tool"]),
     ],
     ids=lambda one: one if isinstance(one, str) else " ".join(one),
