@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ledger.client.calls import Calls
 from ledger.client.grounds import Grounds
 from ledger.client.results import Result, result_of
+from ledger.client.spans import spanned
 from ledger.core.events import Actor, GrantBounds
 from ledger.core.grants import derived_event_id
 from ledger.core.proofs import Proof, Signed
@@ -39,6 +40,7 @@ class SessionAnswers:
         self._grounds = grounds
         self._calls = calls
 
+    @spanned("reply", is_linked=True)
     async def give(self, request_id: str, given: GivenReply, actor: Actor, signed: Signed | None) -> Result:
         """Answer a request, and make the answer's grants; see `Session.reply`."""
         if signed is not None:

@@ -18,7 +18,7 @@ from ledger.client.held import HeldRequests
 from ledger.client.plugins import opinions_of
 from ledger.client.results import Result, result_of
 from ledger.client.safe import AWAY_SECONDS, patiently, safe_result
-from ledger.client.trace_contexts import current_trace
+from ledger.client.spans import recorded_trace, spanned
 from ledger.core import codec
 from ledger.core.errors import AlreadyAnsweredError, InDoubtError, StoreError, UnauthorizedError
 from ledger.core.events import Actor, Asked, AskedDetail
@@ -71,6 +71,7 @@ class Calls:
 
     # --- submit -----------------------------------------------------------------------------------------------------
 
+    @spanned("ask")
     async def submit(self, asked: Submission) -> Result:
         """Ask, or attach to the request with this id; the result may be pending.
 
@@ -104,7 +105,7 @@ class Calls:
             request_id=request_id,
             salt=new_salt(),
             question=question,
-            trace=current_trace(),
+            trace=recorded_trace.get(),
             claim=runner,
             policy=policy,
             policy_digest=state.policy_digest,
@@ -134,6 +135,7 @@ class Calls:
 
     # --- wait -------------------------------------------------------------------------------------------------------
 
+    @spanned("wait")
     async def wait(self, request_id: str, timeout: float | None = None) -> Result:
         """Return when the request is settled, or after `timeout` seconds with its status then.
 

@@ -15,6 +15,7 @@ from ledger.client.calls import Calls
 from ledger.client.grounds import TRIES_MAX, Grounds
 from ledger.client.operand_files import look_here
 from ledger.client.results import Result, result_of
+from ledger.client.spans import RunSpan, begun_run, spanned, told_run
 from ledger.core.errors import InDoubtError, InputError, ReopenedError, StillPendingError
 from ledger.core.events import Actor
 from ledger.core.ids import check_id, new_salt
@@ -28,7 +29,7 @@ from ledger.project.state import ProjectState
 from ledger.session.claims import is_repeated
 from ledger.session.commands import ClaimCall, EndClaims, NoteToolFinished, ReleaseClaim
 from ledger.session.operands import wanted_at_claim
-from ledger.session.state import HeldClaim, SessionState, Settled
+from ledger.session.state import HeldClaim, Request, SessionState, Settled
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
@@ -129,6 +130,7 @@ class SessionClaims:
         """Return the claim of a result that `Session.ask` returned for a runner; `own` is the input that it asked."""
         return self._held(result, None if own is None else msgspec.json.decode(msgspec.json.encode(own)))
 
+    @spanned("claim", is_linked=True)
     async def attempt(
         self,
         request_id: str,
@@ -212,8 +214,8 @@ class SessionClaims:
 
     async def finish(
         self, request_id: str, claim_id: str, *, ok: bool, output: str | None = None, **more: Unpack[RunEnd]
-    ) -> None:
-        """Record the end of a run; see `Session.finish`."""
+    ) -> bool:
+        """Record the end of a run; see `Session.finish`. Return whether it was not recorded before."""
         tool_input = more.get("tool_input")
         command = NoteToolFinished(
             actor=self._ledger.actor(more.get("actor"), "agent"),
@@ -225,8 +227,17 @@ class SessionClaims:
             title=check_message(more.get("title"), "title"),
             output=check_message(output, "output"),
         )
-        await self._stream.submit(command)
+        done = await self._stream.submit(command)
         await self._stream.make_safe()
+        return bool(done.events)
+
+    async def begun(self, request: Request) -> RunSpan | None:
+        """Return the span of a claimed run that begins now in this process; None where nothing records."""
+        return await begun_run(self, request)
+
+    async def told(self, request_id: str, *, ok: bool) -> None:
+        """Record the span of a run that another process has told of."""
+        await told_run(self, request_id, ok=ok)
 
     async def release(self, request_id: str, reason: str | None, actor: Actor) -> None:
         """Give a claim back; see `Session.release_claim`."""

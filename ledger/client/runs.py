@@ -69,7 +69,8 @@ class SessionRuns(ABC):
         `more` are `title`, `tool_input` (the input that ran, compared with the one allowed) and `actor`. Raises
         AlreadyClaimedError where another claim holds the request, UnknownRequestError.
         """
-        await self._claims.finish(request_id, claim_id, ok=ok, output=output, **more)
+        if await self._claims.finish(request_id, claim_id, ok=ok, output=output, **more):
+            await self._claims.told(request_id, ok=ok)
 
     async def release_claim(
         self, request_id: str, *, reason: str | None = None, actor: Actor | str | None = None

@@ -25,7 +25,6 @@ _KEY: Final = r"[a-z0-9][a-z0-9_\-*/]{0,240}(?:@[a-z][a-z0-9_\-*/]{0,13})?"
 _STATE_MEMBER: Final = re.compile(
     rf"{_KEY}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{{0,255}}[\x21-\x2b\x2d-\x3c\x3e-\x7e]", re.ASCII
 )
-_SAMPLED: Final = 1
 
 
 class TraceContext(Value, frozen=True):
@@ -43,8 +42,8 @@ class TraceContext(Value, frozen=True):
         return int(self.parent[36:52], 16)
 
     @property
-    def is_sampled(self) -> bool:
-        return bool(int(self.parent[53:], 16) & _SAMPLED)
+    def flags(self) -> int:
+        return int(self.parent[53:], 16)
 
 
 def read_trace_context(parent: object, state: object = None) -> TraceContext | None:

@@ -16,14 +16,14 @@ VALID = f"00-{TRACE}-{SPAN}-01"
 def test_a_valid_context_is_read() -> None:
     found = read_trace_context(f" {VALID}\t", "a=1, b@v=2")
     assert found == TraceContext(VALID, "a=1,b@v=2")
-    assert (found.trace_id, found.span_id, found.is_sampled) == (int(TRACE, 16), int(SPAN, 16), True)
+    assert (found.trace_id, found.span_id, found.flags) == (int(TRACE, 16), int(SPAN, 16), 1)
 
 
-@pytest.mark.parametrize(("flags", "sampled"), [("00", False), ("01", True), ("02", False), ("ff", True)])
-def test_the_flag_of_sampling_is_read(flags: str, sampled: bool) -> None:
+@pytest.mark.parametrize(("flags", "read"), [("00", 0), ("01", 1), ("02", 2), ("ff", 255)])
+def test_the_flags_are_read(flags: str, read: int) -> None:
     found = read_trace_context(f"00-{TRACE}-{SPAN}-{flags}")
     assert found is not None
-    assert found.is_sampled is sampled
+    assert found.flags == read
 
 
 def test_a_later_version_is_read_as_far_as_it_is_known() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
-from ledger.client.trace_contexts import within_trace
+from ledger.client.spans import within_trace
 from ledger.core.errors import InputError
 from ledger.core.replies import parse_answer
 from workers.gateway import asks
