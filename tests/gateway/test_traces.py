@@ -1,13 +1,15 @@
-"""The trace context of callers: taken by the gateway from headers and bodies, and carried there by hooks and bridges."""
+"""The trace context of callers: taken by the gateway from headers and bodies, recorded, and the parent of its spans."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ledger import Ledger
-from tests.gateway.callers import Caller
+from tests.gateway.callers import Caller, served
+from tests.support.recorded_spans import ids, recording, told
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -54,3 +56,29 @@ async def test_a_context_of_another_shape_is_ignored(ledger: Ledger, agent: Call
     await agent.put("/v1/sessions/s1")
     assert (await agent.post("/v1/sessions/s1/asks", {**ASK, "trace": trace})).status_code == 202
     assert await recorded(ledger, "s1") == [None]
+
+
+async def test_the_spans_of_a_gateway_that_records_are_children_of_its_callers(ledger: Ledger, sockets: Path) -> None:
+    with recording() as spans:
+        async with served(ledger, sockets / "gateway.sock") as gateway:
+            agent, ann = await gateway.caller("agent", "worker"), await gateway.caller("approver", "ann")
+            await agent.put("/v1/sessions/s1")
+            asks = "/v1/sessions/s1/asks"
+            body = {**ASK, "request_id": "r1", "trace": {"traceparent": OTHER}}
+            await agent.post(asks, body, traceparent=PARENT)
+            await agent.get(f"{asks}/r1?wait=0.1", traceparent=PARENT)
+            await ann.post(f"{asks}/r1/reply", {"reply": "once"})
+            claim = (await agent.post(f"{asks}/r1/claim", {"runner": "job-7"}, traceparent=PARENT)).json()
+            await agent.post(f"{asks}/r1/finish", {"claim_id": claim["claim_id"], "ok": False}, traceparent=PARENT)
+    asked, reply, run = (spans.named(name) for name in ("ask", "reply", "execute_tool bash"))
+    parents = {name: spans.named(name).parent for name in spans.names}
+    header, said = (int(one.split("-")[2], 16) for one in (PARENT, OTHER))
+    assert {name: parent and parent.span_id for name, parent in parents.items()} == {
+        "ask": said,
+        "reply": None,
+        "wait": header,
+        "claim": header,
+        "execute_tool bash": header,
+    }
+    assert [ids(link) for link in reply.links] == [ids(asked)]
+    assert (told(run)["run"], told(run)["error.type"]) == ("failed", "TOOL_FAILED")

@@ -34,10 +34,6 @@ class TakenSpan:
         self.status: int = span.status.code
         self.resource = resource
 
-    @property
-    def moments(self) -> list[str]:
-        return [name.removeprefix("permission_ledger.") for name, _, _ in self.events]
-
     def __getitem__(self, name: str) -> Any:
         return self.attributes.get(name)
 

@@ -15,6 +15,7 @@ import redis
 from ledger.stores.embedded import stop
 from ledger.stores.embedded.locks import is_held
 from tests.journeys.processes import Process, Stage, is_alive
+from tests.support.collector import collecting
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -120,6 +121,22 @@ def test_a_notifier_runs_too_when_it_is_configured(stage: Stage, tmp_path: Path)
     notifier = pid_of(up, "notifier")
     assert up.end(signal.SIGINT) == 0
     wait_until(lambda: not is_alive(notifier), "the notifier to end")
+
+
+def test_the_gateway_exports_its_spans_where_the_environment_names_a_collector(stage: Stage) -> None:
+    with collecting() as collector:
+        up = stage.run("up", "--listen", "127.0.0.1:0", OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint)
+        address = up.wait_for_word("  http://").strip()
+        made = stage.run("token", "create", "ci", "--role", "agent")
+        assert made.wait() == 0
+        with httpx.Client(
+            base_url=address, headers={"Authorization": f"Bearer {made.said[0].strip()}"}, timeout=60
+        ) as http:
+            http.put("/v1/sessions/ses_1", json={})
+            http.post("/v1/sessions/ses_1/asks", json={"permission": "bash", "patterns": ["x"], "request_id": "r1"})
+        assert up.end(signal.SIGINT) == 0
+        assert [one.name for one in collector.named("r1")] == ["permission_ledger.ask"]
+    assert up.complained == []
 
 
 def test_a_notifier_that_is_configured_wrongly_keeps_everything_from_starting(stage: Stage, tmp_path: Path) -> None:

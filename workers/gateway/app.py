@@ -14,6 +14,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 from litestar.types import ControllerRouterHandler
 
+from ledger.client.spans import recording_api
 from ledger.core.errors import LedgerError
 from workers.gateway.access import ACCESS
 from workers.gateway.authentication import guard, operation_of
@@ -43,6 +44,7 @@ from workers.gateway.routes import (
     tokens,
 )
 from workers.gateway.settings import BODY_BYTES_MAX
+from workers.gateway.tracing import take_context
 
 RESOURCES = (
     sessions,
@@ -87,6 +89,7 @@ def make_app(gateway: Gateway) -> Litestar:
             "principal": Provide(the_principal),
         },
         guards=[guard],
+        before_request=None if recording_api() is None else take_context,
         exception_handlers={
             LedgerError: ledger_problem,
             HTTPException: http_problem,

@@ -32,6 +32,7 @@ from workers.gateway.rule_options import read_rule_files
 from workers.gateway.server import ListenAddress, listen, parse_address, run, url_of
 from workers.gateway.settings import PORT_DEFAULT, GatewaySettings, LinkAnswers
 from workers.gateway.signing_in import sign_in_link
+from workers.gateway.tracing import exporting_spans
 from workers.indexer.schema import default_file
 from workers.runtime.place import LedgerPlace
 from workers.runtime.process import serve
@@ -105,7 +106,8 @@ async def serve_until_stopped(wanted: ServeOptions, say: Say) -> None:
                     lines.append(f"  note       programs on this machine use the gateway at {other}, which was first")
                 await run(ledger, settings, listeners, stop, ready)
 
-    await serve(work, wanted.url, parent=wanted.parent, masks=wanted.masks)
+    with exporting_spans():
+        await serve(work, wanted.url, parent=wanted.parent, masks=wanted.masks)
 
 
 def _listeners(wanted: ServeOptions, addresses: Sequence[ListenAddress]) -> list[socket.socket]:

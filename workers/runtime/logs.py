@@ -32,6 +32,8 @@ _QUIET: Final = {
     "asyncio": logging.WARNING,
     "uvicorn": logging.WARNING,
     "litestar": logging.WARNING,
+    # It warns of every try while a collector is away.
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter": logging.ERROR,
 }
 """The lowest level logged of other libraries."""
 
