@@ -15,7 +15,7 @@ from ledger.client.calls import Calls
 from ledger.client.grounds import TRIES_MAX, Grounds
 from ledger.client.operand_files import look_here
 from ledger.client.results import Result, result_of
-from ledger.client.spans import RunSpan, begun_run, spanned, told_run
+from ledger.client.spans import spanned
 from ledger.core.errors import InDoubtError, InputError, ReopenedError, StillPendingError
 from ledger.core.events import Actor
 from ledger.core.ids import check_id, new_salt
@@ -29,7 +29,7 @@ from ledger.project.state import ProjectState
 from ledger.session.claims import is_repeated
 from ledger.session.commands import ClaimCall, EndClaims, NoteToolFinished, ReleaseClaim
 from ledger.session.operands import wanted_at_claim
-from ledger.session.state import HeldClaim, Request, SessionState, Settled
+from ledger.session.state import HeldClaim, SessionState, Settled
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
@@ -230,14 +230,6 @@ class SessionClaims:
         done = await self._stream.submit(command)
         await self._stream.make_safe()
         return bool(done.events)
-
-    async def begun(self, request: Request) -> RunSpan | None:
-        """Return the span of a claimed run that begins now in this process; None where nothing records."""
-        return await begun_run(self, request)
-
-    async def told(self, request_id: str, *, ok: bool) -> None:
-        """Record the span of a run that another process has told of."""
-        await told_run(self, request_id, ok=ok)
 
     async def release(self, request_id: str, reason: str | None, actor: Actor) -> None:
         """Give a claim back; see `Session.release_claim`."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from ledger.client.claims import Claim, SessionClaims
 from ledger.client.results import Result
-from ledger.client.spans import RunSpan
+from ledger.client.spans import RunSpan, begun_run
 from ledger.core.errors import LedgerError
 from ledger.core.events import Actor
 from ledger.core.limits import MESSAGE_BYTES
@@ -58,7 +58,7 @@ class PermitBlock:
     async def __aenter__(self) -> Permit:
         result = await self._ask()
         self._permit = Permit(result, self._claims.of(result, self._own))
-        self._span = await self._claims.begun(result.request)
+        self._span = await begun_run(self._claims, result.request)
         return self._permit
 
     async def __aexit__(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from ledger.client.claims import Claim, RunEnd, SessionClaims, own_unless_named
 from ledger.client.permits import PermitBlock
 from ledger.client.results import Result
+from ledger.client.spans import told_run
 from ledger.core.events import Actor
 from ledger.core.operands import Operand, check_operands
 from ledger.core.requests import AskOptions, ToolAskOptions
@@ -70,7 +71,7 @@ class SessionRuns(ABC):
         AlreadyClaimedError where another claim holds the request, UnknownRequestError.
         """
         if await self._claims.finish(request_id, claim_id, ok=ok, output=output, **more):
-            await self._claims.told(request_id, ok=ok)
+            await told_run(self._claims, request_id, ok=ok)
 
     async def release_claim(
         self, request_id: str, *, reason: str | None = None, actor: Actor | str | None = None

@@ -85,7 +85,6 @@ async def test_a_reply_and_a_claim_of_other_traces_link_to_the_ask(ledger: Ledge
     session = await opened(ledger)
     await session.submit("bash", ["git push"], request_id="r1")
     waiting = asyncio.ensure_future(session.wait("r1"))
-    await asyncio.sleep(0)
     await session.reply("r1", "once", actor="ann")
     await waiting
     await session.claim("r1")

@@ -96,10 +96,6 @@ def why_not_exported(environment: Mapping[str, str]) -> str | None:
         said = environment.get(name, "").strip() or PROTOCOL
         if said != PROTOCOL:
             return f"{name} is `{said}`; the gateway exports by `{PROTOCOL}` alone"
-    for name in _ENDPOINTS:
-        said = environment.get(name, "").strip()
-        if said and not said.startswith(("http://", "https://")):
-            return f"{name} is `{said}`; it must begin with `http://` or `https://`"
     try:
         # Other programs bring the API alone.
         is_installed = all(map(find_spec, ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")))
