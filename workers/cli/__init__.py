@@ -36,7 +36,6 @@ COMMANDS = {
     "log": ListedCommand("workers.cli.log:log", "Print a session's events, and new ones as they come.", LOOKING),
     "replay": ListedCommand("workers.cli.replay:replay", "Replay a session, with its state after each event.", LOOKING),
     "search": ListedCommand("workers.cli.search:search", "Find requests by words and conditions.", LOOKING),
-    "sql": ListedCommand("workers.cli.sql:sql", "Run a SELECT over all events, sealed ones included.", LOOKING),
     "access": ListedCommand("workers.cli.access:access", "List sign-ins, and reads by people.", LOOKING),
     "export": ListedCommand(
         "workers.cli.exports:export", "Write sessions to a file that verifies by itself.", CHECKING

@@ -48,14 +48,9 @@ COLUMN_TYPES: Final = {
 """The columns of a file in their order, with their types in DuckDB."""
 
 
-def rows_of(
-    key: StreamKey, entries: Sequence[Entry], permissions: dict[str, str] | None = None
-) -> Iterator[ArchiveRow]:
-    """Iterate over the rows of a stream. Raises DamageError for an entry that no version has written.
-
-    `permissions` are those of the requests in earlier pages of the stream; those of this one are added.
-    """
-    permissions = {} if permissions is None else permissions
+def rows_of(key: StreamKey, entries: Sequence[Entry]) -> Iterator[ArchiveRow]:
+    """Iterate over the rows of a stream. Raises DamageError for an entry that no version has written."""
+    permissions: dict[str, str] = {}  # by request
     name = key.name
     for ms, version, payload, content in entries:
         envelope = codec.decode(payload)

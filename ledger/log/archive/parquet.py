@@ -60,13 +60,13 @@ def _write(path: Path, rows: Sequence[ArchiveRow]) -> None:
             file.write(_lines.encode_lines(rows[start : start + WRITTEN_AT_ONCE_COUNT]))
     with _database().cursor() as database:
         database.execute(
-            f"COPY (FROM read_json({quoted(lines)}, {AS_IT_IS}, format = 'newline_delimited', columns = {{{_COLUMNS}}})) "
-            f"TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_COUNT})"
+            f"COPY (FROM read_json({_quoted(lines)}, {AS_IT_IS}, format = 'newline_delimited', columns = {{{_COLUMNS}}})) "
+            f"TO {_quoted(path)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_COUNT})"
         )
     lines.unlink()
 
 
-def quoted(path: Path | str) -> str:
+def _quoted(path: Path | str) -> str:
     """Return a path as a text of SQL."""
     return "'" + str(path).replace("'", "''") + "'"
 
