@@ -8,7 +8,6 @@ is complete, readable by our user only.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import stat
 from collections.abc import Iterator
@@ -55,40 +54,6 @@ def private_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.replace(unfinished, whole)  # noqa: PTH105 - one module for all of this
         finally:
             _remove(unfinished)
-
-
-@contextmanager
-def private_append(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a regular file to append to it; a new one has mode 0600. Raises OSError, with a text in `strerror`."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
-        yield file
-
-
-@contextmanager
-def kept_file(path: str | os.PathLike[str], whole: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file to go on with; mode 0600. It gets the name `whole` when the block ends without an error, else it stays.
-
-    Raises OSError, with a text in `strerror`, for anything but a regular file, and while another process has it open so.
-    """
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    with os.fdopen(os.open(path, flags, 0o600), "r+b") as file:
-        state = os.fstat(file.fileno())
-        if not stat.S_ISREG(state.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
-        if state.st_dev != os.stat(os.path.dirname(os.path.abspath(whole))).st_dev:  # noqa: PTH100,PTH116,PTH120
-            raise OSError(errno.EXDEV, f"it is in another file system than `{os.fspath(whole)}`", os.fspath(path))
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise OSError(errno.EAGAIN, "another process writes it", os.fspath(path)) from None
-        os.fchmod(file.fileno(), 0o600)
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-        os.replace(path, whole)  # noqa: PTH105 - one module for all of this
 
 
 def _remove(path: str) -> None:

@@ -13,7 +13,7 @@ from ledger import InputError, UnknownSessionError
 from ledger.client.machine import default_actor_name
 from ledger.core.errors import StoreError
 from ledger.core.ids import check_id
-from ledger.core.regular_files import kept_file, private_file
+from ledger.core.regular_files import private_file
 from ledger.log.reads import AuditedRead, record
 from ledger.log.surveys import StreamProblem
 from ledger.stores.port import StreamKey
@@ -23,7 +23,7 @@ from workers.cli.output import CommandOutput, talk
 from workers.cli.problems import tell_problems
 from workers.cli.progress import progress
 from workers.presentation.text import json_line
-from workers.upkeep.export_files import HEADER_LINE, StreamPlace, cut_to_complete_streams, require_same_ledger
+from workers.upkeep.export_files import HEADER_LINE
 from workers.upkeep.shared_work import Begin, processes_for, share
 from workers.upkeep.stream_checks import check_stream
 from workers.upkeep.transfer import export_stream, footer
@@ -43,8 +43,7 @@ NAMED_COUNT = 5
     "export",
     examples=(
         "permission-ledger export ses_1 --out ses_1.jsonl",
-        "permission-ledger export --all --out ledger.jsonl",
-        "permission-ledger export --all --out ledger.jsonl --resume ledger.part --jobs 2",
+        "permission-ledger export --all --out ledger.jsonl --jobs 2",
     ),
     with_json=False,
 )
@@ -52,13 +51,6 @@ NAMED_COUNT = 5
 @click.option("--all", "all_streams", is_flag=True, help="All sessions, projects and rules.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Instead of stdout.")
 @with_jobs
-@click.option(
-    "--resume",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write to FILE first, and go on after the complete streams that an interrupted run left there; a run to the end "
-    "gives FILE the name of --out.",
-)
 @with_ledger
 async def export(
     ledger: Ledger,
@@ -68,7 +60,6 @@ async def export(
     all_streams: bool,
     out: Path | None,
     jobs: int | None,
-    resume: Path | None,
 ) -> int:
     """Write sessions, with their rules and the grants of their projects, as JSON lines; each entry stands there byte for byte.
 
@@ -77,12 +68,10 @@ async def export(
     """
     if all_streams == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
-    if (jobs or resume) and not all_streams:
-        raise click.UsageError("--jobs and --resume go with --all")
-    if resume and not out:
-        raise click.UsageError("--resume goes with --out")
+    if jobs and not all_streams:
+        raise click.UsageError("--jobs goes with --all")
     if all_streams:
-        count, problems = await _export_all(ledger, output, out, resume, jobs)
+        count, problems = await _export_all(ledger, output, out, jobs)
     else:
         count, problems = await _export_named(ledger, output, await _named(ledger, sessions), out), []
     await _note(ledger, sessions, out)
@@ -107,33 +96,30 @@ async def _write_stream(ledger: Ledger, key: StreamKey, write: Write) -> None:
 
 
 async def _export_all(
-    ledger: Ledger, output: CommandOutput, out: Path | None, resume: Path | None, jobs: int | None
+    ledger: Ledger, output: CommandOutput, out: Path | None, jobs: int | None
 ) -> tuple[int, list[StreamProblem]]:
-    """Write all streams but those that are in the file of `resume`, in processes where there are several.
+    """Write all streams, in processes where there are several.
 
     Return the number of streams in the file, and the streams that are not in it.
     """
-    keys = {key async for key in ledger.store.streams() if key.kind != "access"}
+    # Rules and projects sort before the sessions that name them.
+    keys = sorted([key async for key in ledger.store.streams() if key.kind != "access"])
     problems: list[StreamProblem] = []
-    with _continued(resume, out) if resume and out else _begun(out, output) as (write, done):
-        if done and resume:
-            await require_same_ledger(ledger.store, str(resume), done[-1])
-        # Rules and projects sort before the sessions that name them.
-        left = sorted(keys - {place.key for place in done})
-        with progress("streams", len(left)) as advance:
+    with _written(out, output) as write, progress("streams", len(keys)) as advance:
+        write(HEADER_LINE)
 
-            async def take(some: list[ExportedStream]) -> None:
-                for one in some:
-                    if one.problem:
-                        problems.append(one.problem)
-                    elif one.lines is None:
-                        await _write_stream(ledger, one.key, write)
-                    else:
-                        write(one.lines)
-                advance(len(some))
+        async def take(some: list[ExportedStream]) -> None:
+            for one in some:
+                if one.problem:
+                    problems.append(one.problem)
+                elif one.lines is None:
+                    await _write_stream(ledger, one.key, write)
+                else:
+                    write(one.lines)
+            advance(len(some))
 
-            await _share(ledger, left, processes_for(jobs, len(left)), take)
-        count = len(done) + len(left) - len(problems)
+        await _share(ledger, keys, processes_for(jobs, len(keys)), take)
+        count = len(keys) - len(problems)
         write(_line(footer(count)))
     return count, problems
 
@@ -184,29 +170,6 @@ def _written(out: Path | None, output: CommandOutput) -> Iterator[Write]:
             yield file.write
     except OSError as error:
         raise InputError(f"`{out}` cannot be written: {error.strerror}") from error
-
-
-@contextmanager
-def _begun(out: Path | None, output: CommandOutput) -> Iterator[tuple[Write, Sequence[StreamPlace]]]:
-    with _written(out, output) as write:
-        write(HEADER_LINE)
-        yield write, ()
-
-
-@contextmanager
-def _continued(unfinished: Path, out: Path) -> Iterator[tuple[Write, Sequence[StreamPlace]]]:
-    """Yield a function that writes lines after the complete streams of a file, and these streams."""
-    try:
-        with kept_file(unfinished, out) as file:
-            done = cut_to_complete_streams(file, str(unfinished))
-
-            def write(lines: bytes) -> None:
-                file.write(lines)
-                file.flush()
-
-            yield write, done
-    except OSError as error:
-        raise InputError(f"`{unfinished}` cannot be written: {error.strerror}") from error
 
 
 def _line(value: dict[str, Any]) -> bytes:

@@ -8,7 +8,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -19,11 +18,9 @@ from ledger.stores.port import StreamKey
 from workers.cli import grants
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.jobs import with_jobs
-from workers.cli.journal import Journal, journal, with_resume
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
-from workers.presentation.text import without_passwords
-from workers.upkeep.export_files import StreamPlace, places_in, portions_of
+from workers.upkeep.export_files import places_in, portions_of
 from workers.upkeep.import_effects import Arrival, in_force_by, refusal
 from workers.upkeep.shared_work import Begin, processes_for, share
 from workers.upkeep.transfer_works import (
@@ -38,8 +35,6 @@ from workers.upkeep.transfer_works import (
 if TYPE_CHECKING:
     from ledger import Approved, Ledger
 
-HEADS_AT_ONCE_COUNT = 500
-
 COLUMNS = ("stream", "entries", "added", "head")
 
 
@@ -48,7 +43,7 @@ COLUMNS = ("stream", "entries", "added", "head")
     examples=(
         "permission-ledger import ledger.jsonl --dry-run",
         "permission-ledger import ledger.jsonl --with-grants",
-        "permission-ledger import ledger.jsonl --jobs 2 --resume import.journal",
+        "permission-ledger import ledger.jsonl --jobs 2",
         "permission-ledger import ledger.jsonl --json",
     ),
 )
@@ -58,7 +53,6 @@ COLUMNS = ("stream", "entries", "added", "head")
     "--dry-run", is_flag=True, help="Write nothing: print what would be new, and the grants it brings in force."
 )
 @with_jobs
-@with_resume
 @with_ledger
 async def import_(
     ledger: Ledger,
@@ -68,7 +62,6 @@ async def import_(
     with_grants: bool,
     dry_run: bool,
     jobs: int | None,
-    resume: Path | None,
 ) -> None:
     """Read what `export` wrote (`-` is stdin) into this ledger, ids, times and chain as they were.
 
@@ -76,11 +69,8 @@ async def import_(
     left alone if the file holds the same; if it is another one, nothing is imported. Nothing is imported either, unless
     --with-grants is given, if a grant would be in force by it. An `imported` event follows each stream that was written.
     """
-    if resume and (dry_run or file == "-"):
-        raise click.UsageError("--resume goes with a file that is imported: leave out --dry-run and `-`")
-    work = f"import {file} into {without_passwords(ledger.server_url)}"
-    with _opened(file) as opened, journal(resume, work) as done:
-        places = await _left(ledger, places_in(opened, file), done)
+    with _opened(file) as opened:
+        places = places_in(opened, file)
         transfer = _Transfer(ledger, opened.fileno(), file, processes_for(jobs, len(places)))
         checked = await transfer.check(portions_of(places))
         arrivals = [arrival for _, one in checked for arrival in one.arrivals]
@@ -90,7 +80,7 @@ async def import_(
             return
         if found and not with_grants:
             raise refusal(file, found)
-        shown = _Shown(output, done)
+        shown = _Shown(output)
         await transfer.write(checked, _by_stream(arrivals, found), shown.add)
     shown.end()
     answers = sum(one.answers for one in arrivals)
@@ -99,18 +89,6 @@ async def import_(
     talk(f"imported {len(arrivals)} streams: {added} new{brought}")
     if added:
         talk("hint: `permission-ledger rebuild` brings back the views")
-
-
-async def _left(ledger: Ledger, places: Sequence[StreamPlace], done: Journal) -> list[StreamPlace]:
-    """Return the streams but those that an interrupted run has imported, and that are there."""
-    noted = [place for place in places if done.done.get(place.key.name) == place.hash]
-    there: set[StreamKey] = set()
-    for first in range(0, len(noted), HEADS_AT_ONCE_COUNT):
-        some = noted[first : first + HEADS_AT_ONCE_COUNT]
-        heads = await ledger.store.admin.heads([place.key for place in some])
-        # The event that marks an import comes after the entries.
-        there.update(place.key for place, head in zip(some, heads, strict=True) if head.version > place.entries)
-    return [place for place in places if place.key not in there]
 
 
 class _Transfer:
@@ -165,13 +143,11 @@ class _Transfer:
 class _Shown:
     """The streams that were imported. Rows for a program are printed at once; a person's table needs all of them."""
 
-    def __init__(self, output: CommandOutput, done: Journal) -> None:
+    def __init__(self, output: CommandOutput) -> None:
         self._output = output
-        self._done = done
         self._rows: list[tuple[object, ...]] = []
 
     def add(self, imported: Sequence[ImportedStream]) -> None:
-        self._done.note((one.key.name, one.head.hash) for one in imported)
         for one in imported:
             head = str(one.head.position)
             if self._output.as_json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +16,6 @@ from projections.lag import events_behind
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.jobs import with_jobs
-from workers.cli.journal import Journal, journal, with_resume
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
 from workers.upkeep.shared_work import Begin, processes_for, share
@@ -39,7 +37,6 @@ COLUMNS = ("view", "key", "same", "live", "rebuilt")
 @click.option("--verify", "only_verify", is_flag=True, help="Change nothing: compare the views with the streams.")
 @click.option("--all", "show_all", is_flag=True, help="With --verify: print equal fields, too.")
 @with_jobs
-@with_resume
 @with_ledger
 async def rebuild(
     ledger: Ledger,
@@ -48,7 +45,6 @@ async def rebuild(
     only_verify: bool,
     show_all: bool,
     jobs: int | None,
-    resume: Path | None,
 ) -> int:
     """Build all views and the index of deadlines anew from the streams, which alone are the truth.
 
@@ -57,13 +53,12 @@ async def rebuild(
     """
     if show_all and not only_verify:
         raise click.UsageError("--all goes with --verify")
-    if only_verify and (jobs or resume):
-        raise click.UsageError("--verify works alone, and from the beginning: leave out --jobs and --resume")
+    if only_verify and jobs:
+        raise click.UsageError("--verify works in one process: leave out --jobs")
     streams = await _by_partition(ledger)
     if only_verify:
         return await _compare(ledger, output, streams, show_all=show_all)
-    with journal(resume, "rebuild") as done:
-        return await _rebuild(ledger, output, streams, jobs, done)
+    return await _rebuild(ledger, output, streams, jobs)
 
 
 async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
@@ -74,13 +69,10 @@ async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
     return streams
 
 
-async def _rebuild(
-    ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], jobs: int | None, done: Journal
-) -> int:
+async def _rebuild(ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], jobs: int | None) -> int:
     names, older = await ledger.store.views.survey()
     await ledger.store.views.drop_older(older)
-    partitions = [one for one in sorted({*streams, *names}) if str(one) not in done.done]
-    portions = [PartitionToRebuild(one, streams.get(one, []), names.get(one, [])) for one in partitions]
+    portions = [PartitionToRebuild(one, streams.get(one, []), names.get(one, [])) for one in sorted({*streams, *names})]
     count = sum(len(portion.keys) for portion in portions)
     events = 0
     problems: list[str] = []
@@ -90,8 +82,6 @@ async def _rebuild(
             nonlocal events, problems
             events += one.events
             problems += one.problems
-            if not one.problems:
-                done.note([(str(one.partition), "")])
             advance(one.streams)
 
         await _share(ledger, portions, processes_for(jobs, count), take)

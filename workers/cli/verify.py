@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -13,12 +13,11 @@ from ledger import UnknownSessionError
 from ledger.core.ids import check_id
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.verify import Head
-from ledger.stores.port import Position, StreamKey
+from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.heads import read_heads, write_heads
 from workers.cli.jobs import with_jobs
-from workers.cli.journal import Journal, journal, with_resume
 from workers.cli.judged import SessionJudge
 from workers.cli.kept_passkeys import read_passkeys
 from workers.cli.output import CommandOutput, talk
@@ -80,7 +79,6 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
     help="Read every event and its content, too, and fold each stream to its state; takes several times as long.",
 )
 @with_jobs
-@with_resume
 @click.option(
     "--judge",
     is_flag=True,
@@ -99,7 +97,6 @@ async def verify(
     kept_passkeys: Path | None,
     deep: bool,
     jobs: int | None,
-    resume: Path | None,
     judge: bool,
 ) -> int:
     """Check that no event of a session was changed, lost, put in, moved or re-dated, nor of its project's grants.
@@ -111,29 +108,19 @@ async def verify(
     """
     if all_streams == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
-    if resume and not all_streams:
-        raise click.UsageError("--resume goes with --all")
     known = _known(checkpoint, restored=restored)
     kept = None if kept_passkeys is None else read_passkeys(kept_passkeys)
     work = CheckStreams("folds" if deep else "chain", kept)
     shown = _Shown(output, SessionJudge(ledger) if judge else None, known if save else None)
-    with journal(resume, _work_of(deep, judge, checkpoint, kept_passkeys)) as done:
-        if all_streams:
-            await _check_all(ledger, work, known, shown=shown, done=done, jobs=jobs)
-        else:
-            keys = [StreamKey("session", check_id(session, "session id")) for session in sessions]
-            checker = StreamChecker(ledger.store, known, await read_anchors(ledger.store, kept), work.depth)
-            await _check_named(checker, keys, known, shown)
-        if save:
-            write_heads(save, sorted([*_heads_of(done), *shown.heads]))
+    if all_streams:
+        await _check_all(ledger, work, known, shown, jobs)
+    else:
+        keys = [StreamKey("session", check_id(session, "session id")) for session in sessions]
+        checker = StreamChecker(ledger.store, known, await read_anchors(ledger.store, kept), work.depth)
+        await _check_named(checker, keys, known, shown)
+    if save:
+        write_heads(save, sorted(shown.heads))
     return shown.tell(in_order=all_streams)
-
-
-def _work_of(deep: bool, judge: bool, checkpoint: Path | None, kept_passkeys: Path | None) -> str:
-    """Return the options on which a result depends, as they are typed."""
-    flags = [flag for flag, is_given in (("--deep", deep), ("--judge", judge)) if is_given]
-    files = [f"{name} {file}" for name, file in (("--checkpoint", checkpoint), ("--passkeys", kept_passkeys)) if file]
-    return " ".join(("verify --all", *flags, *files))
 
 
 def _known(checkpoint: Path | None, *, restored: bool) -> dict[StreamKey, Head]:
@@ -199,25 +186,17 @@ class _Shown:
 
 
 async def _check_all(
-    ledger: Ledger,
-    work: CheckStreams,
-    known: dict[StreamKey, Head],
-    *,
-    shown: _Shown,
-    done: Journal,
-    jobs: int | None,
+    ledger: Ledger, work: CheckStreams, known: dict[StreamKey, Head], shown: _Shown, jobs: int | None
 ) -> None:
-    """Check all streams but those that are done, in processes where there are several."""
+    """Check all streams, in processes where there are several."""
     found = {key async for key in ledger.store.streams()}
-    left = (key for key in {*found, *known} if key.name not in done.done)
-    keys = await archive_of(ledger.store).in_file_order(left)
+    keys = await archive_of(ledger.store).in_file_order({*found, *known})
     portions = portions_to_check(keys, known)
     with progress("streams", len(keys)) as advance:
 
         async def take(checked: list[Checked]) -> None:
             for one in checked:
                 await shown.add(one)
-            done.note((one.key.name, _head_text(one.head)) for one in checked if one.ok and one.head is not None)
             advance(len(checked))
 
         count = processes_for(jobs, len(keys))
@@ -226,17 +205,6 @@ async def _check_all(
             return
         for portion in portions:
             await take(await work.done_by(ledger, portion))
-
-
-def _head_text(head: Head) -> str:
-    return f"{head.position} {head.hash}"
-
-
-def _heads_of(done: Journal) -> Iterator[tuple[StreamKey, Head]]:
-    """Iterate over the heads of the streams that an interrupted run found whole."""
-    for name, value in done.done.items():
-        position, _, digest = value.partition(" ")
-        yield StreamKey.parse(name), Head(Position.parse(position), digest)
 
 
 async def _check_named(

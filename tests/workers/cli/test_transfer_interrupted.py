@@ -1,11 +1,10 @@
-"""`export --all` and `import` in several processes, killed in the middle, and run again: the same as by one alone."""
+"""`export --all` and `import` in several processes, and an import that is killed in the middle and run again: the same as by one alone."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import signal
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from ledger import Ledger
 from tests.support.command_line import CommandLine, ended
 from tests.support.servers import RealServer
 from tests.workers.cli.filling import entries, names, session_with_a_grant
-from workers.upkeep.transfer_works import EXPORTED_AT_ONCE_COUNT, IMPORTED_AT_ONCE_COUNT
+from workers.upkeep.transfer_works import IMPORTED_AT_ONCE_COUNT
 
 SESSIONS = 2 * IMPORTED_AT_ONCE_COUNT
 LONG = 40
@@ -24,37 +23,6 @@ LONG = 40
 
 OTHERS = 2
 """Streams that come before the sessions, a portion each: the rules that all sessions share, and the project."""
-
-KILLED_IN_A_WRITE = """
-import os, signal, sys
-from contextlib import contextmanager
-from workers.cli import exports, cli
-from workers.cli.frame import run
-
-real, left = exports.kept_file, [{count}]
-
-class Torn:
-    def __init__(self, file):
-        self.file = file
-    def __getattr__(self, name):
-        return getattr(self.file, name)
-    def write(self, lines):
-        left[0] -= 1
-        if left[0] < 0:
-            self.file.write(lines[: len(lines) // 2])
-            self.file.flush()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return self.file.write(lines)
-
-@contextmanager
-def torn(*paths):
-    with real(*paths) as file:
-        yield Torn(file)
-
-exports.kept_file = torn
-sys.argv[1:] = {words!r}
-sys.exit(run(cli))
-"""
 
 KILLED_BETWEEN_APPENDS = """
 import os, signal, sys
@@ -141,43 +109,30 @@ def all_entries(client: redis.Redis) -> dict[str, list[tuple[bytes, dict[bytes, 
     return {key: entries(client, key) for key in names(client, "*}:[sp]:*")}
 
 
-def test_an_export_by_several_processes_killed_and_resumed_equals_that_of_one(
-    filled: CommandLine, tmp_path: Path
-) -> None:
-    alone, shared, part = tmp_path / "alone", tmp_path / "shared", tmp_path / "part"
+def test_an_export_by_several_processes_equals_that_of_one(filled: CommandLine, tmp_path: Path) -> None:
+    alone, shared = tmp_path / "alone", tmp_path / "shared"
     filled("export", "--all", "--out", alone, "--jobs", "1", code=0)
-    # The header, the first portion, and half of the second one.
-    words = ("export", "--all", "--out", shared, "--resume", part, "--jobs", "2")
-    killed(filled, KILLED_IN_A_WRITE, 1 + EXPORTED_AT_ONCE_COUNT, *words)
-    whole = alone.read_bytes()
-    torn = part.read_bytes()
-    assert whole.startswith(torn)
-    assert not torn.endswith(b"\n")
-    assert stat.S_IMODE(part.stat().st_mode) == 0o600
-    assert not shared.exists()
-    told = filled(*words, code=0).err
+    told = filled("export", "--all", "--out", shared, "--jobs", "2", code=0).err
     assert f"exported {len(streams_in(alone))} streams to {shared}" in told
-    assert shared.read_bytes() == whole
-    assert not part.exists()
+    assert shared.read_bytes() == alone.read_bytes()
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_an_import_killed_between_portions_goes_on_where_it_was(
+def test_an_import_killed_between_portions_is_completed_by_the_next(
     filled: CommandLine, client: redis.Redis, tmp_path: Path, jobs: str
 ) -> None:
-    file, done = tmp_path / "ledger.jsonl", tmp_path / "journal"
+    file = tmp_path / "ledger.jsonl"
     filled("export", "--all", "--out", file, code=0)
     before = all_entries(client)
     client.flushall()
-    words = ("import", file, "--with-grants", "--jobs", jobs, "--resume", done, "--json")
+    words = ("import", file, "--with-grants", "--jobs", jobs, "--json")
     killed(filled, KILLED_AFTER_A_PORTION, OTHERS + 1, *words)
-    assert len(done.read_bytes().splitlines()) == 1 + OTHERS + IMPORTED_AT_ONCE_COUNT
     for key, found in all_entries(client).items():
         assert found[:-1] == before[key], f"{key} is there in part, or not as it was"
     rows = filled(*words, code=0).rows
-    assert [row["stream"] for row in rows] == streams_in(file)[OTHERS + IMPORTED_AT_ONCE_COUNT :]
+    assert [row["stream"] for row in rows] == streams_in(file)
+    assert not any(row["added"] for row in rows[: OTHERS + IMPORTED_AT_ONCE_COUNT])
     assert {key: found[:-1] for key, found in all_entries(client).items()} == before
-    assert not done.exists()
     after = all_entries(client)
     assert {row["added"] for row in filled("import", file, "--json", "--jobs", jobs, code=0).rows} == {0}
     assert all_entries(client) == after
@@ -200,20 +155,5 @@ def test_a_long_session_of_which_a_killed_import_wrote_a_part_is_completed(
     filled("verify", "ses_long", code=0)
 
 
-def test_a_journal_of_another_server_leaves_out_nothing(
-    filled: CommandLine, client: redis.Redis, tmp_path: Path
-) -> None:
-    file, done = tmp_path / "ledger.jsonl", tmp_path / "journal"
-    filled("export", "--all", "--out", file, code=0)
-    client.flushall()
-    words = ("import", file, "--with-grants", "--resume", done, "--json")
-    killed(filled, KILLED_AFTER_A_PORTION, OTHERS + 1, *words)
-    client.flushall()
-    assert [row["stream"] for row in filled(*words, code=0).rows] == streams_in(file)
-
-
-def test_options_that_do_not_go_together_are_refused(filled: CommandLine, tmp_path: Path) -> None:
-    part = tmp_path / "part"
-    assert "go with --all" in filled("export", "ses_1", "--jobs", "2", code=2).err
-    assert "--resume goes with --out" in filled("export", "--all", "--resume", part, code=2).err
-    assert "leave out --dry-run" in filled("import", part, "--resume", part, "--dry-run", code=2).err
+def test_options_that_do_not_go_together_are_refused(filled: CommandLine) -> None:
+    assert "goes with --all" in filled("export", "ses_1", "--jobs", "2", code=2).err
