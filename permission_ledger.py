@@ -28,9 +28,13 @@ class _Beside:
         return PathFinder.find_spec(name, _HERE, target) if name in PACKAGES else None
 
 
+# Here and not in `main`: a process of a pool imports this module again, before it imports ours, and calls nothing of it.
+if _Beside not in sys.meta_path:
+    sys.meta_path.insert(0, _Beside)
+
+
 def main() -> int:
     """Run the command line and return its exit code."""
-    _install()
     from workers.cli import main as run  # noqa: PLC0415 - resolved by the finder that was installed just now
 
     return run()
@@ -38,13 +42,7 @@ def main() -> int:
 
 def run_module(name: str) -> None:
     """Run a module of the three packages as a program, with the arguments that follow in `sys.argv`."""
-    _install()
     runpy.run_module(name, run_name="__main__", alter_sys=True)
-
-
-def _install() -> None:
-    if _Beside not in sys.meta_path:
-        sys.meta_path.insert(0, _Beside)
 
 
 if __name__ == "__main__":

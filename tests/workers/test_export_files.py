@@ -93,7 +93,7 @@ async def test_a_file_that_changes_between_check_and_write_is_not_imported(ledge
     async with Ledger.connect("memory://", entry_points=False) as other:
         with path.open("rb") as file:
             portion = portions_of(places_in(file, "x"))[1]
-            checked = await CheckImport(file.fileno(), "x").done_by(other, portion)
+            checked = await CheckImport(str(path), "x").done_by(other, portion)
             to_import = PortionToImport(portion, checked.digest, [0] * 3)
             assert [one.added for one in checked.arrivals] == [2, 3, 2]
             # Another salt in the content of the last session: every line can still be read.
@@ -102,8 +102,8 @@ async def test_a_file_that_changes_between_check_and_write_is_not_imported(ledge
             for text, told in ((changed, "changed while"), (whole[: portion.start], "became shorter")):
                 path.write_bytes(text)
                 with pytest.raises(InputError, match=told):
-                    await WriteImport(file.fileno(), "x", ANN).done_by(other, to_import)
+                    await WriteImport(str(path), "x", ANN).done_by(other, to_import)
             assert [key async for key in other.store.streams()] == []
             path.write_bytes(whole)
-            done = await WriteImport(file.fileno(), "x", ANN).done_by(other, to_import)
+            done = await WriteImport(str(path), "x", ANN).done_by(other, to_import)
             assert [(one.key, one.added) for one in done] == list(zip(SESSIONS, (2, 3, 2), strict=True))

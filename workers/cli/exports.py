@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +24,10 @@ from workers.cli.problems import tell_problems
 from workers.cli.progress import progress
 from workers.presentation.text import json_line
 from workers.upkeep.export_files import HEADER_LINE
-from workers.upkeep.shared_work import Begin, processes_for, share
 from workers.upkeep.stream_checks import check_stream
 from workers.upkeep.transfer import export_stream, footer
 from workers.upkeep.transfer_works import EXPORTED_AT_ONCE_COUNT, ExportedStream, ExportStreams, StreamsToExport
+from workers.upkeep.works import do_all, processes_for
 
 if TYPE_CHECKING:
     from ledger import Ledger
@@ -118,22 +118,12 @@ async def _export_all(
                     write(one.lines)
             advance(len(some))
 
-        await _share(ledger, keys, processes_for(jobs, len(keys)), take)
+        at_once = EXPORTED_AT_ONCE_COUNT
+        portions = [StreamsToExport(keys[start : start + at_once]) for start in range(0, len(keys), at_once)]
+        await do_all(ledger, ExportStreams(), portions, processes_for(jobs, len(keys)), take)
         count = len(keys) - len(problems)
         write(_line(footer(count)))
     return count, problems
-
-
-async def _share(
-    ledger: Ledger, keys: Sequence[StreamKey], jobs: int, take: Callable[[list[ExportedStream]], Awaitable[None]]
-) -> None:
-    work, at_once = ExportStreams(), EXPORTED_AT_ONCE_COUNT
-    portions = [StreamsToExport(list(keys[start : start + at_once])) for start in range(0, len(keys), at_once)]
-    if jobs > 1:
-        await share(Begin(ledger.server_url, work), portions, jobs, take)
-        return
-    for portion in portions:
-        await take(await work.done_by(ledger, portion))
 
 
 async def _note(ledger: Ledger, sessions: Sequence[str], out: Path | None) -> None:

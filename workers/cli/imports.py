@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -22,7 +23,6 @@ from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
 from workers.upkeep.export_files import places_in, portions_of
 from workers.upkeep.import_effects import Arrival, in_force_by, refusal
-from workers.upkeep.shared_work import Begin, processes_for, share
 from workers.upkeep.transfer_works import (
     CheckedPortion,
     CheckImport,
@@ -31,6 +31,7 @@ from workers.upkeep.transfer_works import (
     PortionToImport,
     WriteImport,
 )
+from workers.upkeep.works import do_all, processes_for
 
 if TYPE_CHECKING:
     from ledger import Approved, Ledger
@@ -69,9 +70,9 @@ async def import_(
     left alone if the file holds the same; if it is another one, nothing is imported. Nothing is imported either, unless
     --with-grants is given, if a grant would be in force by it. An `imported` event follows each stream that was written.
     """
-    with _opened(file) as opened:
+    with _opened(file) as (opened, path):
         places = places_in(opened, file)
-        transfer = _Transfer(ledger, opened.fileno(), file, processes_for(jobs, len(places)))
+        transfer = _Transfer(ledger, path, file, processes_for(jobs, len(places)))
         checked = await transfer.check(portions_of(places))
         arrivals = [arrival for _, one in checked for arrival in one.arrivals]
         found = await in_force_by(ledger, arrivals)
@@ -92,11 +93,11 @@ async def import_(
 
 
 class _Transfer:
-    """The import of an open file: a check of all portions, then their writing, in processes where there are several."""
+    """The import of a file: a check of all portions, then their writing, in processes where there are several."""
 
-    def __init__(self, ledger: Ledger, file: int, name: str, jobs: int) -> None:
+    def __init__(self, ledger: Ledger, path: str, name: str, jobs: int) -> None:
         self._ledger = ledger
-        self._file = file
+        self._path = path
         self._name = name
         self._jobs = jobs
 
@@ -109,7 +110,7 @@ class _Transfer:
                 found.append(one)
                 advance(len(one.arrivals))
 
-            await self._do(CheckImport(self._file, self._name), portions, take)
+            await self._do(CheckImport(self._path, self._name), portions, take)
         return list(zip(portions, found, strict=True))
 
     async def write(
@@ -122,7 +123,7 @@ class _Transfer:
         portions = [
             PortionToImport(portion, one.digest, [in_force[key] for key in portion.keys]) for portion, one in checked
         ]
-        work = WriteImport(self._file, self._name, local_actor())
+        work = WriteImport(self._path, self._name, local_actor())
         with progress("streams", sum(len(portion.keys) for portion, _ in checked)) as advance:
 
             def taken(some: list[ImportedStream]) -> None:
@@ -133,11 +134,7 @@ class _Transfer:
                 await self._do(work, [one for one in portions if one.portion.keys[0].kind == kind], taken)
 
     async def _do(self, work: CheckImport | WriteImport, portions: Sequence[Any], take: Callable[[Any], None]) -> None:
-        if self._jobs > 1:
-            await share(Begin(self._ledger.server_url, work), portions, self._jobs, take, (self._file,))
-            return
-        for portion in portions:
-            take(await work.done_by(self._ledger, portion))
+        await do_all(self._ledger, work, portions, self._jobs, take)
 
 
 class _Shown:
@@ -188,13 +185,13 @@ def _tell_arrivals(output: CommandOutput, arrivals: Sequence[Arrival], found: Se
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[IO[bytes]]:
-    """Yield the file, which is read twice; input from a pipe is spooled for that."""
+def _opened(name: str) -> Iterator[tuple[IO[bytes], str]]:
+    """Yield the file, with the path by which it is read again; input from a pipe is spooled for that."""
     try:
-        with tempfile.TemporaryFile() if name == "-" else open_regular(name) as file:
+        with tempfile.NamedTemporaryFile() if name == "-" else open_regular(name) as file:
             if name == "-":
                 shutil.copyfileobj(sys.stdin.buffer, file)
-                file.seek(0)
-            yield file
+                file.flush()
+            yield file, os.path.realpath(file.name if name == "-" else name)
     except OSError as error:
         raise InputError(f"`{name}` cannot be read: {error.strerror}") from error

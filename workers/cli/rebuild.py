@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,8 +17,7 @@ from workers.cli.exits import Exit
 from workers.cli.jobs import with_jobs
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
-from workers.upkeep.shared_work import Begin, processes_for, share
-from workers.upkeep.works import PartitionToRebuild, RebuildViews, RebuiltPartition
+from workers.upkeep.works import PartitionToRebuild, RebuildViews, RebuiltPartition, do_all, processes_for
 
 if TYPE_CHECKING:
     from ledger import Ledger
@@ -84,7 +82,7 @@ async def _rebuild(ledger: Ledger, output: CommandOutput, streams: dict[int, lis
             problems += one.problems
             advance(one.streams)
 
-        await _share(ledger, portions, processes_for(jobs, count), take)
+        await do_all(ledger, RebuildViews(), portions, processes_for(jobs, count), take)
     for text in problems:
         talk(f"warning: {text}")
     if output.as_json:
@@ -92,18 +90,6 @@ async def _rebuild(ledger: Ledger, output: CommandOutput, streams: dict[int, lis
     else:
         output.line(f"rebuilt all views from {events} events of {count} streams")
     return Exit.FINDINGS if problems else Exit.DONE
-
-
-async def _share(
-    ledger: Ledger, portions: Sequence[PartitionToRebuild], jobs: int, take: Callable[[RebuiltPartition], None]
-) -> None:
-    """Rebuild partition by partition, in processes where there are several."""
-    work = RebuildViews()
-    if jobs > 1:
-        await share(Begin(ledger.server_url, work), portions, jobs, take)
-        return
-    for portion in portions:
-        take(await work.done_by(ledger, portion))
 
 
 async def _compare(

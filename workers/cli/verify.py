@@ -22,9 +22,8 @@ from workers.cli.judged import SessionJudge
 from workers.cli.kept_passkeys import read_passkeys
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
-from workers.upkeep.shared_work import Begin, processes_for, share
 from workers.upkeep.stream_checks import Checked, StreamChecker, read_anchors
-from workers.upkeep.works import CheckStreams, portions_to_check
+from workers.upkeep.works import CheckStreams, do_all, portions_to_check, processes_for
 
 if TYPE_CHECKING:
     from ledger import Ledger
@@ -199,12 +198,7 @@ async def _check_all(
                 await shown.add(one)
             advance(len(checked))
 
-        count = processes_for(jobs, len(keys))
-        if count > 1:
-            await share(Begin(ledger.server_url, work), portions, count, take)
-            return
-        for portion in portions:
-            await take(await work.done_by(ledger, portion))
+        await do_all(ledger, work, portions, processes_for(jobs, len(keys)), take)
 
 
 async def _check_named(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from io import BytesIO
@@ -13,6 +12,7 @@ import msgspec
 from ledger import Ledger
 from ledger.core.errors import InputError
 from ledger.core.events import Actor
+from ledger.core.regular_files import open_regular
 from ledger.log.surveys import StreamProblem, problem_of
 from ledger.log.verify import Head, head_of
 from ledger.stores.port import Entry, Store, StreamKey
@@ -46,7 +46,7 @@ class StreamsToExport(msgspec.Struct, frozen=True):
     keys: list[StreamKey]
 
 
-class ExportStreams(msgspec.Struct, frozen=True, tag="export"):
+class ExportStreams(msgspec.Struct, frozen=True):
     """The export of streams: each is checked, and its lines are returned."""
 
     async def done_by(self, ledger: Ledger, portion: StreamsToExport) -> list[ExportedStream]:
@@ -107,15 +107,15 @@ class ImportedStream(msgspec.Struct, frozen=True):
     head: Head
 
 
-class CheckImport(msgspec.Struct, frozen=True, tag="check import"):
-    """The check of a file, open under the descriptor `file`, against the server."""
+class CheckImport(msgspec.Struct, frozen=True):
+    """The check of a file against the server. `path` is where it is read, `name` how errors call it."""
 
-    file: int
+    path: str
     name: str
 
     async def done_by(self, ledger: Ledger, portion: FilePortion) -> CheckedPortion:
         """Return what the streams would bring. Raises InputError, DamageError, StoreError."""
-        text = _bytes_of(self.file, self.name, portion)
+        text = _bytes_of(self.path, self.name, portion)
         now_ms = ledger.store.clock.now_ms()
         arrivals = []
         for exported in _streams(text, self.name, portion):
@@ -124,16 +124,16 @@ class CheckImport(msgspec.Struct, frozen=True, tag="check import"):
         return CheckedPortion(arrivals, sha256(text).hexdigest())
 
 
-class WriteImport(msgspec.Struct, frozen=True, tag="import"):
+class WriteImport(msgspec.Struct, frozen=True):
     """The import of a file that was checked; `actor` imports it."""
 
-    file: int
+    path: str
     name: str
     actor: Actor
 
     async def done_by(self, ledger: Ledger, checked: PortionToImport) -> list[ImportedStream]:
         """Write the missing entries of each stream. Raises InputError, DamageError, StoreError, InDoubtError."""
-        text = _bytes_of(self.file, self.name, checked.portion)
+        text = _bytes_of(self.path, self.name, checked.portion)
         if sha256(text).hexdigest() != checked.digest:
             raise InputError(f"`{self.name}` changed while it was imported; import it again")
         found = []
@@ -145,15 +145,16 @@ class WriteImport(msgspec.Struct, frozen=True, tag="import"):
         return found
 
 
-def _bytes_of(file: int, name: str, portion: FilePortion) -> bytes:
-    text = bytearray()
-    while len(text) < portion.size:
-        # The descriptor is shared with other processes, and so is its position.
-        some = os.pread(file, portion.size - len(text), portion.start + len(text))
-        if not some:
-            raise InputError(f"`{name}` became shorter while it was imported; import it again")
-        text += some
-    return bytes(text)
+def _bytes_of(path: str, name: str, portion: FilePortion) -> bytes:
+    try:
+        with open_regular(path) as file:
+            file.seek(portion.start)
+            text = file.read(portion.size)
+    except OSError as error:
+        raise InputError(f"`{name}` cannot be read: {error.strerror}") from error
+    if len(text) < portion.size:
+        raise InputError(f"`{name}` became shorter while it was imported; import it again")
+    return text
 
 
 def _streams(text: bytes, name: str, portion: FilePortion) -> Iterator[Exported]:

@@ -1,30 +1,33 @@
-"""Work on all streams that several processes can share: its portions, and what becomes of each."""
+"""Work on all streams that several processes can share: its portions, and what becomes of each.
+
+Each process has its own connection to the ledger. What it logs is logged by the command.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from ledger import Ledger
 from ledger.access.passkeys.state import Passkey
+from ledger.core.errors import StoreError
 from ledger.log.verify import Head
 from ledger.stores.port import StreamKey
 from projections.engine import CaughtUp, Engine, project_anew
 from workers.projector.repairs import Repairs
+from workers.runtime.garbage import collect_rarely
+from workers.runtime.pool import EndedError, ProcessPool
 from workers.upkeep.stream_checks import Checked, Depth, StreamChecker, read_anchors
-from workers.upkeep.transfer_works import (
-    CheckedPortion,
-    CheckImport,
-    ExportedStream,
-    ExportStreams,
-    FilePortion,
-    ImportedStream,
-    PortionToImport,
-    StreamsToExport,
-    WriteImport,
-)
+
+log = logging.getLogger(__name__)
+
+STREAMS_OF_A_PROCESS_COUNT: Final = 2000
+"""Fewer streams take less time than the start of a process."""
 
 CHECKED_AT_ONCE_COUNT: Final = 500
 """Streams of a portion that is checked."""
@@ -54,7 +57,7 @@ class RebuiltPartition(msgspec.Struct):
     problems: list[str] = []
 
 
-class CheckStreams(msgspec.Struct, frozen=True, tag="check"):
+class CheckStreams(msgspec.Struct, frozen=True):
     """The check of streams; `kept` are the passkeys to trust alone."""
 
     depth: Depth
@@ -68,7 +71,7 @@ class CheckStreams(msgspec.Struct, frozen=True, tag="check"):
         return [one async for one in checker.check_all(portion.keys)]
 
 
-class RebuildViews(msgspec.Struct, frozen=True, tag="rebuild"):
+class RebuildViews(msgspec.Struct, frozen=True):
     """The rebuilding of all views."""
 
     async def done_by(self, ledger: Ledger, portion: PartitionToRebuild) -> RebuiltPartition:
@@ -86,26 +89,101 @@ class RebuildViews(msgspec.Struct, frozen=True, tag="rebuild"):
         return found
 
 
-SharedWork = CheckStreams | RebuildViews | ExportStreams | CheckImport | WriteImport
-
-PORTIONS: Final[dict[type, Any]] = {
-    CheckStreams: StreamsToCheck,
-    RebuildViews: PartitionToRebuild,
-    ExportStreams: StreamsToExport,
-    CheckImport: FilePortion,
-    WriteImport: PortionToImport,
-}
-RESULTS: Final[dict[type, Any]] = {
-    CheckStreams: list[Checked],
-    RebuildViews: RebuiltPartition,
-    ExportStreams: list[ExportedStream],
-    CheckImport: CheckedPortion,
-    WriteImport: list[ImportedStream],
-}
-"""The types of the portions and of their results, as messages have them."""
-
-
 def portions_to_check(keys: Sequence[StreamKey], known: dict[StreamKey, Head]) -> list[StreamsToCheck]:
     """Return streams in portions, each with what is known of them."""
     portions = [keys[start : start + CHECKED_AT_ONCE_COUNT] for start in range(0, len(keys), CHECKED_AT_ONCE_COUNT)]
     return [StreamsToCheck(list(some), [known.get(key) for key in some]) for some in portions]
+
+
+class Work(Protocol):
+    """Work that is done portion by portion, in any order and in any process."""
+
+    async def done_by(self, ledger: Ledger, portion: Any) -> Any: ...
+
+
+def processes_for(stated: int | None, streams: int) -> int:
+    """Return the number of processes: as stated, else one a core, as long as each has enough to do."""
+    return stated or max(1, min(os.cpu_count() or 1, streams // STREAMS_OF_A_PROCESS_COUNT))
+
+
+async def do_all(
+    ledger: Ledger, work: Work, portions: Sequence[Any], count: int, take: Callable[[Any], Awaitable[None] | None]
+) -> None:
+    """Do all portions, in `count` processes if there are several, and call `take` with each result, in their order.
+
+    Raises the errors of the work, alone or in a group; StoreError when a process was killed.
+    """
+    if count == 1:
+        for portion in portions:
+            if (taken := take(await work.done_by(ledger, portion))) is not None:
+                await taken
+        return
+
+    def take_told(told: _Told) -> Awaitable[None] | None:
+        for warning in told.warnings:
+            log.warning("%s", warning)
+        return take(told.result)
+
+    pool = ProcessPool(count, _begin, ledger.server_url, work)
+    try:
+        await pool.share(_done, portions, take_told)
+    except* EndedError as error:
+        raise StoreError("a process of this command ended by itself; run the command again") from error
+    finally:
+        pool.close()
+
+
+# --- in a process ----------------------------------------------------------------------------------------------------
+
+
+class _Told(NamedTuple):
+    """The result of a portion, and the warnings that were logged meanwhile."""
+
+    result: Any
+    warnings: list[str]
+
+
+class _Kept(logging.Handler):
+    """A handler that keeps warnings."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+
+class _Share:
+    """One process's share of some work. It connects with the first portion, so that an error is told as that of one."""
+
+    def __init__(self, url: str, work: Work) -> None:
+        self._url = url
+        self._work = work
+        self._runner = asyncio.Runner()
+        self._ledger: Ledger | None = None
+        self._kept = _Kept()
+        logging.getLogger().addHandler(self._kept)
+
+    def do(self, portion: Any) -> _Told:
+        result = self._runner.run(self._done(portion))
+        texts, self._kept.texts = self._kept.texts, []
+        return _Told(result, texts)
+
+    async def _done(self, portion: Any) -> Any:
+        if self._ledger is None:
+            self._ledger = await Ledger.connect(self._url, entry_points=False).__aenter__()
+            self._kept.texts.clear()  # of the connection: the command's own told the same
+        return await self._work.done_by(self._ledger, portion)
+
+
+_shares: Final[list[_Share]] = []
+
+
+def _begin(url: str, work: Work) -> None:
+    collect_rarely()
+    _shares.append(_Share(url, work))
+
+
+def _done(portion: Any) -> _Told:
+    return _shares[0].do(portion)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.command_line import CommandLine
 from workers.runtime.children import own_command, own_module
 
 SCRIPT = str(Path(sys.executable).with_name("permission-ledger"))
@@ -41,8 +42,30 @@ def test_the_command_imports_no_package_of_the_project(project: Path, command: l
 
 
 def test_a_process_of_ours_imports_no_package_of_the_project(project: Path) -> None:
-    done = run(project, *own_module("workers.gateway.beside.child"))
+    done = run(project, *own_module("workers.cli"), "--version")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "command", [[SCRIPT], [sys.executable, "-m", "permission_ledger"], own_command()], ids=["script", "module", "own"]
+)
+def test_processes_that_share_its_work_import_no_package_of_the_project(
+    project: Path, ledger: CommandLine, command: list[str]
+) -> None:
+    ledger("ask", "ses_1", "bash", "make", "--no-wait", code=7)
+    done = run(project, *command, "verify", "--all", "--jobs", "2", "--url", ledger.url)
+    assert (done.returncode, "all is well" in done.stderr) == (0, True), done.stderr
+
+
+def test_processes_that_share_its_work_import_nothing_of_the_folder_it_stands_in(
+    ledger: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "multiprocessing.py").write_text("raise SystemExit('a module of the folder was imported')\n")
+    ledger("ask", "ses_1", "bash", "make", "--no-wait", code=7)
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    words = (SCRIPT, "verify", "--all", "--jobs", "2", "--url", ledger.url)
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, "all is well" in done.stderr) == (0, True), done.stderr
 
 
 def test_the_project_that_was_made_would_be_imported(project: Path) -> None:

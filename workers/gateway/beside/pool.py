@@ -1,4 +1,8 @@
-"""The processes beside a gateway's loop, shared fairly by its callers."""
+"""Pure work beside a gateway's loop: in processes, shared fairly by its callers, each piece with a budget.
+
+A thread would not do: regular expressions and the shell's grammar hold the interpreter until they are done, and only
+the end of their process stops them.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+import msgspec
+
 from ledger.core.errors import InputError, LedgerError
-from ledger.policy.errors import PolicyError
-from workers.gateway.beside.process import Worker
+from workers.gateway.beside import work
+from workers.runtime.pool import EndedError, ProcessPool
 
 WORKER_COUNT: Final = 2
 WAITING_COUNT_MAX: Final = 8
@@ -41,14 +47,11 @@ class Beside:
     """Runs pure work in processes, one piece of a caller at a time."""
 
     def __init__(self, count: int = WORKER_COUNT) -> None:
-        self._free: asyncio.Queue[Worker] = asyncio.Queue()
-        self._workers = [Worker() for _ in range(count)]
+        self._pool = ProcessPool(count, work.begin)
         self._turns: dict[str, asyncio.Lock] = {}
         self._waiting: Counter[str] = Counter()
         self._resting: set[asyncio.Task[None]] = set()
         self._is_closed = False
-        for worker in self._workers:
-            self._free.put_nowait(worker)
 
     async def run(self, caller: str, name: str, argument: Any, *, seconds: float, rests: bool = False) -> Any:
         """Return the result of the work of this name. `seconds` are of processor time.
@@ -59,25 +62,24 @@ class Beside:
         async with self._turn(caller, rests=rests) as used:
             if self._is_closed:
                 raise BusyError("this gateway is shutting down; ask another one", retry_after=1)
-            worker = await self._free.get()
             try:
-                answer = await worker.do({"name": name, "argument": argument, "seconds": seconds}, WALL_SECONDS_MAX)
-            finally:
-                self._free.put_nowait(worker)
-            used.append(seconds if answer is None else answer.get("seconds", seconds))
-        if not answer:
+                piece = (name, msgspec.json.encode(argument), seconds)
+                done = await self._pool.run(work.do, *piece, seconds=WALL_SECONDS_MAX)
+            except EndedError:
+                done = work.Done(seconds)
+            used.append(done.seconds)
+        if done.error is not None:
+            raise done.error if isinstance(done.error, InputError) else InputError(done.error.text)
+        if done.value is None:
             raise TooCostlyError(
                 f"this takes more than {seconds:g} s of work; send less at once: fewer rules, or a shorter input"
             )
-        if "code" in answer:
-            error = PolicyError if answer["code"] == PolicyError.code else InputError
-            raise error(answer["text"])
-        return answer["value"]
+        return msgspec.json.decode(done.value)
 
     @property
     def is_busy(self) -> bool:
         """Return whether a process is working."""
-        return self._free.qsize() < len(self._workers)
+        return self._pool.is_busy
 
     def is_resting(self, caller: str) -> bool:
         """Return whether the next piece of a caller has to wait."""
@@ -124,14 +126,9 @@ class Beside:
             del self._waiting[caller]
 
     async def close(self) -> None:
-        """End the processes, and wait until their pieces have ended."""
-        if self._is_closed:
-            return
+        """End the processes; a piece in progress raises TooCostlyError."""
         self._is_closed = True
         for task in self._resting:
             task.cancel()
         await asyncio.gather(*self._resting, return_exceptions=True)
-        for worker in self._workers:
-            await worker.end()
-        for _ in self._workers:
-            await self._free.get()
+        self._pool.close()

@@ -1,8 +1,13 @@
-"""The work that may run beside the loop, by name. Runs in the child process; pure but for facts about files."""
+"""The work that may run beside the loop, by name. Runs in a process of its own; pure but for facts about files."""
 
 from __future__ import annotations
 
+import os
+import resource
+import signal
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from time import process_time
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -12,7 +17,7 @@ from ledger.client.machine import machine_facts
 from ledger.client.session_options import policy_source_of
 from ledger.client.tool_requests import tool_requests
 from ledger.client.why import smallest_rule
-from ledger.core.errors import InputError
+from ledger.core.errors import InputError, LedgerError
 from ledger.core.events import Actor
 from ledger.core.policy import Call, Policy, PolicySource
 from ledger.policy.asked import call_of, source_of
@@ -25,6 +30,51 @@ from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
 
 Row = dict[str, Any]
+
+NICE: Final = 4
+"""Lower priority than the gateway, which serves people."""
+
+MEMORY_BYTES_MAX: Final = 2 * 1024 * 1024 * 1024
+ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+
+_KEPT: Final = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR")
+"""Environment variables that the work sees; the rest may contain passwords and tokens."""
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The result of a piece as JSON, or the error that the work raised; `seconds` of processor time were used.
+
+    Neither of the two is a piece that took too much memory or room.
+    """
+
+    seconds: float
+    value: bytes | None = None
+    error: LedgerError | None = None
+
+
+def begin() -> None:
+    """Begin a process for work."""
+    os.nice(NICE)
+    os.chdir(os.sep)
+    for name in set(os.environ) - set(_KEPT):
+        del os.environ[name]
+    with suppress(ValueError, OSError):  # not every system has this limit
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
+
+
+def do(name: str, argument: bytes, seconds: float) -> Done:
+    """Do the work of this name. More processor time than `seconds` ends the process: the signal stops C code, too."""
+    began = process_time()
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        value = msgspec.json.encode(WORK[name](msgspec.json.decode(argument)))
+    except LedgerError as error:
+        return Done(process_time() - began, error=error)
+    except (MemoryError, RecursionError):
+        return Done(seconds)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return Done(process_time() - began, value if len(value) <= ANSWER_BYTES_MAX else None)
 
 
 def check(lines: list[Any]) -> list[Row]:
