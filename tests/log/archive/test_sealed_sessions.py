@@ -17,6 +17,7 @@ from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.buckets import FolderBucket
 from ledger.log.archive.files import ArchiveFiles
 from ledger.log.archive.sealing import Sealing, SealResult, SealRule
+from ledger.log.archive.sweeping import Sweeping
 from ledger.log.judgements import judge_again
 from ledger.log.snapshots import SNAPSHOTS_VIEW, load_snapshot
 from ledger.log.verify import Head, head_of
@@ -30,7 +31,8 @@ from tests.support.archives import MemoryBucket
 from tests.support.backends import log_of
 from tests.support.snapshots import write_snapshots_every
 from workers.projector.repairs import Repairs
-from workers.upkeep.stream_checks import check_stream
+from workers.upkeep.archiving import hold_reason
+from workers.upkeep.stream_checks import StreamChecker, check_stream
 from workers.upkeep.transfer import export_stream
 
 ONE, TWO = StreamKey("session", "ses_1"), StreamKey("session", "ses_2")
@@ -88,6 +90,21 @@ async def test_a_sealed_session_has_the_same_bytes_in_the_server_the_archive_and
     in_file = await ArchiveFiles(FolderBucket(folder)).entries(ONE, result.file, head)
     assert tuple(in_file) == entries == await log_of(ledger.store, ONE)
     assert await exported(ledger) == lines
+
+
+async def test_sessions_in_many_small_files_are_read_and_verified_like_others(ledger: Ledger, folder: Path) -> None:
+    keys = [StreamKey("session", f"ses_{number}") for number in range(25)]
+    before = {key: await lived(ledger, key.id) for key in keys}
+    for key in keys:
+        await seal(ledger, key)
+    assert len([file async for file in ArchiveFiles(FolderBucket(folder)).files()]) == len(keys)
+    assert {key: await log_of(ledger.store, key) for key in keys} == before
+    ordered = await archive_of(ledger.store).in_file_order(keys)
+    checked = [one async for one in StreamChecker(ledger.store).check_all(ordered)]
+    assert [(one.key, one.ok) for one in checked] == [(key, True) for key in ordered]
+    assert set(ordered) == set(keys)
+    sweeping = Sweeping(ledger.store, archive_of(ledger.store), hold_reason(ledger))
+    assert await sweeping.forget(keys) == []
 
 
 async def test_every_process_reads_a_sealed_session_without_being_told(
