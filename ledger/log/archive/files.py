@@ -148,10 +148,6 @@ class ArchiveFiles:
                 found.setdefault(name.partition(".")[0] + PARQUET, set()).add(name)
         return found
 
-    async def path_of(self, file: str) -> Path:
-        """Return the path on this machine from which a file can be read now. Raises MissingFileError, ArchiveError."""
-        return await self._bucket.path_of(file)
-
     async def all_entries(self, file: str) -> dict[StreamKey, list[Entry]]:
         """Return everything that a file has, unverified. Raises DamageError, ArchiveError."""
         try:
