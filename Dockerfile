@@ -19,7 +19,7 @@ RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \
     && /opt/permission-ledger/bin/pip install --no-deps --no-index wheels/*.whl
 
 FROM python
-# The build gives version and commit: docker build --build-arg VERSION=0.2.0 --build-arg REVISION=$(git rev-parse HEAD) .
+# The build gives version and commit: docker build --build-arg VERSION=1.0.0 --build-arg REVISION=$(git rev-parse HEAD) .
 ARG VERSION=0.0.0+unknown
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="permission-ledger" \

@@ -299,7 +299,7 @@ def _moved(event: DeadlineMoved, at: _Context) -> str:
     if event.reason is not None:
         more = _for(None if event.duration_ms is None else -(-event.duration_ms // SECOND_MS) * SECOND_MS)
         return f"{at.who} extended {at.what(event.request_id)}{_EXTENDED[event.reason]}: it waits {more} more"
-    # None is unknown presence, or an older log, where nobody was connected.
+    # None is unknown presence.
     nobody = "no client is known to be connected" if event.present is None else "no client is connected any more"
     return f"{nobody}: {at.what(event.request_id)} waits {_for(event.duration_ms)} ({event.tier})"
 

@@ -84,7 +84,7 @@ class Passes:
         return events
 
     async def _rebuild(self, keys: Sequence[StreamKey]) -> int:
-        names, _ = await self._place.ledger.store.views.survey()
+        names = await self._place.ledger.store.views.survey()
         by_partition: dict[int, list[StreamKey]] = defaultdict(list)
         for key in keys:
             by_partition[self._place.ledger.store.partition_of(key)].append(key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Final
 
 import msgspec
 
@@ -16,9 +15,6 @@ from ledger.policy.digests import digest
 from ledger.policy.evaluation_cache import RememberingPolicy
 from ledger.policy.locations import placed
 from ledger.session.state import SessionState
-
-_IN_EVENTS: Final = "in events "
-"""The beginning of the digest of rules that a session's own events hold, which nobody has compared with them."""
 
 
 class CompiledPolicies:
@@ -67,8 +63,7 @@ class CompiledPolicies:
 
 
 def _key_of(state: SessionState) -> tuple[str, str | None, str | None]:
-    named = state.policy_digest if state.policy is None else f"{_IN_EVENTS}{state.policy_digest}"
-    return (named, state.cwd, state.home)
+    return (state.policy_digest, state.cwd, state.home)
 
 
 def _require_same(source: PolicySource, policy_digest: str) -> None:

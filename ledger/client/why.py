@@ -158,7 +158,7 @@ def _tried(ground: Ground, asked: _Asked, by: Actor, *, signed: bool) -> list[Tr
 
 
 def _offer_of(asked: _Asked) -> tuple[Offer, ...]:
-    """Return the agent's own suggestion, for a request of an older log that has no offers."""
+    """Return the agent's own suggestion, for a request that has no offers."""
     return (Offer(asked.always, "all", True),) if asked.always else ()
 
 

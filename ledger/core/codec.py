@@ -1,10 +1,10 @@
 """Encoding and decoding of events. An entry has a payload, the field `d`, and mostly content, the field `x`.
 
-    d  {"v": 2, "id": "evt_…", "prev": "<64 hex>", "actor": {…}, "x": "<43>", "event": {"type": "asked", …}}
+    d  {"v": 1, "id": "evt_…", "prev": "<64 hex>", "actor": {…}, "x": "<43>", "event": {"type": "asked", …}}
     x  {"salt": "<22>", "patterns": […], …}
 
 `x` is the event's `detail` behind a random salt, and `d` commits to it by SHA-256. So the content can be taken out, and
-what remains is as provable as before. Both are JSON, readable in any Redis client. Schema 1 had the detail in `d`.
+what remains is as provable as before. Both are JSON, readable in any Redis client.
 """
 
 from __future__ import annotations
@@ -17,89 +17,21 @@ import msgspec
 
 from ledger.core.commitments import SALT_BYTES, commitment_to, commits_to, is_salt
 from ledger.core.errors import DamageError, InputError
-from ledger.core.events import (
-    Actor,
-    Agreed,
-    Asked,
-    Cancelled,
-    ClientConnected,
-    ClientDisconnected,
-    DeadlineMoved,
-    Detail,
-    Event,
-    Expired,
-    Granted,
-    Imported,
-    LinkKeyReplaced,
-    LockPassed,
-    LockRequested,
-    LockTaken,
-    LogRegressed,
-    PolicyChanged,
-    Reopened,
-    Replied,
-    Revoked,
-    RulesStored,
-    SessionClosed,
-    SessionOpened,
-    TokenCreated,
-    TokenRedeemed,
-    TokenRevoked,
-    ToolFinished,
-    Value,
-)
+from ledger.core.events import Actor, Detail, Event, Value
 from ledger.core.limits import EVENT_BYTES
-from ledger.core.notification_event import Notification
-from ledger.core.policy import demand_rules
-
-SCHEMA_VERSION: Final = 3
-"""The newest schema that this version reads; it also reads all earlier ones."""
 
 FIRST_SCHEMA: Final = 1
 
-BASE_SCHEMA: Final = 2
-"""The schema with which events are written unless a later one introduced their type."""
+SCHEMA_VERSION: Final = FIRST_SCHEMA
+"""The newest schema that this version reads; it also reads all earlier ones."""
 
-APPROVERS_SCHEMA: Final = 3
-"""The schema of demands for several approvers: an earlier program would take the yes of one for an allow."""
-
-SCHEMA_OF: Final[Mapping[type, int]] = {Agreed: APPROVERS_SCHEMA}
-"""The schema of each event type that the base schema lacks.
+SCHEMA_OF: Final[Mapping[type, int]] = {}
+"""The schema of each event type that the first schema lacks.
 
 An event is written with the schema that introduced its type, not with the newest, so that during an upgrade workers of
 the previous version only refuse sessions with new types of events. A fact that readers must not skip is therefore a
-new type (`docs/guides/upgrade.md`).
+new type (`docs/reference/log-format.md`).
 """
-
-FIRST_TYPES: Final = frozenset(
-    (
-        Asked,
-        Cancelled,
-        ClientConnected,
-        ClientDisconnected,
-        DeadlineMoved,
-        Expired,
-        Granted,
-        Imported,
-        LinkKeyReplaced,
-        LockPassed,
-        LockRequested,
-        LockTaken,
-        LogRegressed,
-        Notification,
-        PolicyChanged,
-        Reopened,
-        Replied,
-        Revoked,
-        SessionClosed,
-        SessionOpened,
-        TokenCreated,
-        TokenRedeemed,
-        TokenRevoked,
-        ToolFinished,
-    )
-)
-"""The event types of schema 1. None is added."""
 
 EntryFields: TypeAlias = tuple[bytes, bytes | None]
 """The fields `d` and `x` of an entry; `x` is None for an event without a detail."""
@@ -210,11 +142,12 @@ def decode(payload: bytes, content: bytes | None = None) -> Envelope | Decoded:
         envelope = _decoder.decode(payload)
     except _UNREADABLE as error:
         return _decode_newer(payload, error)
-    # The newest schema has all types of events.
-    if envelope.v != SCHEMA_VERSION and not _is_of_an_earlier_schema(envelope):
+    if not schema_of(envelope.event) <= envelope.v <= SCHEMA_VERSION:
         return _decode_newer(payload, None)
     if content is not None or envelope.x is not None:
         attach(envelope, content)
+    elif getattr(envelope.event, "detail", None) is not None:
+        raise DamageError("an entry has its content in the payload, which no version has written")
     return envelope
 
 
@@ -227,7 +160,7 @@ def attach(envelope: Envelope, content: bytes | None) -> None:
     """Give a decoded event its detail. Raises DamageError for content that the payload does not commit to."""
     event: Any = envelope.event
     reader = _detail_decoder(type(event))
-    if reader is None or envelope.v == FIRST_SCHEMA or event.detail is not None or envelope.x is None:
+    if reader is None or event.detail is not None or envelope.x is None:
         raise DamageError("an entry has content in a field `x` to which its payload does not commit")
     if content is None:
         return
@@ -254,51 +187,8 @@ def _detail_decoder(cls: type) -> msgspec.json.Decoder[Detail] | None:
 
 
 def schema_of(event: Event) -> int:
-    """Return the schema with which to write an event: the one that introduced its type, or what it demands."""
-    kind = type(event)
-    if kind in _DEMANDING and _demands_approvers(event):
-        return APPROVERS_SCHEMA
-    return SCHEMA_OF.get(kind, BASE_SCHEMA)
-
-
-def _is_of_an_earlier_schema(envelope: Envelope) -> bool:
-    """Return whether the schema that an envelope names is known, and had such an event."""
-    return schema_of(envelope.event) <= envelope.v <= SCHEMA_VERSION or _is_of_the_first_schema(envelope)
-
-
-def _is_of_the_first_schema(envelope: Envelope) -> bool:
-    """Return whether schema 1 had such an event. It had no demands for passkeys or several approvers, and no proofs."""
-    event = envelope.event
-    return envelope.v == FIRST_SCHEMA and type(event) in FIRST_TYPES and not _carries_demands(event)
-
-
-_DEMANDING: Final = frozenset((Asked, SessionOpened, PolicyChanged, RulesStored))
-"""The event types that may hold demands."""
-
-
-def _demands_approvers(event: Any) -> bool:
-    """Return whether an event has a demand for several approvers."""
-    if isinstance(event, Asked):
-        return bool(event.demands) and any(demand.approvers for demand in event.demands)
-    policy = None if event.detail is None else event.detail.policy
-    return policy is not None and any(demand.approvers for demand in demand_rules(policy))
-
-
-def _carries_demands(event: Event) -> bool:
-    """Return whether an event has such a demand or a proof, which schema 1 lacked."""
-    match event:
-        case Asked():
-            return bool(event.proofs) or any(demand.answer_by or demand.approvers for demand in event.demands)
-        case Replied():
-            return event.proof is not None or bool(event.proofs)
-        case Granted():
-            return event.proof is not None
-        case SessionOpened() | PolicyChanged():
-            policy = None if event.detail is None else event.detail.policy
-            rules = () if policy is None else demand_rules(policy)
-            return any(demand.answer_by or demand.approvers for demand in rules)
-        case _:
-            return False
+    """Return the schema with which to write an event: the one that introduced its type."""
+    return SCHEMA_OF.get(type(event), FIRST_SCHEMA)
 
 
 def _decode_newer(payload: bytes, cause: Exception | None) -> Decoded:

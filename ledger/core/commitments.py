@@ -14,9 +14,9 @@ from typing import Final
 
 SALT_BYTES: Final = 16
 SALT_CHARS: Final = 22
-"""A salt is 16 random bytes, in base64url without padding. Older ones are in lower-case hexadecimal."""
+"""A salt is 16 random bytes, in base64url without padding."""
 
-_SALT: Final = re.compile("[A-Za-z0-9_-]{21}[AQgw]|[0-9a-f]{32}")
+_SALT: Final = re.compile("[A-Za-z0-9_-]{21}[AQgw]")
 """The last character of base64url has two bits here; the others are zero, so that no salt has two spellings."""
 
 _HEX_CHARS: Final = 64
@@ -54,14 +54,12 @@ def commitment_to(content: bytes) -> str:
 
 
 def commits_to(commitment: object, content: bytes) -> bool:
-    """Return whether a commitment, also in the older hexadecimal form, is to this content."""
+    """Return whether a commitment is to this content."""
     return isinstance(commitment, str) and is_commitment_to(commitment.encode(errors="replace"), content)
 
 
 def is_commitment_to(commitment: bytes, content: bytes) -> bool:
     """Return what `commits_to` does, of a commitment as it stands in a payload."""
-    if len(commitment) != _SHORT_CHARS:
-        return sha256(content).hexdigest().encode() == commitment
     # The 44th character is padding.
     return b2a_base64(sha256(content).digest(), newline=False)[:_SHORT_CHARS].translate(_URL_SAFE) == commitment
 
@@ -79,14 +77,9 @@ def long_digest(digest: str) -> str:
 
 
 def keyed(digest: str, salt: str) -> str:
-    """Return HMAC-SHA256 (lower-case hex) of a SHA-256 (hex) under a salt.
-
-    An empty salt, as requests of schema 1 have, leaves the digest plain.
-    """
-    if not salt:
-        return digest
+    """Return HMAC-SHA256 (lower-case hex) of a SHA-256 (hex) under a salt."""
     # RFC 2104 in four steps: `hmac.digest` takes twice as long, before every ask.
-    key = (_of_text(salt) if len(salt) == SALT_CHARS else bytes.fromhex(salt)).ljust(_BLOCK_BYTES, b"\0")
+    key = _of_text(salt).ljust(_BLOCK_BYTES, b"\0")
     inner = sha256(key.translate(_INNER) + bytes.fromhex(digest)).digest()
     return sha256(key.translate(_OUTER) + inner).hexdigest()
 

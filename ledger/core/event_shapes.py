@@ -23,8 +23,8 @@ class Value(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Detail(Value, kw_only=True, frozen=True):
     """Base of the content of an event: its free text, which the log holds in a field of its own.
 
-    `salt` is random (32 hexadecimal digits). It makes the commitment to the content, and digests of it, unguessable.
-    Empty in an event that is not written yet, and in logs of schema 1.
+    `salt` is random (16 bytes, in base64url). It makes the commitment to the content, and digests of it, unguessable.
+    Empty in an event that is not written yet.
     """
 
     salt: str = ""

@@ -164,12 +164,8 @@ class RulesStored(Value, tag="rules_stored", kw_only=True, frozen=True):
 
 
 class PolicyDetail(Detail, frozen=True):
-    """The place where the agent's calls run: `cwd` and `home` of that machine; None means unknown.
+    """The place where the agent's calls run: `cwd` and `home` of that machine; None means unknown."""
 
-    `policy` are the rules in older events. None: they are in the stream that `policy_digest` names.
-    """
-
-    policy: PolicySource | None = None
     cwd: str | None = None
     home: str | None = None
 
@@ -204,9 +200,9 @@ class PolicyChanged(Value, tag="policy_changed", kw_only=True, frozen=True):
 
 
 class AskedDetail(Detail, kw_only=True, frozen=True):
-    """The content of a request. `cwd` is the folder that the call would run in; None in older logs.
+    """The content of a request. `cwd` is the folder that the call would run in; None where unknown.
 
-    `home` is the home directory by which it was judged; None where unknown, and in older logs.
+    `home` is the home directory by which it was judged; None where unknown.
     `not_honoured` are suggestions of the dialect, or entries of `always`, that would lift no part of this call.
     `still_asked` is the reason why the next such call is asked about although all of `always` was granted. `offers` are
     choices of what to remember, the narrowest first. `operands` are the files that the call executes or reads as a
@@ -285,8 +281,8 @@ class ReopenedDetail(Detail, frozen=True):
 class Reopened(Value, tag="reopened", kw_only=True, frozen=True):
     """An allow did not hold when it was told or claimed: the request is pending again, or denied.
 
-    `round` is the request's round from this event on, one more if it is pending again; 1 in older logs. `cause` is what
-    changed; None in older logs, where it was the project's grants.
+    `round` is the request's round from this event on, one more if it is pending again. `cause` is what changed; None
+    means the project's grants.
     """
 
     request_id: str
@@ -450,7 +446,7 @@ class Expired(Value, tag="expired", kw_only=True, frozen=True):
     """A request reached its deadline. `duration_ms` is the configured time, for the agent's message.
 
     `present` are the clients that were connected then, at most `PRESENT_COUNT` of them; None where that was
-    unknown, and in older logs.
+    unknown.
     """
 
     request_id: str

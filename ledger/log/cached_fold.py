@@ -7,11 +7,12 @@ from typing import Generic, TypeVar
 
 from ledger.core import chain
 from ledger.core.errors import DamageError
+from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
-from ledger.log.doubts import CONCERNED, Doubts
 from ledger.log.entries import contradicts, read_entry
 from ledger.log.fresh_folds import fresh_fold
+from ledger.log.missing_content import MissingContent
 from ledger.log.plans import Fold
 from ledger.stores.port import START, Entry, Position, Store, StreamKey
 
@@ -31,7 +32,7 @@ class CachedFold(Generic[S]):
         self.state = fold.initial(key)
         self.position = START
         self._payload = b""
-        self._doubts = Doubts(store.upgraded_ms)
+        self._missing = MissingContent()
         self.folded = False
         """True when `state` is the fold of the stream, as far as this process has read it."""
         self._safe = START
@@ -68,8 +69,8 @@ class CachedFold(Generic[S]):
         if self.folded:
             return False
         found = await fresh_fold(self._store, self.key, self._fold.initial(self.key), self._fold.evolve)
-        found.doubts.require_none(self.key)
-        self._doubts = found.doubts
+        found.missing.require_none(self.key)
+        self._missing = found.missing
         # Replaced at once, so that no reader sees a partial fold.
         self.state, self.position, self._payload = found.state, found.last.position, found.last.payload
         self._safe = START
@@ -87,7 +88,7 @@ class CachedFold(Generic[S]):
                 return False
             self._absorb(page)
             if len(page) < PAGE_COUNT:
-                self._doubts.require_none(self.key)
+                self._missing.require_none(self.key)
                 return True
 
     # --- folding ----------------------------------------------------------------------------------------------------
@@ -103,7 +104,7 @@ class CachedFold(Generic[S]):
         except DamageError:
             # The next read raises the same damage to its caller.
             return False
-        if self._doubts:
+        if self._missing:
             self._forget()
             return False
         return True
@@ -114,8 +115,8 @@ class CachedFold(Generic[S]):
             if entry.position <= self.position:
                 continue
             recorded = read_entry(self.key, entry, self.position, self._payload, self.state)
-            if recorded.redacted or entry.version == 1 or type(recorded.event) in CONCERNED:
-                self._doubts.take(entry, recorded)
+            if recorded.redacted or type(recorded.event) is Redacted:
+                self._missing.take(entry.version, recorded)
             self.state = self._fold.evolve(self.state, recorded)
             self.position = entry.position
             self._payload = entry.payload

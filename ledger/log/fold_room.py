@@ -95,7 +95,7 @@ def fold_bytes(state: Any) -> int:
     if isinstance(state, SessionState):
         held = len(state.pending) * PENDING_BYTES + len(state.grants) * GRANT_BYTES + state.settled.size_bytes
         held += len(state.clients) * CLIENT_BYTES + len(state.noted) * NOTED_BYTES
-        return STREAM_BYTES + held + _policy_bytes(state.policy)
+        return STREAM_BYTES + held
     if isinstance(state, RulesState):
         return STREAM_BYTES + _policy_bytes(state.source)
     if isinstance(state, ProjectState):

@@ -14,8 +14,8 @@ from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
-from ledger.log.doubts import CONCERNED, Doubts, is_begun_by_older
 from ledger.log.entries import check_info, read_entry
+from ledger.log.missing_content import MissingContent
 from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, load_snapshot
 from ledger.log.tail import Folded, evolve_any, foreign_is_damage, nothing_folded
 from ledger.stores.port import START, Entry, Position, Store, StreamKey
@@ -26,12 +26,12 @@ Evolve = Callable[[S, Recorded], S]
 
 
 class FreshFold(Generic[S]):
-    """A fold that goes on entry by entry, with the doubts that these leave."""
+    """A fold that goes on entry by entry, with the entries that lack their content."""
 
-    def __init__(self, key: StreamKey, evolve: Evolve[S], begin: Folded[S], doubts: Doubts) -> None:
+    def __init__(self, key: StreamKey, evolve: Evolve[S], begin: Folded[S]) -> None:
         self._key = key
         self._evolve = evolve
-        self.state, self.last, self.doubts = begin.state, begin.last, doubts
+        self.state, self.last, self.missing = begin.state, begin.last, MissingContent()
         self.redacts = False
         """True when one of the entries taken is a redaction."""
 
@@ -41,8 +41,8 @@ class FreshFold(Generic[S]):
         for entry in entries:
             recorded = read_entry(key, entry, self.last, self.last.payload, self.state)
             self.state, self.last = evolve(self.state, recorded), entry
-            if recorded.redacted or entry.version == 1 or type(recorded.event) in CONCERNED:
-                self.doubts.take(entry, recorded)
+            if recorded.redacted or type(recorded.event) is Redacted:
+                self.missing.take(entry.version, recorded)
                 self.redacts = self.redacts or isinstance(recorded.event, Redacted)
 
 
@@ -51,32 +51,28 @@ async def fresh_fold(store: Store, key: StreamKey, initial: S, evolve: Evolve[S]
     opening = await store.open(key)
     check_info(key, opening.info)
     last = START if opening.info is None else opening.info.last
-    doubts = Doubts(store.upgraded_ms)
-    if last.version >= SNAPSHOT_EVERY_EVENTS and await _may_begin_later(store, opening.entries[0]):
+    if last.version >= SNAPSHOT_EVERY_EVENTS and await _may_begin_later(store):
         snapshot = await load_snapshot(store, key, last.version)
-        found = None if snapshot is None else FreshFold(key, evolve, snapshot, doubts)
+        found = None if snapshot is None else FreshFold(key, evolve, snapshot)
         if found is not None and await _has_gone_on(store, key, found, last.version):
             return found
-        doubts = Doubts(store.upgraded_ms)
-    found = FreshFold(key, evolve, Folded(initial), doubts)
+    found = FreshFold(key, evolve, Folded(initial))
     found.take(opening.entries)
     await _go_on(store, key, found, last.version)
     return found
 
 
-async def _may_begin_later(store: Store, first: Entry) -> bool:
+async def _may_begin_later(store: Store) -> bool:
     """Return whether a fold may begin with a snapshot.
 
     Not where people have passkeys: the demand for a signature is part of a request, and who can write views, but cannot
     change what is in a stream, must not take it away.
     """
-    if is_begun_by_older(first, store.upgraded_ms):
-        return False
     return await store.info(StreamKey("access", PASSKEYS_ID)) is None
 
 
 async def fresh_state(store: Store, key: StreamKey) -> Folded[Any]:
-    """Return the fold of a stream for readers, whatever doubts its entries leave. Raises StoreError, DamageError."""
+    """Return the fold of a stream for readers, also where entries lack their content. Raises StoreError, DamageError."""
     with foreign_is_damage(key):
         found = await fresh_fold(store, key, nothing_folded(key).state, evolve_any)
     return Folded(found.state, found.last)
@@ -92,10 +88,10 @@ async def fold_before(store: Store, key: StreamKey, is_before: Callable[[Positio
         opening = await store.open(key)
         check_info(key, opening.info)
         last = START if opening.info is None else opening.info.last
-        if last.version >= SNAPSHOT_EVERY_EVENTS and await _may_begin_later(store, opening.entries[0]):
+        if last.version >= SNAPSHOT_EVERY_EVENTS and await _may_begin_later(store):
             snapshot = await load_snapshot(store, key, last.version)
             if snapshot is not None and is_before(snapshot.position):
-                found = FreshFold(key, evolve_any, snapshot, Doubts(store.upgraded_ms))
+                found = FreshFold(key, evolve_any, snapshot)
                 if await _has_gone_on(store, key, found, last.version):
                     return snapshot
     return nothing_folded(key)

@@ -14,7 +14,7 @@ _SCHEMAS: Final = "|".join(str(schema) for schema in range(codec.FIRST_SCHEMA, c
 
 _BEGINNING: Final = re.compile(
     rf'\{{"v":({_SCHEMAS}),"id":"([^"\\]+)","prev":"(.{{64}})","actor":\{{[^{{}}\\]*\}},'
-    r'(?:"x":"(.{43}|.{64})",)?"event":\{"type":"([a-z_]+)"'.encode(),
+    r'(?:"x":"(.{43})",)?"event":\{"type":"([a-z_]+)"'.encode(),
     re.DOTALL,
 )
 """The members of a payload before those of its event, as `ledger.core.codec` writes them.

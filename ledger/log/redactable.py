@@ -22,7 +22,7 @@ SALT: Final = "salt"
 DETAIL: Final = "detail"
 
 ChosenFor = Literal["named", "matches", "same_request"]
-LeftFor = Literal["schema_1", "payload", "access", "rules"]
+LeftFor = Literal["payload", "access", "rules"]
 
 
 class Redactable(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +42,7 @@ class Redactable(msgspec.Struct, frozen=True, kw_only=True):
 class NotRedactable(msgspec.Struct, frozen=True, kw_only=True):
     """An entry with what was named or is looked for, which stays.
 
-    `why`: schema 1 keeps content in the payload; ids and names of tools, permissions and people are in every payload;
+    `why`: ids and names of tools, permissions and people are in every payload;
     the streams of access are not rewritten, nor are those of rules, by which sessions are judged.
     """
 
@@ -121,14 +121,11 @@ class Selection:
             return
         payload = msgspec.json.decode(entry.payload)
         told = payload["event"]
-        detail = told.pop(DETAIL, None) if entry.content is None else msgspec.json.decode(entry.content)
+        detail = None if entry.content is None else msgspec.json.decode(entry.content)
         members = tuple(name for name in detail or () if name != SALT)
         matched, in_payload = self._matches(entry, detail, {**told, **payload["actor"]})
         kind = event_type(event)
-        if detail is not None and entry.content is None:
-            if matched or entry.version in self._named:
-                self._stay(entry.version, kind, matched or members, "schema_1")
-        elif detail is not None and not self._key.has_calls:
+        if detail is not None and not self._key.has_calls:
             if matched:
                 self._stay(entry.version, kind, matched, "rules" if self._key.kind == "policy" else "access")
         else:

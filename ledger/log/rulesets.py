@@ -47,8 +47,8 @@ class Rulesets:
 
     async def of(self, state: SessionState) -> PolicySource:
         """Return the rules of a session. Raises RulesUnreadableError, StoreError, InDoubtError."""
-        if _are_in_events(state):
-            return state.policy or PolicySource()
+        if not _names_rules(state):
+            return PolicySource()
         return await self.read(state.policy_digest, state.session_id)
 
     async def read(self, policy_digest: str, session_id: str | None = None) -> PolicySource:
@@ -79,8 +79,8 @@ class RecordedRules:
 
     async def of(self, state: SessionState) -> PolicySource | None:
         """Return the rules of a state; None where they are redacted, missing or damaged. Raises StoreError."""
-        if _are_in_events(state):
-            return state.policy
+        if not _names_rules(state):
+            return None
         if self._last[0] != state.policy_digest:
             self._last = (state.policy_digest, await self._read(state.policy_digest))
         return self._last[1]
@@ -92,9 +92,9 @@ class RecordedRules:
             return None
 
 
-def _are_in_events(state: SessionState) -> bool:
-    """Return whether a session's own events hold its rules, held them, or name none."""
-    return state.policy is not None or not state.policy_digest or state.rules_redacted
+def _names_rules(state: SessionState) -> bool:
+    """Return whether the stream of a session's rules is known."""
+    return bool(state.policy_digest) and not state.rules_redacted
 
 
 async def read_ruleset(store: Store, policy_digest: str) -> RulesState:

@@ -397,7 +397,7 @@ class Stream(CachedFold[S]):
             self._absorb(page)
             after = page[-1].position
             if after.version >= conflict.head.version:
-                self._doubts.require_none(self.key)
+                self._missing.require_none(self.key)
                 return
             page = await self._store.read(self.key, after, PAGE_COUNT)
 

@@ -14,9 +14,9 @@ import msgspec
 
 from ledger.core import chain, codec
 from ledger.core.errors import DamageError
-from ledger.core.events import Imported, Redacted
+from ledger.core.events import Redacted
 from ledger.core.limits import ENTRY_MS_MAX
-from ledger.log.doubts import BEGUN_BY_OLDER, WITHOUT_CONTENT, is_begun_by_older
+from ledger.log.missing_content import WITHOUT_CONTENT
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 
@@ -29,7 +29,6 @@ ProblemKind: TypeAlias = Literal[
     "miscounted",
     "missing",
     "newer",
-    "older",
     "redated",
     "reordered",
     "repeated",
@@ -71,15 +70,13 @@ def verify_entries(
     entries: Iterable[Entry | RawEntry],
     info: StreamInfo | None = None,
     head: Head | None = None,
-    upgraded_ms: int | None = None,
 ) -> list[Problem]:
     """Return all problems of a stream: those of its entries in their order, then those of the whole.
 
     `entries` are all entries from the first, as stored. `info` is the stream's metadata from before they were read;
-    later entries are no problem. `head` is a position that was saved earlier. `upgraded_ms` is the server time (ms)
-    since which no older version may begin a stream.
+    later entries are no problem. `head` is a position that was saved earlier.
     """
-    return read_entries(key, entries, info, head, upgraded_ms).problems
+    return read_entries(key, entries, info, head).problems
 
 
 def read_entries(
@@ -87,10 +84,9 @@ def read_entries(
     entries: Iterable[Entry | RawEntry],
     info: StreamInfo | None = None,
     head: Head | None = None,
-    upgraded_ms: int | None = None,
 ) -> StreamReading:
     """As `verify_entries`; the result also counts the redacted entries."""
-    reading = StreamReading(key, head, upgraded_ms)
+    reading = StreamReading(key, head)
     for entry in entries:
         reading.take(entry)
     reading.compare_with_redactions()
@@ -104,11 +100,9 @@ def read_entries(
 class StreamReading:
     """One pass over a stream. After a problem it continues from the present entry."""
 
-    def __init__(self, key: StreamKey, head: Head | None, upgraded_ms: int | None) -> None:
+    def __init__(self, key: StreamKey, head: Head | None) -> None:
         self.problems: list[Problem] = []
         self._key = key
-        self._upgraded_ms = upgraded_ms
-        self._begun_by_older = False
         self._with_content: set[int] = set()
         self._without_content: set[int] = set()
         self._redacted: set[int] = set()
@@ -171,11 +165,7 @@ class StreamReading:
         return envelope
 
     def _check_content(self, entry: Entry, envelope: codec.Envelope | codec.Decoded) -> None:
-        if entry.version == 1:
-            self._begun_by_older = is_begun_by_older(entry, self._upgraded_ms)
-        if isinstance(envelope.event, Imported):
-            self._begun_by_older = False
-        elif isinstance(envelope.event, Redacted):
+        if isinstance(envelope.event, Redacted):
             self._redacted.update(envelope.event.versions)
         if codec.is_redacted(envelope, entry.content):
             self._without_content.add(entry.version)
@@ -241,8 +231,6 @@ class StreamReading:
         return len(self._without_content & self._redacted)
 
     def compare_with_redactions(self) -> None:
-        if self._begun_by_older:
-            self._report(1, "older", f"the stream {BEGUN_BY_OLDER}")
         for version in sorted(self._without_content - self._redacted):
             self._report(version, "missing", f"version {version} {WITHOUT_CONTENT}")
         for version in sorted(self._with_content & self._redacted):

@@ -17,8 +17,6 @@ from ledger.log.glances import PayloadBeginning, beginnings_of
 from ledger.log.verify import Head, Problem, head_of, verify_entries
 from ledger.stores.port import START, Entry, StreamInfo, StreamKey
 
-_FIRST_SCHEMA: Final = str(codec.FIRST_SCHEMA).encode()
-
 _CONCERNING_OTHERS: Final = frozenset((b"redacted", b"imported"))
 """Events that say something about other entries: such a stream is read in full."""
 
@@ -28,7 +26,6 @@ def is_whole(
     entries: Sequence[Entry],
     info: StreamInfo,
     head: Head | None,
-    upgraded_ms: int | None,
     *,
     beginnings: Sequence[PayloadBeginning] | None = None,
 ) -> bool:
@@ -44,7 +41,6 @@ def is_whole(
         _is_linked(key, entries, begun)
         and _is_as_the_server_says(entries, info)
         and (head is None or _has_head(entries, head))
-        and not _may_be_begun_by_older(entries[0], begun[0], upgraded_ms)
         and _is_event(entries[-1])
     )
 
@@ -55,12 +51,10 @@ class WholeEntries(tuple[Entry, ...]):
     __slots__ = ()
 
 
-def whole_entries(
-    key: StreamKey, entries: Sequence[Entry], info: StreamInfo, upgraded_ms: int | None
-) -> WholeEntries | Problem:
+def whole_entries(key: StreamKey, entries: Sequence[Entry], info: StreamInfo) -> WholeEntries | Problem:
     """Return a stream's entries if they have no problem, else the first problem; the arguments are as of `is_whole`."""
-    if not is_whole(key, entries, info, None, upgraded_ms):
-        problems = verify_entries(key, entries, info, None, upgraded_ms)
+    if not is_whole(key, entries, info, None):
+        problems = verify_entries(key, entries, info)
         if problems:
             return problems[0]
     return WholeEntries(entries)
@@ -108,10 +102,6 @@ def _is_as_the_server_says(entries: Sequence[Entry], info: StreamInfo) -> bool:
 def _has_head(entries: Sequence[Entry], head: Head) -> bool:
     version = head.position.version
     return 0 < version <= len(entries) and head_of(entries[version - 1]) == head
-
-
-def _may_be_begun_by_older(first: Entry, beginning: PayloadBeginning, upgraded_ms: int | None) -> bool:
-    return upgraded_ms is not None and first.ms > upgraded_ms and beginning[0] == _FIRST_SCHEMA
 
 
 def _is_event(entry: Entry) -> bool:

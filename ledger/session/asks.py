@@ -203,17 +203,13 @@ def _detail_of_pending(command: Ask, evaluation: Evaluation, standing: Sequence[
 
 
 def _same_content(state: SessionState, known: Request, command: Ask) -> None:
-    """Raise DifferentRequestError for other content; digests of schema 1 may lack the folder, and match any."""
+    """Raise DifferentRequestError for other content, or another folder."""
     question = command.question
     if is_recorded_digest(question.digest, known.digest, known.salt, command.masks):
         return
-    asked_in, folder = known.cwd, question.call.cwd
-    bare = same_digest(request_digest(question, None), known.digest, known.salt)
-    if bare and (asked_in == folder or (asked_in is None and not known.salt)):
-        return
     what = "with another content"
-    if bare or same_digest(request_digest(question, asked_in), known.digest, known.salt):
-        what = f"{_place(asked_in)}, not {_place(folder)}"
+    if same_digest(request_digest(question, known.cwd), known.digest, known.salt):
+        what = f"{_place(known.cwd)}, not {_place(question.call.cwd)}"
     raise DifferentRequestError(
         f"request `{command.request_id}` of session `{state.session_id}` was asked {what}; use another request id",
         request_id=command.request_id,

@@ -40,7 +40,7 @@ from ledger.core.events import (
 from ledger.core.freezes import FREEZE
 from ledger.core.grants import Recorded, add_granted, mark_imported, mark_revoked
 from ledger.core.limits import RECORDED_CLIENTS_COUNT
-from ledger.core.policy import Verdict, edition_of, without_facts
+from ledger.core.policy import Verdict, without_facts
 from ledger.session.brief import fill_in
 from ledger.session.extending import extended
 from ledger.session.first import digest_behind
@@ -97,12 +97,10 @@ def _policy_changed(state: SessionState, recorded: Recorded, event: PolicyChange
 
 
 def _with_policy(state: SessionState, recorded: Recorded, event: SessionOpened | PolicyChanged) -> SessionState:
-    policy = event.detail.policy if event.detail else None
     return replace(
         state,
         dialect="" if recorded.redacted else event.dialect,
-        edition=event.edition if policy is None else edition_of(policy),
-        policy=policy,
+        edition=event.edition,
         cwd=event.detail.cwd if event.detail else None,
         home=event.detail.home if event.detail else None,
         policy_digest=event.policy_digest,

@@ -32,12 +32,11 @@ DIFFERENT: Final = "different"
 NOT_DECIDABLE: Final = "not_decidable"
 
 _NO_DETAIL: Final = "its content is not in the log any more"
-_NO_EVALUATION: Final = "it has no evaluation: it was written by an older version"
+_NO_EVALUATION: Final = "it has no evaluation"
 _MASKED: Final = "it holds a masked secret, so that what was judged is not in the log"
 _REDACTED: Final = "a grant or a request on which it may have rested was redacted"
 _NO_RULES: Final = "the rules of that time are not in the log any more"
 _NO_PROJECT: Final = "the grants of its project at that time are not known"
-_NO_PLACES: Final = "an older version wrote it, and the folder or the home by which it was judged is not known"
 _NO_REQUEST: Final = "the request that it concerns is not in the log"
 
 
@@ -146,7 +145,6 @@ def _judged(
     event = recorded.event
     assert isinstance(event, Asked | Reopened | Replied)
     require_readable(before)
-    _require_places(before, event)
     if _is_masked(before, event):
         raise NotDecidableError(_MASKED)
     if rules is None:
@@ -184,20 +182,6 @@ def _is_redacted(before: SessionState, project: ProjectState | None, event: Judg
     return any(grant.redacted for grant in grants) or any(
         one.request.redacted and one.request.request_id.startswith(firsts) for one in before.settled.values()
     )
-
-
-def _require_places(before: SessionState, event: JudgedEvent) -> None:
-    """Raise NotDecidableError for an event of schema 1 whose folder, home or project is not in the log.
-
-    Older versions did not record them where they judged by them.
-    """
-    if getattr(event.detail, "salt", None) != "":
-        return
-    folder = event.detail.cwd if isinstance(event, Asked) and event.detail is not None else before.cwd
-    if folder is None or before.home is None:
-        raise NotDecidableError(_NO_PLACES)
-    if isinstance(event, Replied) and before.project is not None and event.project_version is None:
-        raise NotDecidableError(_NO_PROJECT)
 
 
 def _is_masked(before: SessionState, event: JudgedEvent) -> bool:

@@ -35,7 +35,7 @@ def decide_open_session(state: SessionState, command: Open, now_ms: int) -> Deci
             policy_digest=command.policy_digest,
             policy_source=command.policy_source,
             settings=command.settings or Settings(),
-            detail=_detail(None, command.cwd, command.home),
+            detail=_detail(command.cwd, command.home),
             token_id=command.token_id,
         )
         return Decision((opened,))
@@ -56,14 +56,13 @@ def decide_open_session(state: SessionState, command: Open, now_ms: int) -> Deci
         policy_digest=command.policy_digest if policy_changes else state.policy_digest,
         policy_source=command.policy_source if policy_changes else state.policy_source,
         settings=settings,
-        # Rules that an older event holds have no stream of their own, which the digest alone could name.
-        detail=_detail(None if policy_changes else state.policy, command.cwd or state.cwd, command.home or state.home),
+        detail=_detail(command.cwd or state.cwd, command.home or state.home),
     )
     return Decision((changed,))
 
 
-def _detail(policy: PolicySource | None, cwd: str | None, home: str | None) -> PolicyDetail | None:
-    return None if policy is None and cwd is None and home is None else PolicyDetail(policy, cwd, home)
+def _detail(cwd: str | None, home: str | None) -> PolicyDetail | None:
+    return None if cwd is None and home is None else PolicyDetail(cwd, home)
 
 
 def _same(state: SessionState, what: str, has: str | None, wanted: str | None) -> None:

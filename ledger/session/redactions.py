@@ -34,7 +34,7 @@ def without_content(state: SessionState, recorded: Recorded, event: Redacted) ->
     grants = mark_redacted(state.grants, gone)
     state = replace(state, pending=pending, settled=settled, grants=grants, redacted_version=recorded.version)
     if state.rules_version in gone:
-        state = replace(state, policy=None, dialect="", edition=None, cwd=None, home=None, rules_redacted=True)
+        state = replace(state, dialect="", edition=None, cwd=None, home=None, rules_redacted=True)
     return state
 
 

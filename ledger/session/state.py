@@ -253,8 +253,6 @@ class SessionState(Value, kw_only=True, frozen=True):
     dialect: str = ""
     """The dialect of the rules; empty before they are known, and once they were redacted."""
     edition: str | None = None
-    policy: PolicySource | None = None
-    """The rules in a session whose events hold them; None where `policy_digest` names their stream."""
     policy_digest: str = ""
     policy_source: str | None = None
     rules_version: int = 0

@@ -80,13 +80,6 @@ class WantedFields(NamedTuple):
     fields: Sequence[str]
 
 
-class ViewSurvey(NamedTuple):
-    """All views: the names of those that this version reads, by partition, and the keys of those of older formats."""
-
-    names: Mapping[int, Sequence[str]]
-    older: Sequence[str]
-
-
 class OwedLines(NamedTuple):
     """Lines of a partition's feed that a group may not have dealt with.
 
@@ -150,12 +143,8 @@ class ViewReader(Protocol):
         """Return all fields of a view of counts, of each partition; one command a partition."""
         ...
 
-    async def survey(self) -> ViewSurvey:
-        """Return the names of all views that are not empty, in one pass over the keys."""
-        ...
-
-    async def drop_older(self, keys: Sequence[str]) -> None:
-        """Drop views of older formats, by the keys of a survey."""
+    async def survey(self) -> Mapping[int, Sequence[str]]:
+        """Return the names of all views that are not empty, by partition, in one pass over the keys."""
         ...
 
 

@@ -12,11 +12,11 @@ from ledger.stores.port import BOUND_INBOXES, AskersOf, Place, StreamKey, Stream
 APPEND_KEYS_KEPT_COUNT = 1024
 """Streams whose keys are kept: few, because a cache that fills for hours cannot be told from a leak."""
 
-VIEWS_FORMAT = 11
+VIEWS_FORMAT = 1
 """The format of all views: part of their keys, so that a version never reads the views of another one.
 
-It is raised with each change by which older views would be misread. A projector then builds the views anew, beside the
-older ones, which `rebuild` drops. Projectors of one format share the lines of the feeds, and take none from others.
+It is raised with each change by which views would be misread. A projector then builds the views anew, beside those of
+the other format. Projectors of one format share the lines of the feeds, and take none from others.
 """
 
 CENSUS: Final = "census"
@@ -157,11 +157,6 @@ class Keys:
         tag, _, rest = name.partition(f"}}:view:{VIEWS_FORMAT}:")
         number = tag.rpartition(":")[2]
         return (int(number), rest) if rest and number.isdecimal() else None
-
-    def is_older_view(self, name: str) -> bool:
-        """Return whether a view is of an older format than this one's; the first format had no number in its keys."""
-        written = name.partition("}:view:")[2].partition(":")[0]
-        return not written.isdecimal() or int(written) < VIEWS_FORMAT
 
     def config(self) -> str:
         """Return the key of the settings fixed when the deployment was created."""

@@ -137,10 +137,6 @@ class MemoryStore:
                 listeners.remove(self._listener)
         self._subscribed.clear()
 
-    @property
-    def upgraded_ms(self) -> int | None:
-        return None
-
     def partition_of(self, key: StreamKey) -> int:
         return self._server.keys.partition_of(key)
 

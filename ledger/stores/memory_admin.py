@@ -21,7 +21,6 @@ from ledger.stores.admin import (
     PartitionFacts,
     RawEntry,
     ShortStream,
-    ViewSurvey,
     WantedFields,
 )
 from ledger.stores.memory_seals import MemorySealing, entries_in
@@ -104,15 +103,12 @@ class MemoryViews:
         found = [await self._store.view(view, one) for one in range(self._store.partition_count)]
         return [{field: int(value) for field, value in one.items()} for one in found]
 
-    async def survey(self) -> ViewSurvey:
+    async def survey(self) -> Mapping[int, Sequence[str]]:
         held = {
             partition: [name for name, fields in views.items() if fields]
             for partition, views in self._server.views.items()
         }
-        return ViewSurvey({partition: names for partition, names in held.items() if names}, ())
-
-    async def drop_older(self, keys: Sequence[str]) -> None:
-        """There are no other formats here."""
+        return {partition: names for partition, names in held.items() if names}
 
 
 class MemoryRewrite:

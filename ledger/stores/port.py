@@ -311,11 +311,6 @@ class Store(Protocol):
 
     async def close(self) -> None: ...
 
-    @property
-    def upgraded_ms(self) -> int | None:
-        """Return the server time (ms) since which no older version may begin a stream; None where none ever could."""
-        ...
-
     def partition_of(self, key: StreamKey) -> int: ...
 
     def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:

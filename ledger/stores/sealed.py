@@ -45,14 +45,12 @@ class Seal(msgspec.Struct, frozen=True):
     """The place of a sealed stream: its last entry, the hash of that entry, its file, and the time of sealing.
 
     `hash` is that of `ledger.log.verify.Head`. `file` is relative to the archive's root. `sealed_ms` is server time.
-    `is_long`: its stub was written with the whole name of a file that a short one would do for, as older versions did.
     """
 
     head: Position
     hash: str
     file: str
     sealed_ms: int
-    is_long: bool = False
 
     def __post_init__(self) -> None:
         if not (0 <= self.head.ms <= ENTRY_MS_MAX and 1 <= self.head.version <= VERSION_MAX):
@@ -108,7 +106,7 @@ class _Members(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 def encode_seal(seal: Seal) -> Stub:
     """Return the stub. Raises InputError where it would have more than STUB_BYTES."""
-    digest = None if seal.is_long else _digest_in(seal.file, seal.sealed_ms)
+    digest = _digest_in(seal.file, seal.sealed_ms)
     written = _LONG_FORMAT if digest is None else _SHORT_FORMAT
     members = _Members(written, *seal.head, bytes.fromhex(seal.hash), seal.sealed_ms)
     stub = Stub(msgspec.msgpack.encode(members), digest or seal.file.encode())
@@ -133,10 +131,8 @@ def decode_seal(key: StreamKey, stub: Stub) -> Seal:
                 )
             case [1 | 2 as number, *_] as written:
                 held = msgspec.convert(written, _Members)
-                is_named = number == _LONG_FORMAT
-                file = stub.file.decode() if is_named else _file_of(stub.file, held.sealed_ms)
-                is_long = is_named and _digest_in(file, held.sealed_ms) is not None
-                return Seal(Position(held.ms, held.version), held.hash.hex(), file, held.sealed_ms, is_long)
+                file = stub.file.decode() if number == _LONG_FORMAT else _file_of(stub.file, held.sealed_ms)
+                return Seal(Position(held.ms, held.version), held.hash.hex(), file, held.sealed_ms)
             case _:
                 raise broken_stub(key, "it is of no known format")
     except (msgspec.MsgspecError, UnicodeDecodeError, InputError) as error:

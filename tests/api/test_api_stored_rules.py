@@ -8,10 +8,9 @@ from typing import Final
 import pytest
 
 from ledger import InputError, Ledger
-from ledger.core import chain, codec
 from ledger.core.errors import RulesUnreadableError
-from ledger.core.events import Actor, PolicyDetail, SessionOpened
-from ledger.core.ids import new_event_id, new_salt
+from ledger.core.events import Actor
+from ledger.core.ids import new_salt
 from ledger.core.requests import make_question
 from ledger.log.judgements import judge_again
 from ledger.log.plans import SETTLE
@@ -24,7 +23,6 @@ from ledger.session.judged_again import NOT_DECIDABLE, SAME
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from tests.api.actors import OpenLedger
-from tests.support.backends import written
 from workers.upkeep.stream_checks import StreamChecker, check_stream, read_anchors
 
 AGENT: Final = Actor("agent", "claude")
@@ -40,14 +38,6 @@ async def named_without_rules(ledger: Ledger, session_id: str = "ses_1") -> None
     """Open a session as a process would whose rules never arrived."""
     stream = ledger.streams.session(session_id)
     await stream.submit(Open(actor=AGENT, policy=SOURCE, policy_digest=RULES.id))
-
-
-async def opened_with_own_rules(ledger: Ledger, session_id: str = "ses_1") -> None:
-    """Write the first event of a session as versions did that stored rules in it."""
-    event = SessionOpened(policy_digest=RULES.id, detail=PolicyDetail(SOURCE))
-    prev = chain.genesis("session", session_id)
-    fields = codec.encode(event, event_id=new_event_id(), prev=prev, actor=AGENT, salt=new_salt())
-    await written(ledger.store, fields, key=StreamKey("session", session_id))
 
 
 async def test_a_session_names_its_rules_and_a_stream_of_their_own_holds_them(ledger: Ledger) -> None:
@@ -139,16 +129,6 @@ async def test_opening_again_with_the_same_rules_brings_missing_ones_back(open_l
     await (await open_ledger()).session("ses_1", policy=SOURCE)
     assert (await session.submit("bash", ["ls -l"])).outcome == "allowed"
     assert (await session.state()).version == 2
-
-
-async def test_rules_that_an_older_event_holds_judge_as_before(open_ledger: OpenLedger) -> None:
-    await opened_with_own_rules(await open_ledger())
-    ledger = await open_ledger()
-    session = await ledger.attach("ses_1")
-    assert await session.rules() == SOURCE
-    assert (await session.submit("bash", ["ls -l"])).outcome == "allowed"
-    assert [key async for key in ledger.store.streams()] == [SES_1]
-    assert [one.result async for one in judge_again(ledger.store, "ses_1")] == [SAME]
 
 
 async def test_a_verdict_is_judged_again_by_the_stored_rules_and_not_without_them(open_ledger: OpenLedger) -> None:

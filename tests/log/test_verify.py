@@ -85,7 +85,7 @@ def whole_by_bytes(
 ) -> bool:
     last = entries[-1].position if entries else START
     told = StreamInfo(length=last.version, entries_added=last.version, last=last, max_deleted=START)
-    return is_whole(KEY, entries, info or told, head, None)
+    return is_whole(KEY, entries, info or told, head)
 
 
 def info(**changed: object) -> StreamInfo:
@@ -134,13 +134,13 @@ def test_an_untouched_stream_is_whole_by_its_bytes(length: int) -> None:
 
 
 def test_entries_are_called_whole_only_where_verification_finds_nothing() -> None:
-    whole = whole_entries(KEY, list(ENTRIES), info(), None)
+    whole = whole_entries(KEY, list(ENTRIES), info())
     assert isinstance(whole, WholeEntries)
     assert whole == ENTRIES
     spoiled = changed(2, edited(2))
-    assert whole_entries(KEY, spoiled, info(), None) == verify_entries(KEY, spoiled, info())[0]
+    assert whole_entries(KEY, spoiled, info()) == verify_entries(KEY, spoiled, info())[0]
     shorter = info(length=3)
-    assert whole_entries(KEY, ENTRIES, shorter, None) == verify_entries(KEY, ENTRIES, shorter)[0]
+    assert whole_entries(KEY, ENTRIES, shorter) == verify_entries(KEY, ENTRIES, shorter)[0]
 
 
 def test_entries_are_taken_as_they_lie_on_the_server_too() -> None:
@@ -391,16 +391,6 @@ def test_bytes_in_which_a_reader_finds_another_event_than_a_search_does_are_left
     assert written in asked.payload
     assert beginnings_of([asked]) is not None
     assert beginnings_of([asked._replace(payload=asked.payload.replace(written, crafted))]) is None
-
-
-def test_the_bytes_of_an_older_versions_stream_pass_unless_it_was_begun_after_the_upgrade() -> None:
-    payload = b'{"v":1,"id":"evt_1","prev":"%b","actor":{"kind":"agent","name":"claude"},"event":%b}' % (
-        chain.genesis(KEY.kind, KEY.id).encode(),
-        b'{"type":"session_closed"}',
-    )
-    entry = Entry(T0, 1, payload)
-    told = StreamInfo(length=1, entries_added=1, last=entry.position, max_deleted=START)
-    assert [is_whole(KEY, [entry], told, None, upgraded) for upgraded in (None, T0, T0 - 1)] == [True, True, False]
 
 
 Damage = Callable[[list[Entry], int, int], list[Entry]]

@@ -57,7 +57,7 @@ async def rebuild_all(store: Store) -> None:
 
 async def differences(store: Store) -> list[Compared]:
     """Return the differences that `rebuild --verify` finds."""
-    names, _ = await store.views.survey()
+    names = await store.views.survey()
     return [
         one
         for partition in range(store.partition_count)

@@ -32,7 +32,7 @@ async def test_long_ids_paths_and_names_unpack_no_view_of_all_sessions(tmp_path:
             await session.reply("r" * 40, "once", actor="anna.maria.example@company.example.com")
             await session.grant("bash", "make *", actor="ann")
             await project_all(ledger)
-            names, _ = await ledger.store.views.survey()
+            names = await ledger.store.views.survey()
             held = Keys(ledger.store.partition_count)
             keys = [held.view(view, one) for one, views in names.items() for view in {*views} - WHOLE_ROWS]
         async with Redis.from_url(server.url) as client:

@@ -35,11 +35,14 @@ class Change:
 LATER: Final = (
     Change("pyproject.toml", f'\nversion = "{VERSION}"', '\nversion = "99.0.0"'),
     # Only the later version understands cancelling.
-    Change("ledger/core/codec.py", "SCHEMA_VERSION: Final = 3", "SCHEMA_VERSION: Final = 4"),
+    Change("ledger/core/codec.py", "SCHEMA_VERSION: Final = FIRST_SCHEMA", "SCHEMA_VERSION: Final = 2"),
     Change(
         "ledger/core/codec.py",
-        "SCHEMA_OF: Final[Mapping[type, int]] = {Agreed: APPROVERS_SCHEMA}",
-        "SCHEMA_OF: Final[Mapping[type, int]] = {Agreed: APPROVERS_SCHEMA, Cancelled: 4}",
+        "SCHEMA_OF: Final[Mapping[type, int]] = {}",
+        "SCHEMA_OF: Final[Mapping[type, int]] = {Cancelled: 2}",
+    ),
+    Change(
+        "ledger/core/codec.py", "import Actor, Detail, Event, Value", "import Actor, Cancelled, Detail, Event, Value"
     ),
     Change("ledger/stores/redis/append.lua", "-- Compare-and-append:", "-- Of the later version. Compare-and-append:"),
     Change("ledger/stores/redis/project.lua", "#!lua\n", "#!lua\n-- Of the later version.\n"),

@@ -84,4 +84,4 @@ def test_what_comes_after_it_is_folded_on(scenario: Scenario) -> None:
 
 def test_this_version_never_writes_what_it_calls_newer() -> None:
     written = [codec.decode(entry.payload).v for entry in given(opens(), asks("per_1", "ls")).entries]
-    assert written == [codec.BASE_SCHEMA] * 2
+    assert written == [codec.FIRST_SCHEMA] * 2

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from ledger.core.errors import InputError
 from ledger.core.events import PolicyChanged, PolicyDetail, SessionOpened, Settings
-from ledger.policy import PolicySource, digest
+from ledger.policy import digest
 from ledger.session.commands import Open
 from tests.support.commands import AGENT, closes, opens, source
 from tests.support.scenario import T0, given, later
@@ -36,7 +36,7 @@ def test_opening_a_session_records_its_rules_with_their_digest_and_its_settings(
     )
     state = given().when(opening).then(opened).state
     assert (state.opened_ms, state.project, state.agent, state.parent) == (T0, "shop", "build", "ses_0")
-    assert (state.policy, state.cwd, state.settings) == (None, "/home/user/project", QUICK)
+    assert (state.cwd, state.settings) == ("/home/user/project", QUICK)
 
 
 def test_a_session_that_is_given_no_rules_has_none_and_the_default_times() -> None:
@@ -60,7 +60,7 @@ def test_opening_with_other_rules_changes_the_policy_from_here_on() -> None:
         .then(PolicyChanged(policy_digest=digest(policy), settings=QUICK))
         .state
     )
-    assert (state.policy, state.policy_digest, state.opened_ms) == (None, digest(policy), T0)
+    assert (state.policy_digest, state.opened_ms) == (digest(policy), T0)
 
 
 def test_opening_with_other_settings_alone_keeps_the_rules() -> None:
@@ -68,21 +68,6 @@ def test_opening_with_other_settings_alone_keeps_the_rules() -> None:
     given(opens(ALLOW_LS)).when(Open(actor=AGENT, settings=QUICK)).then(
         PolicyChanged(policy_digest=digest(policy), settings=QUICK)
     )
-
-
-def test_other_settings_keep_rules_that_an_older_event_holds_in_the_event() -> None:
-    policy = source(ALLOW_LS)
-    older = SessionOpened(policy_digest=digest(policy), detail=PolicyDetail(policy, "/srv"))
-    given(older).when(Open(actor=AGENT, settings=QUICK)).then(
-        PolicyChanged(policy_digest=digest(policy), settings=QUICK, detail=PolicyDetail(policy, "/srv"))
-    )
-
-
-def test_rules_that_an_older_event_holds_give_the_dialect_and_its_edition() -> None:
-    policy = source(ALLOW_LS, edition="opencode.md")
-    older = given(SessionOpened(policy_digest=digest(policy), detail=PolicyDetail(policy))).state
-    newer = given(opens(ALLOW_LS, edition="opencode.md")).state
-    assert older.language == newer.language == PolicySource("opencode", options={"edition": "opencode.md"})
 
 
 def test_a_session_never_moves_to_another_project() -> None:

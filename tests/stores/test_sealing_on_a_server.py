@@ -26,7 +26,7 @@ from tests.house.sources import text_of
 from tests.stores.test_lost_answers import far_store, impatient, proxy
 from tests.support.backends import PARTITION_COUNT, SESSION, Operator, append_of, log_of, written
 from tests.support.proxy import Fault, Proxy
-from tests.support.sealing import named_seal_of, older_stub, seal_of, sealed, three
+from tests.support.sealing import seal_of, sealed, three
 from tests.support.servers import RealServer
 
 if TYPE_CHECKING:
@@ -135,37 +135,6 @@ async def test_a_stub_takes_little_memory(server_store: RedisStore, admin: Opera
     """All of it: the name of the key, the server's own structures, and the stub."""
     await sealed(server_store)
     assert await admin.run("MEMORY", "USAGE", server_store.keys.stream(SESSION)) <= STUB_BYTES
-
-
-# --- stubs of older versions ------------------------------------------------------------------------------------------
-
-
-def older_fields(seal: Seal) -> tuple[str | bytes, ...]:
-    stub = older_stub(seal)
-    return "seal", stub.seal, "file", stub.file
-
-
-async def test_a_stub_of_an_older_version_is_moved_to_another_file(server_store: RedisStore, admin: Operator) -> None:
-    log = await three(server_store)
-    written = named_seal_of(log)
-    await admin.run("DEL", server_store.keys.stream(SESSION))
-    await admin.run("HSET", server_store.keys.stream(SESSION), *older_fields(written))
-    (seal,) = await server_store.admin.seals([SESSION])
-    assert seal is not None
-    assert seal.file == written.file
-    to = seal_of(log, "another.parquet")
-    assert await server_store.admin.reseal(SESSION, seal, to)
-    assert await server_store.admin.seals([SESSION]) == [to]
-
-
-async def test_the_stream_of_a_stub_of_an_older_version_comes_back(server_store: RedisStore, admin: Operator) -> None:
-    log = await three(server_store)
-    await admin.run("DEL", server_store.keys.stream(SESSION))
-    await admin.run("HSET", server_store.keys.stream(SESSION), *older_fields(named_seal_of(log)))
-    (seal,) = await server_store.admin.seals([SESSION])
-    assert seal is not None
-    assert await server_store.admin.unseal(SESSION, seal, log, None)
-    assert await log_of(server_store) == log
 
 
 # --- lost answers -----------------------------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from ledger.stores.sealed import (
     encode_seal,
 )
 from tests.support.backends import SESSION
-from tests.support.sealing import older_stub
 
 SEALED_MS = 1_795_512_345_678
 DIGEST = bytes(range(FILE_DIGEST_BYTES))
@@ -39,8 +38,8 @@ OTHER_NAMES = {
 }
 
 
-def seal(file: str = NAMED, *, is_long: bool = False) -> Seal:
-    return Seal(Position(5, 3), HASH, file, SEALED_MS, is_long)
+def seal(file: str = NAMED) -> Seal:
+    return Seal(Position(5, 3), HASH, file, SEALED_MS)
 
 
 def test_the_name_of_a_file_tells_its_day_its_time_and_its_digest() -> None:
@@ -50,7 +49,6 @@ def test_the_name_of_a_file_tells_its_day_its_time_and_its_digest() -> None:
 def test_a_file_that_is_named_after_its_time_of_sealing_is_told_by_its_digest() -> None:
     stub = encode_seal(seal())
     assert stub.file == DIGEST
-    assert stub.size_bytes == older_stub(seal()).size_bytes - (len(NAMED) - FILE_DIGEST_BYTES)
     assert stub.size_bytes < 72
     assert decode_seal(SESSION, stub) == seal()
 
@@ -62,23 +60,14 @@ def test_any_other_file_is_told_by_its_name(file: str) -> None:
     assert decode_seal(SESSION, stub) == seal(file)
 
 
-def test_a_stub_of_an_older_version_is_known_by_its_own_bytes() -> None:
-    """A stub is replaced, or its stream brought back, only where its bytes are the expected ones."""
-    stub = older_stub(seal())
-    assert stub.file == NAMED.encode()
-    assert decode_seal(SESSION, stub) == seal(is_long=True)
-    assert encode_seal(seal(is_long=True)) == stub
-
-
 @given(
     st.integers(0, ENTRY_MS_MAX),
     st.integers(1, VERSION_MAX),
     st.integers(0, TIME_MS_MAX),
     st.binary(min_size=FILE_DIGEST_BYTES, max_size=FILE_DIGEST_BYTES),
-    st.booleans(),
 )
-def test_every_stub_is_read_as_it_was_written(ms: int, version: int, sealed_ms: int, digest: bytes, long: bool) -> None:
-    written = Seal(Position(ms, version), HASH, archive_file(sealed_ms, digest), sealed_ms, long)
+def test_every_stub_is_read_as_it_was_written(ms: int, version: int, sealed_ms: int, digest: bytes) -> None:
+    written = Seal(Position(ms, version), HASH, archive_file(sealed_ms, digest), sealed_ms)
     assert decode_seal(SESSION, encode_seal(written)) == written
 
 

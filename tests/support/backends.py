@@ -156,5 +156,5 @@ async def gaps(store: Store, partitions: Sequence[int], group: str, idle_ms: int
 
 async def view_names(store: Store) -> set[tuple[int, str]]:
     """Return partition and name of every view that is not empty."""
-    names, _ = await store.views.survey()
+    names = await store.views.survey()
     return {(partition, name) for partition, found in names.items() for name in found}

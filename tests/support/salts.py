@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ledger.core.commitments import keyed
 from ledger.session.commands import Ask
 
-SALT: Final = "5a17" * 8
+SALT: Final = "5a17" * 5 + "5A"
 
 
 def unsalted(event: Any) -> Any:

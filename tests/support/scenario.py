@@ -257,7 +257,7 @@ class Scenario:
     @property
     def policy(self) -> Policy:
         """The rules of the session. A dialect without an implementation so far is judged by the rules of `opencode`."""
-        source = self.state.policy or self.rules
+        source = self.rules
         if self._compiled is None or self._compiled[0] != source:
             self._compiled = (source, compile_policy(replace(source, dialect="opencode")))
         return self._compiled[1]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from ledger.core import chain
 from ledger.stores.port import Due, Entry, Store, StreamKey
-from ledger.stores.sealed import Seal, Stub, archive_file
+from ledger.stores.sealed import Seal, archive_file
 from tests.support.backends import SESSION, log_of, written
 
 FILE: Final = "2026/11/shop-0001.parquet"
@@ -17,12 +15,6 @@ FILE: Final = "2026/11/shop-0001.parquet"
 def seal_of(entries: tuple[Entry, ...], file: str = FILE) -> Seal:
     last = entries[-1]
     return Seal(last.position, chain.after_entry(last.ms, last.version, last.payload), file, last.ms + 5)
-
-
-def older_stub(seal: Seal) -> Stub:
-    """Return the stub that versions wrote which knew no digests of files."""
-    members = [1, *seal.head, bytes.fromhex(seal.hash), seal.sealed_ms]
-    return Stub(msgspec.msgpack.encode(members), seal.file.encode())
 
 
 def named_seal_of(entries: tuple[Entry, ...]) -> Seal:

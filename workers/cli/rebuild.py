@@ -68,8 +68,7 @@ async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
 
 
 async def _rebuild(ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], jobs: int | None) -> int:
-    names, older = await ledger.store.views.survey()
-    await ledger.store.views.drop_older(older)
+    names = await ledger.store.views.survey()
     portions = [PartitionToRebuild(one, streams.get(one, []), names.get(one, [])) for one in sorted({*streams, *names})]
     count = sum(len(portion.keys) for portion in portions)
     events = 0
@@ -95,7 +94,7 @@ async def _rebuild(ledger: Ledger, output: CommandOutput, streams: dict[int, lis
 async def _compare(
     ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], *, show_all: bool
 ) -> int:
-    names, _ = await ledger.store.views.survey()
+    names = await ledger.store.views.survey()
     shown: list[Compared] = []
     fields = differing = behind_events = behind_streams = 0
     partitions = sorted({*streams, *names})

@@ -36,7 +36,6 @@ NAMED_COUNT: Final = 20
 
 _WHY: Final = {"named": "named", "matches": "matches", "same_request": "same request"}
 _WHY_NOT: Final = {
-    "schema_1": "of schema 1, whose content is in the payload",
     "payload": "in ids or names, which stay in the log for good",
     "access": "in a stream of access, which is not rewritten",
     "rules": "in rules, which sessions name; open these sessions again with other rules",

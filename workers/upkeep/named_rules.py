@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -18,7 +18,6 @@ UNREADABLE: Final = RulesUnreadableError.code
 """The code of an ask in a session whose rules cannot be read, which begins the text of the problem."""
 
 _NAMING: Final = frozenset(("session_opened", "policy_changed"))
-_IN_PAYLOAD: Final = b'"detail":'
 
 
 class _Event(msgspec.Struct):
@@ -31,17 +30,12 @@ class _Payload(msgspec.Struct):
     x: str | None = None
 
 
-class _Content(msgspec.Struct):
-    policy: Any = None
-
-
 _decoder: Final = msgspec.json.Decoder(_Payload)
-_content_decoder: Final = msgspec.json.Decoder(_Content)
 _UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def named_rules(key: StreamKey, entries: Sequence[Entry]) -> dict[str, int]:
-    """Return the digests of the rules that a session names and does not hold itself, each with its first version.
+    """Return the digests of the rules that a session names, each with its first version.
 
     `entries` are those that may name rules, or all.
     """
@@ -51,19 +45,10 @@ def named_rules(key: StreamKey, entries: Sequence[Entry]) -> dict[str, int]:
             told = _decoder.decode(entry.payload)
         except _UNREADABLE:
             continue
-        is_own = _has_rules(entry.content) or _IN_PAYLOAD in entry.payload
         is_redacted = told.x is not None and entry.content is None
-        if told.event.type in _NAMING and told.event.policy_digest and not is_own and not is_redacted:
+        if told.event.type in _NAMING and told.event.policy_digest and not is_redacted:
             named.setdefault(told.event.policy_digest, entry.version)
     return named
-
-
-def _has_rules(content: bytes | None) -> bool:
-    """Return whether the content of an event has rules; a member of that name deeper down is none."""
-    try:
-        return content is not None and _content_decoder.decode(content).policy is not None
-    except _UNREADABLE:
-        return False
 
 
 class NamedRules:

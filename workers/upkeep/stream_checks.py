@@ -160,7 +160,7 @@ class StreamChecker:
         """Return the problems of the entries themselves, and the number of those that were redacted."""
         if self._depth == "chain" and info is not None and self._is_whole(key, entries, seen, info):
             return rules_problems(key, seen.entries), 0
-        reading = read_entries(key, entries, info, self._known.get(key), self._store.upgraded_ms)
+        reading = read_entries(key, entries, info, self._known.get(key))
         problems = reading.problems
         if not problems:
             problems = rules_problems(key, seen.entries)
@@ -171,8 +171,7 @@ class StreamChecker:
     def _is_whole(self, key: StreamKey, entries: Sequence[Entry | RawEntry], seen: _Seen, info: StreamInfo) -> bool:
         if seen.beginnings is None or len(seen.entries) != len(entries):
             return False
-        known, upgraded_ms = self._known.get(key), self._store.upgraded_ms
-        return is_whole(key, seen.entries, info, known, upgraded_ms, beginnings=seen.beginnings)
+        return is_whole(key, seen.entries, info, self._known.get(key), beginnings=seen.beginnings)
 
 
 def _seen(key: StreamKey, entries: Sequence[Entry]) -> _Seen:

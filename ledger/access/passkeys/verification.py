@@ -185,5 +185,5 @@ def _is_looser(bounds: GrantBounds, claims: AnswerClaims) -> bool:
 
 
 def _is_signed(detail: GrantedDetail, claims: AnswerClaims) -> bool:
-    """Return whether the claims have a grant's pattern. Those for a request of schema 1 have its plain digest."""
-    return any(pattern_digest(detail.pattern, salt) in claims.patterns for salt in (detail.salt, ""))
+    """Return whether the claims have a grant's pattern."""
+    return pattern_digest(detail.pattern, detail.salt) in claims.patterns

@@ -32,7 +32,7 @@ from ledger.core.events import (
     Replied,
 )
 from ledger.core.grants import Recorded
-from ledger.core.policy import Call, Demand, DemandRule, Verdict, demand_rules
+from ledger.core.policy import Call, Demand, DemandRule, Verdict
 from ledger.core.proofs import Proof
 from ledger.log.verify import Problem
 from ledger.policy.demands import demands_met
@@ -166,7 +166,7 @@ def _demands_of(state: SessionState, settled: Settled, rules: Mapping[str, Deman
 
 def _rules_of(state: SessionState, demands: Mapping[str, Demands]) -> Demands:
     """Return the demands of the rules that a session has at a moment."""
-    return demands.get(state.policy_digest, ()) if state.policy is None else demand_rules(state.policy)
+    return demands.get(state.policy_digest, ())
 
 
 def _lacks_demands(state: SessionState, event: Asked, demands: Mapping[str, Demands]) -> bool:

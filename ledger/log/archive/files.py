@@ -251,7 +251,7 @@ def _require_archivable(key: StreamKey, entries: Sequence[Entry]) -> None:
     elif isinstance(entries, WholeEntries):
         return
     else:
-        found = whole_entries(key, entries, _info_of(entries), None)
+        found = whole_entries(key, entries, _info_of(entries))
         if isinstance(found, WholeEntries):
             return
         reason = found.text
@@ -305,7 +305,7 @@ def _ends_at(entries: Sequence[Entry], head: Head) -> bool:
 
 
 def _is_whole(key: StreamKey, entries: Sequence[Entry], head: Head) -> bool:
-    return is_whole(key, entries, _info_of(entries), head, None)
+    return is_whole(key, entries, _info_of(entries), head)
 
 
 def _require_whole(key: StreamKey, entries: Sequence[Entry], head: Head, file: str) -> None:

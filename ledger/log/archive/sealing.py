@@ -188,7 +188,7 @@ class Sealing:
         if found is None:
             return SealResult(key=key, kept="there is no such session")
         info, entries = found
-        whole = whole_entries(key, entries, info, self._store.upgraded_ms)
+        whole = whole_entries(key, entries, info)
         if not isinstance(whole, WholeEntries):
             return SealResult(key=key, events=len(entries), kept=f"it is damaged: {whole.text}", is_damaged=True)
         state: SessionState = fold_entries(key, nothing_folded(key), entries).state

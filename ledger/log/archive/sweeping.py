@@ -178,7 +178,7 @@ class Sweeping:
         except LedgerError as error:
             return f"`{key.name}` cannot be read elsewhere: {error.text}"
         other = f"this ledger does not have `{key.name}` as it is here"
-        if not entries or verify_entries(key, entries, info, None, self._store.upgraded_ms):
+        if not entries or verify_entries(key, entries, info):
             return other
         if _is_unfinished_redaction(copy[-1], entries):
             copy = copy[:-1]  # of a redaction that was not finished: it never took place

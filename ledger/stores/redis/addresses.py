@@ -16,7 +16,6 @@ from ledger.core.errors import InputError
 from ledger.stores.durability import durability_in
 from ledger.stores.redis.cluster import Cluster
 from ledger.stores.redis.cluster_topology import Address, Topology
-from ledger.stores.redis.older_processes import CLIENT_NAME
 from ledger.stores.redis.one_server import OneServer
 from ledger.stores.redis.sentinel import PrimaryLink, primary_of
 from ledger.stores.redis.servers import Servers
@@ -26,6 +25,9 @@ CONNECT_SECONDS: Final = 5.0
 
 _CLUSTER_SECONDS: Final = 1.0
 """The limit on a node's reply with the slot map; a slower node is skipped."""
+
+CLIENT_NAME: Final = "permission-ledger"
+"""The name of the connections, as the server's CLIENT LIST shows it."""
 
 _SENTINEL_PORT: Final = 26379
 _SERVER_PORT: Final = 6379

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Awaitable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from redis.exceptions import BusyLoadingError
 
@@ -21,12 +21,11 @@ REDIS_VERSION_MIN = (7, 0)
 VALKEY_VERSION_MIN = (7, 2)
 
 
-DEPLOYMENT_SCHEMA: Final = 2
+DEPLOYMENT_SCHEMA: Final = 1
 """The least schema that all processes of a deployment write."""
 
 PARTITIONS: Final = "partitions"
 SCHEMA: Final = "schema"
-UPGRADED_MS: Final = "upgraded_ms"
 
 SECRET_BYTES = 32
 LINK_KEY = "link_key"
@@ -37,52 +36,35 @@ class RunCommand(Protocol):
     def __call__(self, *command: bytes | str | float) -> Awaitable[Any]: ...
 
 
-class Deployment(NamedTuple):
-    """A deployment: its partition count, and the server time (ms) since which no older version may begin a stream."""
-
-    partition_count: int
-    upgraded_ms: int
-
-
-async def read_deployment(run: RunCommand, wanted: int | None) -> Deployment | int | None:
-    """Return the deployment; its partition count where an older version recorded it; None where there is none.
+async def read_partitions(run: RunCommand, wanted: int | None) -> int | None:
+    """Return the deployment's partition count, None where there is no deployment yet.
 
     Raises SetupError for another partition count than `wanted`, and for a deployment of a newer version.
     """
     if wanted is not None and not 0 < wanted <= PARTITION_COUNT_MAX:
         raise SetupError(f"{wanted} partitions are not possible; choose 1 to {PARTITION_COUNT_MAX}")
-    partitions, schema, upgraded_ms = await run("HMGET", Keys(1).config(), PARTITIONS, SCHEMA, UPGRADED_MS)
-    if partitions is None:
+    config = Keys(1).config()
+    partitions, schema = await run("HMGET", config, PARTITIONS, SCHEMA)
+    if partitions is None or schema is None:
         return None
-    fixed = int(partitions.partition(b":")[0])
+    if int(schema) > DEPLOYMENT_SCHEMA:
+        raise SetupError(f"this ledger was upgraded to schema {int(schema)}; upgrade this permission-ledger to use it")
+    if not partitions.isdigit():
+        raise SetupError(f"the field `{PARTITIONS}` of the key `{config}` is no number: `{partitions.decode()[:80]}`")
+    fixed = int(partitions)
     if wanted not in (None, fixed):
         raise SetupError(
             f"this ledger was created with {fixed} partitions, not {wanted}; the number is fixed for good "
             f"(export, create a new one, import)"
         )
-    if schema is None or upgraded_ms is None:
-        return fixed
-    if int(schema) > DEPLOYMENT_SCHEMA:
-        raise SetupError(f"this ledger was upgraded to schema {int(schema)}; upgrade this permission-ledger to use it")
-    return Deployment(fixed, int(upgraded_ms))
+    return fixed
 
 
-async def record_deployment(run: RunCommand, partition_count: int | None, now_ms: int) -> None:
-    """Record a new deployment, or that one of an older version was upgraded. Safe to repeat, and to run concurrently.
-
-    Older versions read the partition count as a number. They find a text, which they show when they refuse to start.
-    """
+async def record_deployment(run: RunCommand, partition_count: int | None) -> None:
+    """Record a new deployment. Safe to repeat, and to run concurrently."""
     config = Keys(1).config()
-    await run("HSETNX", config, UPGRADED_MS, now_ms)
-    await run("HSETNX", config, PARTITIONS, _in_words(partition_count or PARTITION_COUNT_DEFAULT))
-    found = await run("HGET", config, PARTITIONS)
-    if found.isdigit():
-        await run("HSET", config, PARTITIONS, _in_words(int(found)))
-    await run("HSET", config, SCHEMA, DEPLOYMENT_SCHEMA)
-
-
-def _in_words(count: int) -> str:
-    return f"{count}: this ledger was upgraded to schema {DEPLOYMENT_SCHEMA}, upgrade this permission-ledger to use it"
+    await run("HSETNX", config, PARTITIONS, partition_count or PARTITION_COUNT_DEFAULT)
+    await run("HSETNX", config, SCHEMA, DEPLOYMENT_SCHEMA)
 
 
 async def deployment_secret(run: RunCommand) -> bytes:

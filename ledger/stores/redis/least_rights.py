@@ -11,7 +11,7 @@ HEALTH_USER: Final = "health"
 """A user without a password who may PING, for health checks."""
 
 _COMMANDS: Final = (
-    "+@connection -@dangerous +client|list +multi +exec +time +role +info +cluster|slots +memory|usage +scan +exists",
+    "+@connection -@dangerous +multi +exec +time +role +info +cluster|slots +memory|usage +scan +exists",
     "+evalsha +script|load +ssubscribe +sunsubscribe +spublish",
     "+hget +hset +hsetnx +hmget +hgetall +hincrby +hdel",
     "+zadd +zrem +zscore +zcard +zrange +zremrangebyscore",

@@ -13,11 +13,10 @@ from ledger.stores.keys import Keys
 from ledger.stores.port import Listener
 from ledger.stores.redis.admin import RedisAdmin
 from ledger.stores.redis.append_calls import AppendCalls
-from ledger.stores.redis.deployment import Deployment, check_server, read_deployment, record_deployment
+from ledger.stores.redis.deployment import check_server, read_partitions, record_deployment
 from ledger.stores.redis.feeds import Feeds
 from ledger.stores.redis.freeze_flags import FreezeFlags
 from ledger.stores.redis.hints import Hints
-from ledger.stores.redis.older_processes import require_no_older
 from ledger.stores.redis.servers import Revive, Servers, WakeUps
 from ledger.stores.redis.startup import when_ready
 from ledger.stores.redis.views import Projections, RedisViews
@@ -40,38 +39,23 @@ class RedisStore(FreezeFlags, Hints, Feeds, Projections):
         super().__init__(servers, clock=clock, revive=revive, durability=durability)
         self._wanted_partitions = partition_count
         self._wake_ups: WakeUps | None = None
-        self._upgraded_ms: int | None = None
 
     async def start(self) -> None:
-        deployment = await when_ready(self._meet, others_take_over=self._servers.others_take_over)
-        self._keys, self._upgraded_ms = Keys(deployment.partition_count), deployment.upgraded_ms
+        self._keys = Keys(await when_ready(self._meet, others_take_over=self._servers.others_take_over))
         self._append_calls = AppendCalls(self._keys, self._clock, moved_by_a_test=self._test_clock is not None)
         self._wake_ups = self._servers.wake_ups(self._keys, self._revive)
         await self.now_ms()
 
-    async def _meet(self) -> Deployment:
+    async def _meet(self) -> int:
+        """Check the servers, and return the deployment's partition count; recorded where it is a new one."""
         for server in await self.everywhere():
             await check_server(partial(self.command_at, server), self._durability)
-        found = await read_deployment(self.command, self._wanted_partitions)
-        must_know = isinstance(found, int)
-        if not isinstance(found, Deployment):
-            await self._require_no_older(must_know=must_know)
-            await record_deployment(self.command, found or self._wanted_partitions, await self.now_ms())
-            found = await read_deployment(self.command, self._wanted_partitions)
-            assert isinstance(found, Deployment), "it was just recorded"
-        # After the record: an older process that started before it has its connection by now, a later one refuses.
-        await self._require_no_older(must_know=must_know)
+        found = await read_partitions(self.command, self._wanted_partitions)
+        if found is None:
+            await record_deployment(self.command, self._wanted_partitions)
+            found = await read_partitions(self.command, self._wanted_partitions)
+            assert found is not None, "it was just recorded"
         return found
-
-    async def _require_no_older(self, *, must_know: bool) -> None:
-        """Raise SetupError while a process of an older version is connected to a server."""
-        for server in await self.everywhere():
-            replies = await self.patiently(partial(server.run, (("CLIENT", "LIST"),)))
-            require_no_older(replies, must_know=must_know)
-
-    @property
-    def upgraded_ms(self) -> int | None:
-        return self._upgraded_ms
 
     async def close(self) -> None:
         self._is_closed = True

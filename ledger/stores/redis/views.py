@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from redis.exceptions import ResponseError
 
-from ledger.stores.admin import FoundFields, ViewSurvey, WantedFields
+from ledger.stores.admin import FoundFields, WantedFields
 from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.port import Position, StreamKey, ViewAdvance, ViewWrite
 from ledger.stores.redis.commands import RetriedCommands
@@ -148,19 +148,12 @@ class RedisViews:
             {reply[index].decode(): int(reply[index + 1]) for index in range(0, len(reply), 2)} for reply in replies
         ]
 
-    async def survey(self) -> ViewSurvey:
+    async def survey(self) -> Mapping[int, Sequence[str]]:
         names: dict[int, set[str]] = {}
-        older: set[str] = set()
         async for key in self._store.scan(self._store.keys.any_view_glob()):
-            parsed = self._store.keys.parse_view(key)
-            if parsed is not None:
+            if (parsed := self._store.keys.parse_view(key)) is not None:
                 names.setdefault(parsed[0], set()).add(parsed[1])
-            elif self._store.keys.is_older_view(key):
-                older.add(key)
-        return ViewSurvey({partition: sorted(found) for partition, found in names.items()}, sorted(older))
-
-    async def drop_older(self, keys: Sequence[str]) -> None:
-        await self._store.ask([("UNLINK", key) for key in keys])
+        return {partition: sorted(found) for partition, found in names.items()}
 
 
 _Group: TypeAlias = tuple[str, str, list[Argument]]

@@ -68,7 +68,7 @@ export function whatIsGranted(row) {
   return { reach, choices: choices.length ? choices : withoutOffers(row, suggested) };
 }
 
-/** Return the choices for a request of an older log: the suggestion, and its patterns. */
+/** Return the choices for a request without offers: the suggestion, and its patterns. */
 function withoutOffers(row, suggested) {
   const exact = [...new Set(row.patterns)];
   const still = row.still_asked ?? [];

@@ -1,4 +1,4 @@
-"""A stream that lost content without a word, or that an older version began, is decided upon by nobody."""
+"""A stream that lost content without a word is decided upon by nobody."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import pytest
 
 from ledger.core import chain, codec
 from ledger.core.errors import DamageError
-from ledger.core.events import Actor, Event, Imported, ReasonDetail, Redacted, ToolFinished, ToolFinishedDetail
+from ledger.core.events import Actor, Event, ReasonDetail, Redacted, ToolFinished, ToolFinishedDetail
 from ledger.core.grants import Recorded
 from ledger.core.ids import new_event_id, new_salt
 from ledger.log.stream import Stream
-from ledger.log.verify import verify_entries
 from ledger.stores.memory import MemoryServer, MemoryStore
 from ledger.stores.port import Entry, Position
 from ledger.testing import TestClock
@@ -29,26 +28,14 @@ class RedactableFold(TallyFold):
         return state._replace(version=recorded.version)
 
 
-class Upgraded(MemoryStore):
-    """A store whose deployment was upgraded at a time."""
-
-    at_ms = 0
-
-    @property
-    def upgraded_ms(self) -> int | None:
-        return self.at_ms
-
-
 @pytest.fixture
 def server(clock: TestClock) -> MemoryServer:
     return MemoryServer(clock)
 
 
 @pytest.fixture
-def store(server: MemoryServer, clock: TestClock) -> MemoryStore:
-    store = Upgraded(server)
-    store.at_ms = clock.now_ms()
-    return store
+def store(server: MemoryServer) -> MemoryStore:
+    return MemoryStore(server)
 
 
 def stream_of(store: MemoryStore) -> Stream[Tally]:
@@ -60,14 +47,14 @@ def take_out(server: MemoryServer, *versions: int) -> None:
     entries[:] = [one._replace(content=None) if one.version in versions else one for one in entries]
 
 
-def write(server: MemoryServer, clock: TestClock, event: Event, schema: int = 2) -> Entry:
+def write(server: MemoryServer, clock: TestClock, event: Event) -> Entry:
     """Write the next entry as another process does, without a word to this one."""
     entries = server.streams.setdefault(SESSION, [])
     last = entries[-1] if entries else None
     prev = chain.genesis(*SESSION) if last is None else chain.after_entry(*last[:3])
     payload, content = codec.encode(event, event_id=new_event_id(), prev=prev, actor=ANN, salt=new_salt())
     version = 1 if last is None else last.version + 1
-    entries.append(Entry(clock.now_ms(), version, payload.replace(b'{"v":2', b'{"v":%d' % schema), content))
+    entries.append(Entry(clock.now_ms(), version, payload, content))
     return entries[-1]
 
 
@@ -114,37 +101,3 @@ async def test_new_content_that_is_gone_is_damage_to_who_reads_on(
     for _ in range(2):
         with pytest.raises(DamageError, match="version 2 has lost its content"):
             await known.submit(add("c"))
-
-
-async def test_a_stream_that_an_older_version_began_before_the_upgrade_goes_on(
-    server: MemoryServer, store: MemoryStore, clock: TestClock
-) -> None:
-    write(server, clock, ToolFinished(call_id="a"), schema=1)
-    clock.advance(1)
-    done = await stream_of(store).submit(add("b"))
-    assert done.state.names == ("a", "b")
-    assert verify_entries(SESSION, server.streams[SESSION], upgraded_ms=store.upgraded_ms) == []
-
-
-async def test_a_stream_that_an_older_version_began_after_the_upgrade_is_refused_and_said_so(
-    server: MemoryServer, store: MemoryStore, clock: TestClock
-) -> None:
-    known = stream_of(store)
-    await known.refresh()
-    clock.advance(1)
-    write(server, clock, ToolFinished(call_id="a"), schema=1)
-    for stream in (known, stream_of(store)):
-        with pytest.raises(DamageError, match="was begun by an older version of permission-ledger after the upgrade"):
-            await stream.submit(add("b"))
-    found = verify_entries(SESSION, server.streams[SESSION], upgraded_ms=store.upgraded_ms)
-    assert [(one.version, one.kind) for one in found] == [(1, "older")]
-
-
-async def test_what_was_imported_from_an_older_ledger_that_still_runs_elsewhere_is_taken(
-    server: MemoryServer, store: MemoryStore, clock: TestClock
-) -> None:
-    clock.advance(1)
-    write(server, clock, ToolFinished(call_id="a"), schema=1)
-    write(server, clock, Imported(versions=1, hash="0" * 64))
-    assert (await stream_of(store).submit(add("b"))).state.names == ("a", "b")
-    assert verify_entries(SESSION, server.streams[SESSION], upgraded_ms=store.upgraded_ms) == []
