@@ -9,7 +9,7 @@ from bench.place import Place
 from ledger.stores.port import StreamKey
 from projections.lag import FedLag
 
-PASSING: Final = (":turn:", ":inbox", ":inboxes", ":lease:", ":askers:", ":sealing:", ":redact:")
+PASSING: Final = (":turn:", ":inbox", ":lease:", ":askers:", ":sealing:", ":redact:")
 """Parts of the names of keys that must end by themselves: each carries an expiry."""
 
 SCANNED_COUNT: Final = 1000

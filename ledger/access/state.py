@@ -199,7 +199,7 @@ def _claim(state: AccessState, command: ClaimProject) -> tuple[Event, ...]:
     token = _known(state, command.token_id)
     if token.claimed is not None or not token.claims_one:
         return ()
-    # Written as a second `token_created`: older versions ignore that, while a new type would stop them.
+    # A second `token_created` of the same id, which has the claim alone.
     again = TokenCreated(
         token_id=token.token_id, name=token.name, role=token.role, digest=token.digest, claims=command.project
     )

@@ -1,14 +1,11 @@
 """Leases of open inboxes, and the sessions that each of them reaches.
 
 An open inbox is present in every session that it reaches, including later ones: an ask reads the leases of all open
-inboxes, which are few, and keeps those that reach its session. Inboxes bound to some projects or sessions have a lease
-key of their own, so that a process of an older version, which has no notion of reach, does not count them as present
-everywhere. A hint, as every lease is.
+inboxes, which are few, and keeps those that reach its session. A hint, as every lease is.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from typing import Final
@@ -17,7 +14,7 @@ import msgspec
 
 from ledger.core.events import Presence
 from ledger.core.limits import LEASE_MS
-from ledger.stores.port import BOUND_INBOXES, Store
+from ledger.stores.port import Store
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +41,11 @@ class Inbox(msgspec.Struct, frozen=True, gc=False):
     reach: InboxReach = EVERYWHERE
 
 
-class _Bound(msgspec.Struct, frozen=True, gc=False):
-    """The JSON in the name member of a bound inbox's lease."""
+class _Lease(msgspec.Struct, frozen=True, gc=False):
+    """The JSON in the name member of an inbox's lease: one without any reach counts nowhere."""
 
     name: str
+    everywhere: bool = False
     projects: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
 
@@ -59,33 +57,30 @@ def present_in(inboxes: Iterable[Inbox], session: str, project: str | None) -> t
 
 async def open_inboxes(store: Store) -> tuple[Inbox, ...]:
     """Return the open inboxes by their leases. Raises StoreError."""
-    everywhere, bound = await asyncio.gather(store.leases(None), store.leases(BOUND_INBOXES))
-    read = (_read(lease) for lease in bound)
-    return (*(Inbox(client) for client in everywhere), *(one for one in read if one is not None))
+    read = map(_read, await store.leases(None))
+    return tuple(one for one in read if one is not None)
 
 
 async def renew_inbox(store: Store, inbox: Inbox) -> None:
     """Renew the lease of an inbox. Raises StoreError."""
-    if inbox.reach == EVERYWHERE:
-        await store.renew_lease(None, inbox.client, LEASE_MS)
-        return
-    said = _Bound(inbox.client.name, inbox.reach.projects, inbox.reach.sessions)
-    lease = Presence(inbox.client.client_id, msgspec.json.encode(said).decode())
-    await store.renew_lease(BOUND_INBOXES, lease, LEASE_MS)
+    reach = inbox.reach
+    lease = _Lease(inbox.client.name, reach == EVERYWHERE, reach.projects, reach.sessions)
+    written = Presence(inbox.client.client_id, msgspec.json.encode(lease).decode())
+    await store.renew_lease(None, written, LEASE_MS)
 
 
 async def close_inbox(store: Store, client_id: str) -> None:
-    """Drop the leases of an inbox. Raises StoreError."""
-    await asyncio.gather(*(store.drop_lease(place, client_id) for place in (None, BOUND_INBOXES)))
+    """Drop the lease of an inbox. Raises StoreError."""
+    await store.drop_lease(None, client_id)
 
 
-def _read(lease: Presence) -> Inbox | None:
-    """Parse a bound inbox's lease; None for one that another version wrote, which then counts as absent."""
+def _read(written: Presence) -> Inbox | None:
+    """Parse an inbox's lease; None for one that cannot be read, which then counts as absent."""
     try:
-        said = msgspec.json.decode(lease.name, type=_Bound)
+        lease = msgspec.json.decode(written.name, type=_Lease)
     except msgspec.DecodeError:
-        log.warning("the inbox of client `%s` is skipped: its lease cannot be read", lease.client_id)
+        log.warning("the inbox of client `%s` is skipped: its lease cannot be read", written.client_id)
         return None
-    if not said.projects and not said.sessions:
+    if not (lease.everywhere or lease.projects or lease.sessions):
         return None
-    return Inbox(Presence(lease.client_id, said.name), InboxReach(said.projects, said.sessions))
+    return Inbox(Presence(written.client_id, lease.name), InboxReach(lease.projects, lease.sessions))

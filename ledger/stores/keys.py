@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from ledger.stores.divided import CHECKPOINTS_VIEW
-from ledger.stores.port import BOUND_INBOXES, AskersOf, Place, StreamKey, StreamKind
+from ledger.stores.port import AskersOf, Place, StreamKey, StreamKind
 
 APPEND_KEYS_KEPT_COUNT = 1024
 """Streams whose keys are kept: few, because a cache that fills for hours cannot be told from a leak."""
@@ -115,8 +115,6 @@ class Keys:
         """Return the key of the leases of a place: a session, an inbox, or the askers of a session."""
         if place is None:
             return f"{self.tag(0)}:inbox"
-        if place is BOUND_INBOXES:
-            return f"{self.tag(0)}:inboxes"
         if isinstance(place, AskersOf):
             return f"{self.tag(self.partition_of(StreamKey('session', place.session)))}:askers:{place.session}"
         return f"{self.tag(self.partition_of(StreamKey('session', place)))}:lease:{place}"

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from enum import Enum
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -24,23 +23,14 @@ if TYPE_CHECKING:
 StreamKind = Literal["session", "project", "access", "policy"]
 
 
-class BoundInboxes(Enum):
-    """The place of the inboxes that are bound to some projects or sessions. It is no session id, so it cannot clash."""
-
-    ALL = "inboxes"
-
-
-BOUND_INBOXES: Final = BoundInboxes.ALL
-
-
 class AskersOf(NamedTuple):
     """The place of the askers that wait for the requests of a session."""
 
     session: str
 
 
-Place = str | BoundInboxes | AskersOf | None
-"""The scope of a lease: a session, the inboxes of all sessions (None), bound inboxes, or askers of a session."""
+Place = str | AskersOf | None
+"""The scope of a lease: a session, the open inboxes (None), or askers of a session."""
 
 _KINDS: dict[str, StreamKind] = {"project": "project", "access": "access", "policy": "policy"}
 

@@ -22,7 +22,7 @@ from ledger.core.codec import NewerEvent
 from ledger.core.errors import EditDeniedError
 from ledger.core.events import Asked, Replied, event_type
 from ledger.core.grants import Recorded
-from ledger.core.policy import ConsultedFile, Evaluation, without_facts
+from ledger.core.policy import ConsultedFile, Evaluation
 from ledger.log.judgements import judge_again
 from ledger.log.rulesets import RecordedRules
 from ledger.log.tail import read_events
@@ -386,28 +386,3 @@ async def test_what_was_redacted_is_not_guessed(
 def event_type_of(recorded: Recorded) -> str:
     assert not isinstance(recorded.event, NewerEvent)
     return event_type(recorded.event)
-
-
-@pytest.mark.parametrize(
-    ("tool", "value", "place", "expected"),
-    [
-        ("Bash", {"command": "git push"}, {"cwd": "/srv/shop", "home": "/root"}, "same"),
-        ("Bash", {"command": "git push"}, {"cwd": "/srv/shop"}, "not_decidable"),
-        ("Bash", {"command": "git push"}, {"home": "/root"}, "not_decidable"),
-        ("Read", {"file_path": "a.ts"}, {"cwd": "/srv/shop", "home": "/root"}, "not_decidable"),
-    ],
-)
-async def test_an_event_of_schema_1_is_judged_only_where_it_asks_for_nothing_that_is_not_there(
-    tool: str, value: dict[str, Any], place: dict[str, Any], expected: str
-) -> None:
-    async with Ledger.connect("memory://", entry_points=False) as ledger:
-        session = await ledger.session("ses_1", dialect="betcode", **place)
-        await session.submit_tool(tool, value)
-        before, asked = [one async for one in read_events(ledger.store, StreamKey("session", "ses_1"))]
-        state = evolve(SessionState(session_id="ses_1"), before)
-        rules = await RecordedRules(ledger.store).of(state)
-    assert isinstance(asked.event, Asked)
-    assert asked.event.detail is not None
-    older = replace(asked.event.detail, salt="", home=None, evaluation=without_facts(asked.event.detail.evaluation))
-    recorded = replace(asked, event=replace(asked.event, detail=older))
-    assert judge_recorded(state, recorded, None, ReplayedPolicies(), rules).result == expected

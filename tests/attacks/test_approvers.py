@@ -12,8 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from ledger import DamageError, DemandNotMetError, Ledger, Session
-from ledger.core import chain, codec
-from ledger.core.errors import NewerSchemaError, RulesUnreadableError
+from ledger.core import chain
 from ledger.core.events import Actor
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
@@ -202,27 +201,3 @@ async def test_an_allow_by_one_that_another_program_wrote_is_reported_and_not_to
     assert "unproven: version 3: request `per_1` was allowed, and 2 people must approve it" in problem
     with pytest.raises(DamageError, match="2 people must approve it"):
         await session.wait("per_1")
-
-
-async def test_an_earlier_program_answers_nothing_that_several_must_approve(
-    server: RealServer, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = await demanding(ledger)
-    await session.reply("per_1", "once", actor="bob")
-    written = [codec.decode(one.payload).v for one in (await ledger.store.open(SESSION)).entries]
-    assert written == [2, 3, 3]
-    monkeypatch.setattr(codec, "SCHEMA_VERSION", 2)
-    async with Ledger.connect(server.url, entry_points=False) as older:
-        its = Session(older, "ses_1")
-        with pytest.raises((NewerSchemaError, RulesUnreadableError)):
-            await its.reply("per_1", "once", actor="eve")
-        with pytest.raises(NewerSchemaError):
-            await its.wait("per_1", timeout=0.1)
-
-
-async def test_a_demand_in_an_event_of_an_earlier_schema_is_damage(ledger: Ledger) -> None:
-    await demanding(ledger)
-    (entry,) = (await ledger.store.open(SESSION)).entries[1:]
-    for schema in (b"1", b"2"):
-        with pytest.raises(DamageError):
-            codec.decode(entry.payload.replace(b'"v":3', b'"v":' + schema))

@@ -142,12 +142,3 @@ async def test_acting_without_leaving_the_token_in_the_log(gateway: Served, ann:
     ]
     [granted] = await ledger.approved_in_project("shop")
     assert granted.grant.by.token_id == tokens[ann]
-
-
-async def test_answers_of_older_logs_stay_as_they_were(ledger: Ledger, ann: Caller) -> None:
-    session = await ledger.session("s1", project="shop")
-    await session.submit("bash", ["git push"], request_id="r1")
-    await session.reply("r1", "once", actor="bob")
-    replied = (await log_of(ann))[-1]
-    assert replied["actor"] == {"kind": "person", "name": "bob"}
-    assert "told" not in replied["event"]

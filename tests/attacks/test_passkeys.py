@@ -11,10 +11,10 @@ import pytest
 from msgspec.structs import replace
 from redis.asyncio import Redis
 
-from ledger import DamageError, InputError, Ledger, LedgerError, NewerSchemaError, Session
+from ledger import DamageError, InputError, Ledger, LedgerError, Session
 from ledger.client.passkeys.audit import PASSKEYS, anchors_of
 from ledger.client.passkeys.book import Challenge
-from ledger.core import chain, codec
+from ledger.core import chain
 from ledger.core.errors import PasskeyRefusedError, PasskeyRequiredError, UnknownPasskeyError
 from ledger.core.events import GrantBounds
 from ledger.core.policy import Evaluation, ReplyKind, Verdict
@@ -536,36 +536,7 @@ async def test_leaving_the_demand_out_of_an_ask_in_the_log(server: RealServer, l
     assert [text for text in await problems_of(ledger) if "without the demands of its rules" in text]
 
 
-# --- programs of an older schema --------------------------------------------------------------------------------------
-
-
-async def schemas_of(ledger: Ledger, stream: StreamKey) -> list[int]:
-    return [json.loads(entry.payload)["v"] for entry in (await ledger.store.open(stream)).entries]
-
-
-async def test_a_program_of_the_first_schema_answers_what_must_be_signed(
-    server: RealServer, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Such a program cannot read events above its schema, and decides nothing after one."""
-    key, session = await enrolled(ledger), await demanding(ledger)
-    await asked(session)
-    await session.reply("r1", "always", actor=ANN, signed=await signed_answer(session, ledger, key, "always"))
-    await asked(session, "r2", "rm -rf /")
-    for stream in (StreamKey("session", "ses_1"), StreamKey("project", "shop"), PASSKEYS):
-        assert set(await schemas_of(ledger, stream)) == {2}
-    async with Ledger.connect(server.url, entry_points=False) as older:
-        monkeypatch.setattr(codec, "SCHEMA_VERSION", 1)
-        its = Session(older, "ses_1")
-        for attempt in (its.reply("r2", "once", actor=ANN), its.ask("bash", ["ls"]), its.wait("r1")):
-            await refused(attempt, NewerSchemaError)
-
-
-async def test_hiding_a_demand_in_an_event_of_the_first_schema(ledger: Ledger) -> None:
-    session = await demanding(ledger)
-    await asked(session)
-    (entry,) = (await ledger.store.open(StreamKey("session", "ses_1"))).entries[1:]
-    with pytest.raises(DamageError):
-        codec.decode(entry.payload.replace(b'"v":2', b'"v":1'))
+# --- demands that cannot be read --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ BODIES: Final[dict[str, Any]] = {
     "reply": {"reply": "once"},
     "extend": {"reason": "typing"},
     "reply_to_many": {"reply": "once", "requests": [{"session": SESSION, "request_id": "r1", "digest": "d"}]},
-    "record_answer": {"reply": "once", "via": "editor"},
+    "record_answer": {"reply": "once", "prompt": "editor"},
     "cancel_ask": {},
     "note_tool_finished": {"request_id": "r1"},
     "claim_ask": {"runner": "job-7"},

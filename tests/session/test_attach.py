@@ -1,18 +1,8 @@
 from __future__ import annotations
 
-import pytest
-from msgspec.structs import replace
-
 from ledger.core.errors import DifferentRequestError
-from ledger.core.events import Asked
-from ledger.core.grants import Recorded
-from ledger.core.questions import request_digest
-from ledger.session.decide import decide
-from ledger.session.evolve import evolve
-from ledger.session.state import SessionState
-from tests.support.commands import AGENT, asks, cancels, closes, opens, replies
-from tests.support.salts import recorded_digest
-from tests.support.scenario import Scenario, given, later
+from tests.support.commands import asks, cancels, closes, opens, replies
+from tests.support.scenario import given, later
 
 
 def test_asking_again_with_the_same_id_attaches_to_the_pending_request() -> None:
@@ -83,35 +73,3 @@ def test_other_words_in_another_folder_are_told_as_other_words() -> None:
 def test_a_request_keeps_the_folder_it_was_asked_in() -> None:
     asked = given(opens(), asks("per_1", "ls", cwd="/srv/scratch"))
     assert asked.state.pending["per_1"].cwd == "/srv/scratch"
-
-
-def _logged_before(asked: Scenario) -> Asked:
-    """The last event as it was logged while digests did not cover the session's folder and no entry named one."""
-    event = asked.records[-1].event
-    assert isinstance(event, Asked)
-    assert event.detail is not None
-    plain = request_digest(asks("per_1", "ls").question, None)
-    return replace(event, digest=plain, detail=replace(event.detail, cwd=None, salt=""))
-
-
-def _pending_before(session_folder: str | None) -> SessionState:
-    """Return a session whose request `per_1` was logged so, by a version that wrote schema 1."""
-    opening = given(replace(opens(), cwd=session_folder))
-    logged = _logged_before(given(replace(opens(), cwd=session_folder), asks("per_1", "ls")))
-    state = opening.state
-    return evolve(state, Recorded(logged, AGENT, state.last_ms + 1, state.version + 1, "evt_1"))
-
-
-@pytest.mark.parametrize("session_folder", [None, "/srv/shop"])
-def test_a_request_from_before_folders_is_attached_to_and_keeps_its_digest(session_folder: str | None) -> None:
-    old = _pending_before(session_folder)
-    assert old.pending["per_1"].cwd == session_folder
-    asking = asks("per_1", "ls", cwd=session_folder or "/anywhere")
-    assert decide(old, asking, old.last_ms + 1).events == ()
-    assert old.pending["per_1"].digest != recorded_digest(asking)
-
-
-def test_a_request_from_before_folders_is_not_attached_to_from_another_folder() -> None:
-    old = _pending_before("/srv/shop")
-    with pytest.raises(DifferentRequestError, match="in `/srv/shop`, not in `/srv/production`"):
-        decide(old, asks("per_1", "ls", cwd="/srv/production"), old.last_ms + 1)

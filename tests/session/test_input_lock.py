@@ -248,7 +248,7 @@ class TestAnyoneMayAnswer:
                 NoInputLockError, "NO_INPUT_LOCK", contains="session `ses_1` has no input lock: anyone may answer"
             )
 
-    def test_a_lock_request_of_an_older_log_still_ends(self) -> None:
+    def test_a_lock_request_of_who_has_gone_still_ends(self) -> None:
         joined = [ClientConnected(client_id=one, name="ann") for one in ("phone", "desk")]
         scenario = given(opens(), *joined, LockTaken(client_id="phone"), WANTED, later("10s"))
         scenario.when(Settle()).then(

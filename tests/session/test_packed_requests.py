@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
+from ledger.core.commitments import as_text
 from ledger.core.errors import AlreadyAnsweredError, AlreadyClaimedError, DifferentRequestError
 from ledger.core.events import (
     Actor,
@@ -259,7 +260,7 @@ def life(number: int) -> list[tuple[Actor, Event]]:
         unattended_ms=1_800_000,
         tool_name="bash",
         detail=AskedDetail(
-            salt=chance.randbytes(16).hex(),
+            salt=as_text(chance.randbytes(16)),
             patterns=(command,),
             always=("git commit *",),
             metadata={"description": f"commit change {number}"},

@@ -79,7 +79,7 @@ class TestAnyoneMayAnswer:
         with pytest.raises(PresenceWantedError):
             decide(scenario.state, waits, T0)
 
-    def test_a_client_in_the_log_of_an_older_version_is_not_taken_off_it(self) -> None:
+    def test_a_client_in_the_log_is_not_taken_off_it_by_leaving(self) -> None:
         scenario = given(opens(), JOINS, LockTaken(client_id="phone"))
         scenario.when(disconnects("phone")).then_nothing_happens()
         assert [type(event) for event in scenario.when(asks("per_1", "ls")).events] == [Asked]

@@ -77,7 +77,6 @@ def test_the_state_is_the_same_whether_the_content_was_folded_before_or_not(hist
 
 @pytest.mark.parametrize("verdict", ["ask", "deny"])
 def test_a_reopening_alone_takes_the_content_of_its_request_along(verdict: str) -> None:
-    """An ask of schema 1 keeps its content in the payload, so that only its repetitions can go."""
     history = (opens({"bash": "allow"}), ASKED, opens({"bash": verdict}), claims(ASKED, Runner("hook", "1")))
     scenario = redacted(given(*history), 4)
     assert scenario.state == folded_without(scenario, 4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.core.events import Presence
-from ledger.stores.port import BOUND_INBOXES, NOTHING_DUE, START, Due, Place, Position, Store, StreamKey
+from ledger.stores.port import NOTHING_DUE, START, Due, Place, Position, Store, StreamKey
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Backend, answer_to, append_of, written
 from tests.support.waiting import wait_until_async
@@ -138,7 +138,7 @@ async def test_a_deadline_that_is_gone_is_not_brought_back(store: Store, seen_ms
     assert await store.due(None, 10) == []
 
 
-@pytest.mark.parametrize("place", ["ses_1", None, BOUND_INBOXES], ids=["session", "inbox", "bound inboxes"])
+@pytest.mark.parametrize("place", ["ses_1", None], ids=["session", "inbox"])
 async def test_a_lease_counts_for_every_process_until_it_is_dropped(backend: Backend, place: Place) -> None:
     one, other = await backend.open(), await backend.open()
     await one.renew_lease(place, LAPTOP, 30_000)
@@ -153,7 +153,7 @@ async def test_a_lease_counts_for_every_process_until_it_is_dropped(backend: Bac
 async def test_a_lease_of_one_session_says_nothing_of_another_nor_of_the_inbox(store: Store) -> None:
     await store.renew_lease("ses_1", LAPTOP, 30_000)
     assert await store.leases("ses_2") == ()
-    assert await store.leases(None) == await store.leases(BOUND_INBOXES) == ()
+    assert await store.leases(None) == ()
     await store.drop_lease(None, LAPTOP.client_id)
     assert await store.leases("ses_1") == (LAPTOP,)
 

@@ -10,6 +10,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import inspect
 
+from ledger.core.commitments import as_text
 from ledger.core.events import Actor, Event, event_type
 
 EVENT_TYPES: Final[dict[str, type[msgspec.Struct]]] = {event_type(cls): cls for cls in get_args(Event)}
@@ -25,7 +26,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-salts: st.SearchStrategy[str] = st.just("") | st.binary(min_size=16, max_size=16).map(bytes.hex)
+salts: st.SearchStrategy[str] = st.just("") | st.binary(min_size=16, max_size=16).map(as_text)
 
 
 def values_of(kind: inspect.Type) -> st.SearchStrategy[Any]:

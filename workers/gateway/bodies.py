@@ -328,7 +328,6 @@ class AnsweredBody(Body, kw_only=True, frozen=True):
 
     reply: Annotated[str | dict[str, Any], Meta(description="As for a reply")]
     prompt: Prompt | None = None
-    via: Annotated[Prompt | None, Meta(description="An older name of `prompt`, of bridges that still run")] = None
     message: str | None = None
     updated_input: Annotated[
         dict[str, Any] | None,
@@ -337,8 +336,8 @@ class AnsweredBody(Body, kw_only=True, frozen=True):
 
     @property
     def told(self) -> str:
-        """Return the prompt, by either of its names. Raises InputError for none, and for a channel of the gateway."""
-        said = self.prompt or self.via
+        """Return the prompt. Raises InputError for none, and for a channel of the gateway."""
+        said = self.prompt
         if said is None:
             raise InputError("give `prompt`: where it was answered, in a word, for example `editor`")
         if said in OWN_CHANNELS:

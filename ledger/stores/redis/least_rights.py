@@ -23,7 +23,7 @@ _COMMANDS: Final = (
 _ON_OTHER_KEYS: Final = (
     "(~{pl:*}:turn:* +set +get +del +pexpire)",
     "(~{pl:*}:sure +set)",
-    "(~{pl:*}:lease:* ~{pl:*}:askers:* ~{pl:*}:inbox ~{pl:*}:inboxes +pexpire)",
+    "(~{pl:*}:lease:* ~{pl:*}:askers:* ~{pl:*}:inbox +pexpire)",
     "(~{pl:*}:view:* +unlink)",
     "(~{pl:*}:sealing:* +pexpire +persist +unlink)",
     "(%RW~{pl:*}:sealing:* %W~{pl:*}:s:* +renamenx)",

@@ -48,18 +48,6 @@ def test_views_come_back_byte_for_byte(ledger: CommandLine, client: redis.Redis)
     assert views(client) == before
 
 
-def test_views_of_older_formats_are_dropped_and_newer_ones_kept(ledger: CommandLine, client: redis.Redis) -> None:
-    fill(ledger)
-    older = ("{pl:9}:view:timeline:ses_1", f"{{pl:8}}:view:{VIEWS_FORMAT - 1}:pending")
-    newer = f"{{pl:8}}:view:{VIEWS_FORMAT + 1}:pending"
-    for key in (*older, newer):
-        client.hset(key, "1", "x")
-    ledger("rebuild", "--verify", code=0)
-    assert client.exists(*older, newer) == len(older) + 1
-    ledger("rebuild", code=0)
-    assert (client.exists(*older), client.exists(newer)) == (0, 1)
-
-
 def test_several_processes_bring_back_what_one_does(ledger: CommandLine, client: redis.Redis) -> None:
     fill(ledger)
     ledger("rebuild", "--jobs", "1", code=0)

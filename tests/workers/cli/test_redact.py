@@ -11,7 +11,6 @@ from tests.support.command_line import PROGRAM, CommandLine
 from tests.support.servers import RealServer
 
 SECRET = "hunter-two-of-the-shop"
-OLDER = Path(__file__).parents[2] / "data" / "older" / "export.jsonl"
 
 
 def fill(ledger: CommandLine) -> None:
@@ -103,12 +102,6 @@ def test_what_stays_is_named_and_has_an_exit_code_of_its_own(ledger: CommandLine
     ledger("ask", "ses_1", f"tool {SECRET}", f"x {SECRET}", "--id", "r1", "--no-wait", code=7)
     told = ledger("redact", "--matching", SECRET, "--since", "all", "--reason", "a leak", "--yes", code=11)
     assert "not redactable: session:ses_1 version 2, permission: in ids or names" in told.err
-
-
-def test_entries_of_schema_1_are_counted_as_what_cannot_go(ledger: CommandLine) -> None:
-    ledger("import", OLDER, "--with-grants", code=0)
-    told = ledger("redact", "--matching", "regex:git|npm|curl|rm ", "--since", "all", code=0)
-    assert "of schema 1, whose content is in the payload" in told.err
 
 
 def test_a_legal_hold_refuses_it_and_says_so(ledger: CommandLine, server: RealServer) -> None:

@@ -64,13 +64,3 @@ def allowed(payload: Payload) -> None:
     """Record an ask as allowed, in a stream that is rewritten whole."""
     if payload["event"]["type"] == "asked":
         payload["event"]["verdict"] = "allow"
-
-
-@pytest.mark.parametrize("name", ["together.jsonl", "together-waiting.jsonl"])
-def test_records_of_older_versions_are_judged_or_reported_and_never_guessed(ledger: CommandLine, name: str) -> None:
-    ledger("import", AGENTS / name, "--with-grants", code=0)
-    ran = ledger("verify", "--all", "--judge", "--json", code=0)
-    judged = [row["judged"] for row in ran.rows if "judged" in row]
-    assert len(judged) == 6
-    assert sum(one["different"] for one in judged) == 0
-    assert {event["result"] for one in judged for event in one["events"]} <= {"not_decidable"}
