@@ -70,13 +70,13 @@ def test_payload_and_content_are_readable_json_objects() -> None:
     payload, content = encoded(SessionClosed(detail=ReasonDetail("fertig, tschüß")))
     assert content == f'{{"salt":"{SALT}","reason":"fertig, tschüß"}}'.encode()
     assert payload.decode() == (
-        f'{{"v":2,"id":"evt_1","prev":"{PREV}","actor":{{"kind":"agent","name":"claude"}},'
+        f'{{"v":1,"id":"evt_1","prev":"{PREV}","actor":{{"kind":"agent","name":"claude"}},'
         f'"x":"{commitment_to(content)}","event":{{"type":"session_closed"}}}}'
     )
 
 
 def test_a_default_takes_no_room() -> None:
-    assert encoded(SessionClosed()) == (framed('{"type":"session_closed"}', 2), None)
+    assert encoded(SessionClosed()) == (framed('{"type":"session_closed"}'), None)
     content = encoded(SessionClosed(detail=ReasonDetail()))[1]
     assert content == f'{{"salt":"{SALT}"}}'.encode()
 
