@@ -35,7 +35,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def request_digest(question: Question, folder: str | None) -> str:
     """Return the digest (`call_digest`) of a question in `folder`.
 
-    None omits the member `cwd`, as in the digests of requests logged before folders were recorded.
+    None, for a call whose folder is unknown, omits the member `cwd`.
     """
     call = question.call
     return call_digest(

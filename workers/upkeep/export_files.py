@@ -11,7 +11,7 @@ import msgspec
 from ledger.core.errors import InputError
 from ledger.stores.port import StreamKey
 from workers.presentation.text import json_line
-from workers.upkeep.transfer import HEADER, READABLE_FORMATS, StreamName, header, read_export
+from workers.upkeep.transfer import FORMAT, HEADER, StreamName, header, read_export
 from workers.upkeep.transfer_works import IMPORTED_AT_ONCE_BYTES, IMPORTED_AT_ONCE_COUNT, FilePortion
 
 
@@ -91,7 +91,7 @@ def _portion(some: Sequence[StreamPlace]) -> FilePortion:
 def _places(file: IO[bytes]) -> Iterator[StreamPlace]:
     """Yield the streams of a file, in order. Raises _OutOfPlaceError at the first line that is out of place."""
     text, head = _next(file)
-    if head.file != HEADER or head.format not in READABLE_FORMATS:
+    if head.file != HEADER or head.format != FORMAT:
         raise _OutOfPlaceError
     start, number, count = len(text), 2, 0
     while True:

@@ -1,8 +1,8 @@
 r"""Streams as a file, and back: every entry under its own id, byte for byte, so that the chain holds there as here.
 
-{"file": "permission-ledger export", "format": 2}
+{"file": "permission-ledger export", "format": 1}
 {"stream": "session:ses_1"}
-{"id": "1795260143882-1", "d": "{\"v\":2,…}", "x": "{…}"}    an entry: its payload, and its content if it has any
+{"id": "1795260143882-1", "d": "{\"v\":1,…}", "x": "{…}"}    an entry: its payload, and its content if it has any
 {"end": "session:ses_1", "entries": 1, "hash": "…"}     the hash that the next entry would bear as `prev`
 {"complete": true, "streams": 1}
 """
@@ -25,10 +25,7 @@ from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey
 from workers.upkeep.stream_checks import Checked, check_stream, plain, raw_entries, rules_problems
 
-FORMAT: Final = 2
-"""The format of exports with content; format 1 had payloads only."""
-
-READABLE_FORMATS: Final = (1, FORMAT)
+FORMAT: Final = 1
 HEADER: Final = "permission-ledger export"
 
 RESTORED_AT_ONCE_EVENTS: Final = 500
@@ -130,7 +127,7 @@ def read_export(file: IO[bytes], name: str) -> Iterator[Exported]:
     """Yield the streams of a file, each verified as a whole. Raises InputError with the number of the wrong line."""
     lines = _Lines(file, name)
     head = lines.next(_Header)
-    if head.file != HEADER or head.format not in READABLE_FORMATS:
+    if head.file != HEADER or head.format != FORMAT:
         raise lines.wrong("this is not an export that this version can read")
     count = 0
     while isinstance(line := lines.next(_Begin | _Complete), _Begin):

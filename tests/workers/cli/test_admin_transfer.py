@@ -70,7 +70,7 @@ def test_a_session_brings_the_grants_of_its_project_along(ledger: CommandLine, c
         "project:shop",
         "session:ses_1",
     ]
-    assert lines[0] == {"file": "permission-ledger export", "format": 2}
+    assert lines[0] == {"file": "permission-ledger export", "format": 1}
     assert lines[-1] == {"complete": True, "streams": 3}
 
 
@@ -242,7 +242,7 @@ def without(line: int) -> Spoil:
 # The file: 1 header, 2-4 rules, 5-7 project, 8 session ses_1, 9-11 its entries, 12 its end, 13-16 ses_2, 17 the end.
 SPOILED: Final[dict[str, tuple[Spoil, int]]] = {
     "no header": (without(1), 1),
-    "another format": (change(1, '"format":2', '"format":7'), 1),
+    "another format": (change(1, '"format":1', '"format":7'), 1),
     "an edited payload": (change(10, "git push", "git pull"), 10),
     "an edited last payload": (change(11, "ann", "bob"), 12),
     "another id": (change(10, '-2"', '-9"'), 10),

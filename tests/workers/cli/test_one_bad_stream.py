@@ -102,7 +102,7 @@ def test_an_import_refuses_durations_and_times_out_of_bounds(
             forge(server.url, key, change, shift_ms)
             found = client.xrange(key)
             lines = [
-                {"file": "permission-ledger export", "format": 2},
+                {"file": "permission-ledger export", "format": 1},
                 {"stream": "session:ses_2"},
                 *(
                     {"id": entry_id.decode(), **{name.decode(): value.decode() for name, value in fields.items()}}
