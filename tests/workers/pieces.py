@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ def endless(begun: str) -> None:
     """Write the process's id to a file, and work until killed."""
     Path(begun).write_text(str(os.getpid()))
     while True:
-        time.sleep(60)
+        signal.pause()
 
 
 class Waits:

@@ -18,6 +18,8 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from threading import Thread
 from typing import Any, Final, TypeVar
 
+from ledger.core.errors import LedgerError
+
 T = TypeVar("T")
 
 AHEAD_COUNT: Final = 2
@@ -29,8 +31,11 @@ _NO_TRACKER: Final = "ignore::UserWarning:multiprocessing.resource_tracker"
 """Python's own process that tidies up after this one was killed would tell the user what it removes."""
 
 
-class EndedError(Exception):
+class EndedError(LedgerError):
     """The process of a piece ended before its result, could not be started, or took too long and was killed."""
+
+    def __init__(self) -> None:
+        super().__init__("a process of this command ended by itself")
 
 
 class ProcessPool:

@@ -95,7 +95,7 @@ def portions_to_check(keys: Sequence[StreamKey], known: dict[StreamKey, Head]) -
     return [StreamsToCheck(list(some), [known.get(key) for key in some]) for some in portions]
 
 
-class Work(Protocol):
+class PortionWork(Protocol):
     """Work that is done portion by portion, in any order and in any process."""
 
     async def done_by(self, ledger: Ledger, portion: Any) -> Any: ...
@@ -107,7 +107,11 @@ def processes_for(stated: int | None, streams: int) -> int:
 
 
 async def do_all(
-    ledger: Ledger, work: Work, portions: Sequence[Any], count: int, take: Callable[[Any], Awaitable[None] | None]
+    ledger: Ledger,
+    work: PortionWork,
+    portions: Sequence[Any],
+    count: int,
+    take: Callable[[Any], Awaitable[None] | None],
 ) -> None:
     """Do all portions, in `count` processes if there are several, and call `take` with each result, in their order.
 
@@ -157,7 +161,7 @@ class _Kept(logging.Handler):
 class _Share:
     """One process's share of some work. It connects with the first portion, so that an error is told as that of one."""
 
-    def __init__(self, url: str, work: Work) -> None:
+    def __init__(self, url: str, work: PortionWork) -> None:
         self._url = url
         self._work = work
         self._runner = asyncio.Runner()
@@ -180,7 +184,7 @@ class _Share:
 _shares: Final[list[_Share]] = []
 
 
-def _begin(url: str, work: Work) -> None:
+def _begin(url: str, work: PortionWork) -> None:
     collect_rarely()
     _shares.append(_Share(url, work))
 

@@ -66,7 +66,7 @@ class Beside:
                 piece = (name, msgspec.json.encode(argument), seconds)
                 done = await self._pool.run(work.do, *piece, seconds=WALL_SECONDS_MAX)
             except EndedError:
-                done = work.Done(seconds)
+                done = work.PieceResult(seconds)
             used.append(done.seconds)
         if done.error is not None:
             raise done.error if isinstance(done.error, InputError) else InputError(done.error.text)

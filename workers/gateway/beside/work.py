@@ -41,7 +41,7 @@ _KEPT: Final = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR")
 """Environment variables that the work sees; the rest may contain passwords and tokens."""
 
 
-class Done(msgspec.Struct, frozen=True):
+class PieceResult(msgspec.Struct, frozen=True):
     """The result of a piece as JSON, or the error that the work raised; `seconds` of processor time were used.
 
     Neither of the two is a piece that took too much memory or room.
@@ -62,19 +62,19 @@ def begin() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
 
 
-def do(name: str, argument: bytes, seconds: float) -> Done:
+def do(name: str, argument: bytes, seconds: float) -> PieceResult:
     """Do the work of this name. More processor time than `seconds` ends the process: the signal stops C code, too."""
     began = process_time()
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         value = msgspec.json.encode(WORK[name](msgspec.json.decode(argument)))
     except LedgerError as error:
-        return Done(process_time() - began, error=error)
+        return PieceResult(process_time() - began, error=error)
     except (MemoryError, RecursionError):
-        return Done(seconds)
+        return PieceResult(seconds)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    return Done(process_time() - began, value if len(value) <= ANSWER_BYTES_MAX else None)
+    return PieceResult(process_time() - began, value if len(value) <= ANSWER_BYTES_MAX else None)
 
 
 def check(lines: list[Any]) -> list[Row]:
