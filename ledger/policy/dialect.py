@@ -18,7 +18,6 @@ from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySou
 from ledger.policy.checks import NOWHERE, check_action, check_pattern, check_permission
 from ledger.policy.errors import PolicyError
 from ledger.policy.named_entries import NamedEntry, named_pattern
-from ledger.policy.neutral import Notation, ToolNames
 from ledger.policy.rule_list import ListedRule
 from ledger.policy.rules import EDIT_TOOLS
 
@@ -101,8 +100,8 @@ class Dialect(ABC):
     joins_server_names: ClassVar[bool] = False
     """The tool `t` of a server `s` is `s_t`, and not `mcp__s__t`."""
 
-    tool_names: ClassVar[ToolNames] = ToolNames()
-    """The tools by their subjects in other dialects."""
+    tool_kinds: ClassVar[Mapping[str, str]] = {}
+    """The kinds of the built-in tools; tools of one kind have one kind in all dialects."""
 
     def known_tool(self, tool: str) -> str:
         """Return the name that the rules use for a tool: `Bash` must not evade the rules for `bash`."""
@@ -239,10 +238,6 @@ class Dialect(ABC):
     def decides_before(self, first: ListedRule, second: ListedRule) -> bool | None:
         """Return whether the first of two matching rules decides; None if their actions and order do."""
         return None
-
-    def notation(self) -> Notation:
-        """Return the notation for conversions. Raises PolicyError for a dialect without one."""
-        raise PolicyError(f"rules of the dialect `{self.name}` cannot be converted")
 
     # --- offers -----------------------------------------------------------------------------------------------------
 

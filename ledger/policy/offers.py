@@ -21,7 +21,6 @@ from ledger.policy.dialect import Dialect
 from ledger.policy.dialects import DIALECTS, dialect_of
 from ledger.policy.exactly import named_call
 from ledger.policy.families import Family, families
-from ledger.policy.neutral import SUBJECTS
 from ledger.policy.rule_list import WHOLE
 
 __all__ = ["narrowed", "offers"]
@@ -38,14 +37,9 @@ _FILES: Final = ("edit", "read")
 
 
 @cache
-def _subjects() -> dict[str, str]:
-    """Return the subjects of the built-in tools of all dialects, by tool name."""
-    return {
-        name: subject
-        for dialect in DIALECTS.values()
-        for subject in SUBJECTS
-        for name in dialect.tool_names.tools(subject)
-    }
+def _kinds() -> dict[str, str]:
+    """Return the kinds of the built-in tools of all dialects, by tool name."""
+    return {name: kind for dialect in DIALECTS.values() for name, kind in dialect.tool_kinds.items()}
 
 
 def offers(
@@ -210,9 +204,9 @@ def _suggested(permission: str, entries: tuple[str, ...], *, is_wide: bool = Fal
     if not entries:
         return
     whole = any(_is_whole(permission, entry) for entry in entries)
-    subject = _subjects().get(permission)
-    name = (_EVERY.get(subject or "") or f"every use of {permission}") if whole and len(entries) == 1 else None
-    wide = is_wide or (whole and subject is not None) or WHOLE in entries
+    kind = _kinds().get(permission)
+    name = (_EVERY.get(kind or "") or f"every use of {permission}") if whole and len(entries) == 1 else None
+    wide = is_wide or (whole and kind is not None) or WHOLE in entries
     yield Offer(entries, "all" if whole or is_wide else "kind", wide, name)
 
 

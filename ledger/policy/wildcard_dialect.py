@@ -11,7 +11,6 @@ from ledger.core.policy import Layer, Rule, RuleRef, Verdict
 from ledger.policy.dialect import DEFAULT_LAYER, Dialect
 from ledger.policy.loader import load_rules
 from ledger.policy.matching.wildcard import wildcard_covers
-from ledger.policy.neutral import ToolNames
 from ledger.policy.opencode.names import OTHER_PERMISSIONS, PERMISSIONS
 from ledger.policy.rule_list import ListedRule
 from ledger.policy.rules import permission_of
@@ -21,10 +20,11 @@ class WildcardDialect(Dialect):
     """A dialect whose rules are wildcards over permissions and texts."""
 
     last_match = True
-    tool_names = ToolNames.of(
-        ("bash", "read", "edit", "webfetch", "websearch", "task",
-         "glob", "grep", "list", "todowrite", "todoread", "skill")
-    )  # fmt: skip
+    tool_kinds = {
+        "bash": "shell", "read": "read", "edit": "edit", "webfetch": "fetch", "websearch": "search", "task": "task",
+        "glob": "glob", "grep": "grep", "list": "list", "todowrite": "todowrite", "todoread": "todoread",
+        "skill": "skill",
+    }  # fmt: skip
     tools = (*PERMISSIONS, *OTHER_PERMISSIONS)
     sections = frozenset({"permission", "tools", "agent"})
     rule_files = ("opencode.json", "opencode.jsonc")

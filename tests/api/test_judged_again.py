@@ -36,7 +36,7 @@ from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from tests.api.actors import before_the_next_append, minutes_later
-from tests.policy.rule_shapes import config_of, rules
+from tests.api.rule_shapes import config_of, rules
 from tests.support.folders import LINES, PATHS, file_calls, make_project, shell_call
 
 DATA: Final = Path(__file__).parents[1] / "data"

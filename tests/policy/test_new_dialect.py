@@ -28,10 +28,8 @@ from ledger.policy import dialects, offers
 from ledger.policy.advice import advise
 from ledger.policy.asked import call_of, option_names, source_of
 from ledger.policy.check_questions import Checker, JudgedCall
-from ledger.policy.conversion.convert import convert
 from ledger.policy.dialect import Dialect
 from ledger.policy.dialects import compile_policy, dialect_named, listed_rules
-from ledger.policy.errors import PolicyError
 from ledger.policy.lint import lint_rules
 from ledger.policy.rule_list import ListedRule
 from tests.support.waiting import wait_until_async
@@ -123,7 +121,7 @@ class ToyDialect(Dialect):
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     # What is made of all dialects once is made without this one, which is gone after the test.
     option_names()
-    offers._subjects()
+    offers._kinds()
     monkeypatch.setitem(dialects._CLASSES, "toy", f"{__name__}:ToyDialect")
 
 
@@ -200,11 +198,6 @@ def test_a_rule_is_suggested_that_was_tried() -> None:
 def test_a_rule_without_effect_is_found() -> None:
     twice = PolicySource("toy", (Layer("project", config={"toy": {"allow": ["ls", "ls"]}}),))
     assert [one.code for one in lint_rules(compile_policy(twice), compile_policy)] == ["redundant"]
-
-
-def test_without_a_notation_nothing_is_converted(project: Path) -> None:
-    with pytest.raises(PolicyError, match="rules of the dialect `toy` cannot be converted"):
-        convert(compile_policy(found_in(project)), dialect_named("claude"))
 
 
 async def test_an_always_is_a_grant_of_its_scope_and_what_it_writes(ledger: Ledger, project: Path) -> None:

@@ -54,7 +54,7 @@ COMMANDS = {
     "doctor": ListedCommand(
         "workers.cli.doctor:doctor", "Check the server, its durability, the workers and the streams.", CHECKING
     ),
-    "policy": ListedCommand("workers.cli.policy:policy", "Judge, explain, check and convert rules.", RULES),
+    "policy": ListedCommand("workers.cli.policy:policy", "Judge, explain and check rules.", RULES),
     "bridge": ListedCommand("workers.cli.bridge:bridge", "Put the ledger between a real agent and its user.", AGENTS),
     "hook": ListedCommand("workers.cli.hook:hook", "Answer one hook event of an agent, before a tool runs.", AGENTS),
     "init": ListedCommand(

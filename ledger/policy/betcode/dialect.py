@@ -6,7 +6,6 @@ from ledger.core.events import Extending
 from ledger.core.policy import Policy, PolicySource, Verdict, strictest
 from ledger.policy.betcode.policy import OPTIONS, BetCodePolicy
 from ledger.policy.dialect import FAITHFUL
-from ledger.policy.neutral import Notation
 from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.toolrules.commands import has_wildcard
 from ledger.policy.toolrules.dialect import ToolRuleDialect
@@ -28,11 +27,6 @@ class BetCodeDialect(ToolRuleDialect):
 
     def compile(self, source: PolicySource) -> Policy:
         return BetCodePolicy(source)
-
-    def notation(self) -> Notation:
-        from ledger.policy.betcode.notation import BetCodeNotation  # noqa: PLC0415 - for `policy convert` alone
-
-        return BetCodeNotation(self.name, self.tool_names, self.tools)
 
     def as_wildcard(self, rule: ListedRule) -> str:
         """Return a wildcard; a deny or ask for `git push` matches every command that begins with its words."""

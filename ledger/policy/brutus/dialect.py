@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ledger.core.policy import Policy, PolicySource
 from ledger.policy.brutus.policy import OPTIONS, BrutusPolicy
-from ledger.policy.neutral import Notation
 from ledger.policy.wildcard_dialect import WildcardDialect
 
 
@@ -19,11 +18,6 @@ class BrutusDialect(WildcardDialect):
 
     def compile(self, source: PolicySource) -> Policy:
         return BrutusPolicy(source)
-
-    def notation(self) -> Notation:
-        from ledger.policy.brutus.notation import BrutusNotation  # noqa: PLC0415 - for `policy convert` alone
-
-        return BrutusNotation(self.name, self.tool_names, self.tools)
 
     def corrected(self, message: str, source: PolicySource) -> str:
         return f"Permission rejected with feedback: {message}"  # brutus.md, errors.go

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ledger.core.policy import Layer, Policy, PolicySource
 from ledger.policy.claude.policy import OPTIONS, ClaudePolicy
-from ledger.policy.neutral import Notation
 from ledger.policy.toolrules.dialect import ToolRuleDialect
 from ledger.policy.toolrules.loader import load_settings, settings_files
 from ledger.policy.toolrules.pathrules import ACCESS_RULE, access_of
@@ -24,11 +23,6 @@ class ClaudeDialect(ToolRuleDialect):
 
     def compile(self, source: PolicySource) -> Policy:
         return ClaudePolicy(source)
-
-    def notation(self) -> Notation:
-        from ledger.policy.claude.notation import ClaudeNotation  # noqa: PLC0415 - for `policy convert` alone
-
-        return ClaudeNotation(self.name, self.tool_names, self.tools)
 
     def searched(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Path, ...]:
         return tuple(path for _, path in settings_files(project, home=home))

@@ -17,7 +17,6 @@ from ledger.policy.codelia.project_file import project_file, remember_in
 from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, Ruleset, canonical, rule_text
 from ledger.policy.dialect import DEFAULT_LAYER, Dialect
 from ledger.policy.named_entries import NamedEntry, every_call
-from ledger.policy.neutral import Notation, ToolNames
 from ledger.policy.rule_list import WHOLE, ListedRule
 
 _OFFERED: Final = ("reach", "wide", "always", "name", "still_asked")
@@ -34,12 +33,10 @@ class CodeliaDialect(Dialect):
     options = OPTIONS
     section = "permissions"
     members = ("allow", "deny")
-    tool_names = ToolNames.of(
-        ("bash", "read", "edit", None, None, None,
-         "glob_search", "grep", None, "todo_write", "todo_read", "skill_load"),
-        {"write": "edit"},
-        {"edit": frozenset({"edit", "write"})},
-    )  # fmt: skip
+    tool_kinds = {
+        "bash": "shell", "read": "read", "edit": "edit", "write": "edit", "glob_search": "glob", "grep": "grep",
+        "todo_write": "todowrite", "todo_read": "todoread", "skill_load": "skill",
+    }  # fmt: skip
     tools = (
         "agents_resolve", "bash", "done", "edit", "glob_search", "grep", "read", "shell", "skill_load", "skill_search",
         "todo_read", "todo_write", "tool_output_cache", "tool_output_cache_grep", "write",
@@ -51,11 +48,6 @@ class CodeliaDialect(Dialect):
 
     def compile(self, source: PolicySource) -> Policy:
         return CodeliaPolicy(source)
-
-    def notation(self) -> Notation:
-        from ledger.policy.codelia.notation import CodeliaNotation  # noqa: PLC0415 - for `policy convert` alone
-
-        return CodeliaNotation(self.name, self.tool_names, self.tools)
 
     def load(
         self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None

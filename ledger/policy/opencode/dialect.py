@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from ledger.core.policy import Layer, Policy, PolicySource, Rule
 from ledger.policy.dialect import FAITHFUL, INHERITED
 from ledger.policy.named_entries import NamedEntry
-from ledger.policy.neutral import Notation
 from ledger.policy.opencode.builtin import child_rules
 from ledger.policy.opencode.loader import config_files, load_layers
 from ledger.policy.opencode.names import ACTION_ONLY
@@ -30,11 +29,6 @@ class OpenCodeDialect(WildcardDialect):
 
     def compile(self, source: PolicySource) -> Policy:
         return OpenCodePolicy(source)
-
-    def notation(self) -> Notation:
-        from ledger.policy.opencode.notation import OpenCodeNotation  # noqa: PLC0415 - for `policy convert` alone
-
-        return OpenCodeNotation(self.name, self.tool_names, self.tools)
 
     def searched(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Path, ...]:
         return config_files(project, environ, home=home)

@@ -9,7 +9,6 @@ from typing import Any
 from ledger.core.policy import Call, Grant, Layer, Rule, Verdict
 from ledger.policy.dialect import DEFAULT_LAYER, Dialect
 from ledger.policy.named_entries import NamedEntry, every_call
-from ledger.policy.neutral import ToolNames
 from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.toolrules.calls import BASH, WEB_FETCH, inputs_of
 from ledger.policy.toolrules.commands import normal_specifier
@@ -29,12 +28,12 @@ class ToolRuleDialect(Dialect):
     shell = BASH
     tool_rules = True
     section = SECTION
-    tool_names = ToolNames.of(
-        ("Bash", "Read", "Edit", "WebFetch", "WebSearch", "Task",
-         "Glob", "Grep", "LS", "TodoWrite", "TodoRead", "Skill"),
-        {"Write": "edit", "MultiEdit": "edit", "NotebookEdit": "edit", "NotebookRead": "read", "Agent": "task"},
-        {"edit": frozenset({"Edit", "Write"})},
-    )  # fmt: skip
+    tool_kinds = {
+        "Bash": "shell", "Read": "read", "NotebookRead": "read", "Edit": "edit", "Write": "edit", "MultiEdit": "edit",
+        "NotebookEdit": "edit", "WebFetch": "fetch", "WebSearch": "search", "Task": "task", "Agent": "task",
+        "Glob": "glob", "Grep": "grep", "LS": "list", "TodoWrite": "todowrite", "TodoRead": "todoread",
+        "Skill": "skill",
+    }  # fmt: skip
     tools = (
         "Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "ExitPlanMode", "Glob", "Grep", "KillShell", "LS",
         "LSP", "MultiEdit", "NotebookEdit", "NotebookRead", "Read", "Skill", "SlashCommand", "Task", "TodoRead",

@@ -1,4 +1,4 @@
-"""`permission-ledger policy …`: rules judged, explained, checked and converted."""
+"""`permission-ledger policy …`: rules judged, explained and checked."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ COMMANDS = {
     "stored": ListedCommand("workers.cli.policy.stored:stored", "List the rules stored on the server.", _CARE),
     "lint": ListedCommand("workers.cli.policy.lint:lint", "Report problems in rules.", _CARE),
     "test": ListedCommand("workers.cli.policy.table:table", "Test rules against a table of expected verdicts.", _CARE),
-    "convert": ListedCommand("workers.cli.policy.convert:convert", "Write rules in another dialect.", _CARE),
 }
 
 policy = LazyGroup(
     COMMANDS,
     name="policy",
-    help="Judge, explain, check and convert rules. Only `stored` needs a server.",
+    help="Judge, explain and check rules. Only `stored` needs a server.",
 )

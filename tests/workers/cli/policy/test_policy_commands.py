@@ -254,26 +254,6 @@ def test_test_holds_rules_to_a_table_beside_them(line: PolicyLine, opencode: Pat
     assert "a table has no member `deny_too`" in line("policy", "test", table, code=12).err
 
 
-def test_convert_prints_a_configuration_and_tells_what_became_stricter(line: PolicyLine, opencode: Path) -> None:
-    words = ("policy", "convert", "--from", "opencode", "--to", "codelia", "--config", opencode)
-    ran = line(*words, code=0)
-    assert json.loads(ran.out) == {
-        "version": 1,
-        "permissions": {
-            "allow": [{"tool": "bash", "command": "git"}],
-            "deny": [{"tool": "bash", "command": "git push"}],
-        },
-    }
-    assert ran.err.startswith(f"changed: `webfetch * deny` ({opencode}:8): codelia has no such tool")
-    as_json = line(*words, "--json", code=0)
-    assert (as_json.row["config"], len(as_json.row["changes"]), as_json.err) == (json.loads(ran.out), 1, "")
-
-
-def test_convert_without_any_file_is_an_error(line: PolicyLine, tmp_path: Path) -> None:
-    ran = line("policy", "convert", "--from", "claude", "--to", "opencode", "--cwd", tmp_path, code=12)
-    assert (ran.out, "there is no file of `claude` rules here" in ran.err) == ("", True)
-
-
 def test_an_option_that_a_dialect_does_not_know_by_value_is_bad_input(line: PolicyLine, opencode: Path) -> None:
     ran = line("policy", "rules", "--config", opencode, "--order", "random", "--json", code=12)
     assert ran.error["code"] == "POLICY"

@@ -1,4 +1,4 @@
-"""Rules of every shape that a dialect has, for conversions."""
+"""Rules of every shape that a dialect has."""
 
 from __future__ import annotations
 
