@@ -13,9 +13,6 @@ COMMANDS = {
         "workers.cli.policy.explain:explain", "Explain why a command would run, ask or be denied.", _ASK
     ),
     "shell": ListedCommand("workers.cli.policy.shell:shell", "Show what a command line would run.", _ASK),
-    "coverage": ListedCommand(
-        "workers.cli.policy.coverage:coverage", "Show which programs and options have tables.", _ASK
-    ),
     "remember": ListedCommand("workers.cli.policy.remember:remember", "Show what can be remembered for a call.", _ASK),
     "disabled": ListedCommand("workers.cli.policy.disabled:disabled", "List the tools that are wholly denied.", _ASK),
     "rules": ListedCommand("workers.cli.policy.rules:rules", "Print the rules in force, with their layers.", _CARE),

@@ -1,15 +1,12 @@
-"""A normal form in words and as JSON, and the contents of a program's table."""
+"""A normal form in words and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from ledger.policy.shell.forms.model import Given, NormalForm
-from ledger.policy.shell.forms.nodes import Effect, OperandKind, ProgramNode
-from ledger.policy.shell.forms.programs import program_table
+from ledger.policy.shell.forms.nodes import OperandKind
 from ledger.policy.shell.forms.reduction import form_of
 
 
@@ -57,78 +54,3 @@ def form_text(form: NormalForm) -> str:
 
 def _option_text(given: Given) -> str:
     return given.name if given.value is None else f"{given.name}={given.value}"
-
-
-class Covered(msgspec.Struct, frozen=True):
-    """The contents of a program's or sub-command's table: options by effect, kinds of operands, names of sub-commands.
-
-    The counts include everything below. `spelled` is true if only a rule that names the command allows it, `whole` if
-    only a rule that spells the whole command does.
-    """
-
-    program: str
-    version: str
-    options: dict[str, list[str]]
-    operands: str | None
-    commands: tuple[str, ...]
-    options_count: int
-    commands_count: int
-    spelled: bool = False
-    whole: bool = False
-
-
-def covered(words: Sequence[str]) -> Covered | None:
-    """Return the contents of the table of a program, or of the sub-command that the words name; None if unknown."""
-    top = program_table(words[0]) if words else None
-    node, names = top, [top.name] if top is not None else []
-    for word in words[1:]:
-        if top is None or node is None or (node := _below(top, node, word)) is None:
-            return None
-        names.append(node.name)
-    if top is None or node is None:
-        return None
-    options: dict[str, list[str]] = {}
-    for option in {one.name: one for one in node.options.values()}.values():
-        options.setdefault(option.effect.value, []).append(option.name)
-    effects = [one.value for one in Effect]
-    return Covered(
-        " ".join(names),
-        top.version,
-        {effect: sorted(options[effect]) for effect in effects if effect in options},
-        _operands_text(node),
-        tuple(sorted({one.name for one in node.commands.values()})),
-        _options_count(node) + sum(map(_options_count, _all_commands(node))),
-        sum(1 for _ in _all_commands(node)),
-        node.spell,
-        node.always,
-    )
-
-
-def _options_count(node: ProgramNode) -> int:
-    return len({one.name for one in node.options.values()})
-
-
-def _below(top: ProgramNode, node: ProgramNode, word: str) -> ProgramNode | None:
-    """Return the sub-command with any of its names, following `same`."""
-    found = node.commands.get(word.lower() if node.caseless else word)
-    if found is None or not found.same:
-        return found
-    target: ProgramNode | None = top
-    for name in found.same:
-        target = target.commands.get(name) if target is not None else None
-    return target
-
-
-def _operands_text(node: ProgramNode) -> str | None:
-    kinds = node.operands
-    if kinds is None:
-        return None
-    many = [f"{kinds.many.value}*"] if kinds.many else []
-    return " ".join([*(one.value for one in kinds.first), *many, *(one.value for one in kinds.last)])
-
-
-def _all_commands(node: ProgramNode) -> Iterator[ProgramNode]:
-    """Yield the sub-commands of a program at any depth, each once."""
-    for one in {id(below): below for below in node.commands.values()}.values():
-        yield one
-        yield from _all_commands(one)

@@ -105,26 +105,6 @@ def test_shell_says_what_was_not_understood_and_which_program_is_in_no_table(lin
     assert (form["runs"], form["inner"]["program"]) == ("tsc -p .", "tsc")
 
 
-def test_coverage_counts_programs_sub_commands_and_options(line: PolicyLine) -> None:
-    rows = {one["program"]: one for one in line("policy", "coverage", "--json", code=0).rows}
-    assert {"git", "grep", "rm"} <= set(rows)
-    assert rows["git"]["commands_count"] >= len(rows["git"]["commands"]) > 20
-    last = line("policy", "coverage", code=0).out.splitlines()[-1]
-    counts = [sum(one[name] for one in rows.values()) for name in ("commands_count", "options_count")]
-    assert last == f"{len(rows)} programs, {counts[0]} sub-commands, {counts[1]} options"
-
-
-def test_coverage_of_a_sub_command_shows_what_its_options_do(line: PolicyLine) -> None:
-    row = line("policy", "coverage", "git", "push", "--json", code=0).row
-    assert row["program"] == "git push"
-    assert "--mirror" in row["options"]["asks"]
-    assert "--verbose" in row["options"]["plain"]
-    shown = line("policy", "coverage", "git", "push", code=0).out
-    assert "options, asks (only a rule that spells them): " in shown
-    refused = line("policy", "coverage", "git", "frobnicate", code=12)
-    assert "no table holds `git frobnicate`; `policy coverage` lists the programs that have one" in refused.err
-
-
 def test_rules_prints_the_rules_in_one_form_with_their_layers(line: PolicyLine, claude: Path) -> None:
     ran = line("policy", "rules", "--dialect", "claude", "--cwd", claude, "--json", code=0)
     assert ran.rows == [
