@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from ledger.core.events import CascadeReject, Extending, Scope
 from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict
 from ledger.policy.checks import NOWHERE, check_action, check_pattern, check_permission
-from ledger.policy.errors import PolicyError
 from ledger.policy.named_entries import NamedEntry, named_pattern
 from ledger.policy.rule_list import ListedRule
 from ledger.policy.rules import EDIT_TOOLS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ledger.core.policy import Layer, Rule, RuleRef, Verdict
 from ledger.policy.dialect import DEFAULT_LAYER, Dialect
@@ -20,7 +20,7 @@ class WildcardDialect(Dialect):
     """A dialect whose rules are wildcards over permissions and texts."""
 
     last_match = True
-    tool_kinds = {
+    tool_kinds: ClassVar[Mapping[str, str]] = {
         "bash": "shell", "read": "read", "edit": "edit", "webfetch": "fetch", "websearch": "search", "task": "task",
         "glob": "glob", "grep": "grep", "list": "list", "todowrite": "todowrite", "todoread": "todoread",
         "skill": "skill",

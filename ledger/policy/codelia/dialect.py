@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict
 from ledger.policy.checks import check_filled
@@ -33,7 +33,7 @@ class CodeliaDialect(Dialect):
     options = OPTIONS
     section = "permissions"
     members = ("allow", "deny")
-    tool_kinds = {
+    tool_kinds: ClassVar[Mapping[str, str]] = {
         "bash": "shell", "read": "read", "edit": "edit", "write": "edit", "glob_search": "glob", "grep": "grep",
         "todo_write": "todowrite", "todo_read": "todoread", "skill_load": "skill",
     }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ledger.core.policy import Call, Grant, Layer, Rule, Verdict
 from ledger.policy.dialect import DEFAULT_LAYER, Dialect
@@ -28,7 +28,7 @@ class ToolRuleDialect(Dialect):
     shell = BASH
     tool_rules = True
     section = SECTION
-    tool_kinds = {
+    tool_kinds: ClassVar[Mapping[str, str]] = {
         "Bash": "shell", "Read": "read", "NotebookRead": "read", "Edit": "edit", "Write": "edit", "MultiEdit": "edit",
         "NotebookEdit": "edit", "WebFetch": "fetch", "WebSearch": "search", "Task": "task", "Agent": "task",
         "Glob": "glob", "Grep": "grep", "LS": "list", "TodoWrite": "todowrite", "TodoRead": "todoread",
