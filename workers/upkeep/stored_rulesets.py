@@ -10,7 +10,7 @@ from ledger.log.rulesets import read_ruleset
 from ledger.policy.dialects import compile_policy, listed_rules
 from ledger.policy.errors import PolicyError
 from ledger.policy.rule_list import ListedRule
-from ledger.stores.port import Store, StreamKey
+from ledger.stores.port import Store
 
 KIND: Final = "policy"
 """The kind of the streams of rulesets."""
@@ -23,10 +23,6 @@ class StoredRuleset(NamedTuple):
     source: PolicySource | None
     rules: tuple[ListedRule, ...] = ()
     problem: str | None = None
-
-    @property
-    def stream(self) -> str:
-        return StreamKey(KIND, self.digest).name
 
 
 async def read_stored_ruleset(store: Store, digest: str) -> StoredRuleset:

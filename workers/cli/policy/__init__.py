@@ -16,7 +16,6 @@ COMMANDS = {
     "remember": ListedCommand("workers.cli.policy.remember:remember", "Show what can be remembered for a call.", _ASK),
     "disabled": ListedCommand("workers.cli.policy.disabled:disabled", "List the tools that are wholly denied.", _ASK),
     "rules": ListedCommand("workers.cli.policy.rules:rules", "Print the rules in force, with their layers.", _CARE),
-    "stored": ListedCommand("workers.cli.policy.stored:stored", "List the rules stored on the server.", _CARE),
     "lint": ListedCommand("workers.cli.policy.lint:lint", "Report problems in rules.", _CARE),
     "test": ListedCommand("workers.cli.policy.table:table", "Test rules against a table of expected verdicts.", _CARE),
 }
@@ -24,5 +23,5 @@ COMMANDS = {
 policy = LazyGroup(
     COMMANDS,
     name="policy",
-    help="Judge, explain and check rules. Only `stored` needs a server.",
+    help="Judge, explain and check rules, without a server.",
 )
