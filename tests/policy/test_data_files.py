@@ -59,11 +59,6 @@ def test_an_unknown_member_of_a_shell_table_is_refused(kind: type) -> None:
         entries("[a]\nvalud = 'x'", kind)
 
 
-def test_an_unknown_member_of_a_sub_command_is_refused() -> None:
-    with pytest.raises(TableError, match=r"x\.toml: `git`: .*unknown field `shrot`"):
-        entries("[git.subcommands.push]\nshrot = 'f'", DangerousArguments)
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
