@@ -149,16 +149,3 @@ def test_views_of_a_ledger_with_stored_rules_are_rebuilt_as_they_were(ledger: Co
     rows = ledger("streams", "--each", "--json", code=0).rows
     assert {row["stream"]: row["behind"] for row in rows} == {STREAM: 0, "session:ses_1": 0}
     assert [row["session"] for row in ledger("sessions", "--json", code=0).rows] == ["ses_1"]
-
-
-def test_rules_of_a_dialect_of_a_later_version_leave_the_others_to_query(ledger: CommandLine) -> None:
-    later = PolicySource(dialect="later")
-
-    async def keep_later() -> None:
-        async with Ledger.connect(ledger.url, entry_points=False) as one:
-            await one.streams.rulesets.keep(later, digest(later), Actor("local", "ann"))
-
-    fill(ledger)
-    asyncio.run(keep_later())
-    told = ledger("verify", "--all", code=11)
-    assert f"policy:{digest(later)}" in told.out + told.err
