@@ -99,7 +99,7 @@ async def test_closing_leaves_no_connection_and_no_subscription(server_store: Re
     await server_store.close()
 
     async def nobody_is_left() -> bool:
-        return b"name=permission-ledger/2 " not in await admin.run("CLIENT", "LIST")
+        return b"name=permission-ledger " not in await admin.run("CLIENT", "LIST")
 
     await wait_until_async(nobody_is_left, "the end of all connections")
 
