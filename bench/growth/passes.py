@@ -14,13 +14,7 @@ from bench.place import Place
 from ledger.core.limits import PAGE_COUNT
 from ledger.stores.port import StreamKey
 from workers.runtime.garbage import collect_rarely
-from workers.upkeep.works import (
-    CHECKED_AT_ONCE_COUNT,
-    CheckStreams,
-    PartitionToRebuild,
-    RebuildViews,
-    portions_to_check,
-)
+from workers.upkeep.works import CHECKED_AT_ONCE_COUNT, check_streams, portions_to_check, rebuild_views
 
 Work = Callable[[Sequence[StreamKey]], Awaitable[int]]
 """A pass over these streams, which returns the number of their events."""
@@ -78,7 +72,7 @@ class Passes:
     async def _verify(self, keys: Sequence[StreamKey]) -> int:
         events = 0
         for portion in portions_to_check(keys, {}):
-            checked = await CheckStreams("chain").done_by(self._place.ledger, portion)
+            checked = await check_streams("chain", None, self._place.ledger, portion)
             assert all(one.ok for one in checked), [one for one in checked if not one.ok]
             events += sum(one.versions for one in checked)
         return events
@@ -90,8 +84,8 @@ class Passes:
             by_partition[self._place.ledger.store.partition_of(key)].append(key)
         events = 0
         for partition, some in sorted(by_partition.items()):
-            portion = PartitionToRebuild(partition, some, names.get(partition, []))
-            rebuilt = await RebuildViews().done_by(self._place.ledger, portion)
-            assert not rebuilt.problems, rebuilt.problems
-            events += rebuilt.events
+            portion = (partition, some, names.get(partition, []))
+            _, count, problems = await rebuild_views(self._place.ledger, portion)
+            assert not problems, problems
+            events += count
         return events

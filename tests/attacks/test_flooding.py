@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Iterator
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,9 +21,8 @@ from ledger.session.state import SessionState
 from tests.gateway.callers import Caller, Served, served
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
-from workers.gateway.beside import warm_up
-from workers.gateway.beside.pool import Beside, BusyError, TooCostlyError
-from workers.gateway.beside.warm_up import LOOP_SECONDS_MAX, Rehearsals
+from workers.gateway import beside as beside_module
+from workers.gateway.beside import LOOP_SECONDS_MAX, REST_SECONDS_MAX, Beside, BusyError, TooCostlyError, rehearse_ask
 from workers.gateway.bodies import AskBody
 from workers.gateway.quotas import Quotas
 from workers.gateway.settings import GatewaySettings
@@ -122,57 +122,85 @@ async def test_stalling_everybody_with_an_ask_that_costs_too_much(gateway: Serve
 async def test_a_costly_ask_that_is_within_its_budget_is_answered(
     gateway: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warm_up, "LOOP_SECONDS_MAX", PATIENCE_S)  # a busy machine takes more time for the same work
+    # A busy machine takes more time for the same work.
+    monkeypatch.setattr(beside_module, "LOOP_SECONDS_MAX", PATIENCE_S)
     agent = await patient(gateway, brings_rules=True)
     await agent.put("/v1/sessions/ses_1", {"rules": [{"permission": "bash", "pattern": "*", "action": "ask"}]})
     asked = await agent.post("/v1/sessions/ses_1/asks", {"tool_name": "bash", "input": {"command": f"echo {LONG}"}})
     assert asked.status_code == 202, asked.text
 
 
-async def test_keeping_the_loop_busy_with_costly_work_one_after_the_other() -> None:
+@pytest.fixture
+def beside() -> Iterator[Beside]:
     beside = Beside()
-    try:
-        long = [
-            {"dialect": "opencode", "permission": "bash", "patterns": [f"echo {LONG}{n}" for n in range(LINES_COUNT)]}
-        ]
-        await beside.run("plt_1", "check", long, seconds=20, rests=True)
-        assert beside.is_resting("plt_1")
-        assert not beside.is_resting("plt_2")
-    finally:
-        await beside.close()
+    yield beside
+    beside.close()
 
 
-async def test_work_without_an_end_is_ended_and_more_of_it_is_refused() -> None:
-    beside = Beside()
-    try:
-        lines = [line(f"{LONG}{n}") for n in range(50)]
-        waiting = [asyncio.create_task(beside.run("plt_1", "check", lines, seconds=0.1)) for _ in range(9)]
-        found = await asyncio.gather(*waiting, return_exceptions=True)
-        assert {type(one) for one in found} == {TooCostlyError, BusyError}
-        assert LOOP_SECONDS_MAX < 0.3
-    finally:
-        await beside.close()
+def endless(beside: Beside, caller: str, *, seconds: float = 20) -> asyncio.Task[Any]:
+    return asyncio.create_task(beside.run(caller, "check", [line(f"{LONG}{n}") for n in range(50)], seconds=seconds))
 
 
-def children_now() -> set[str]:
-    """Return the processes started by this one, those included that nobody waited for."""
-    found: set[str] = set()
-    for children in Path("/proc/self/task").glob("*/children"):
-        # A thread may end between the listing of its folder and the reading; its children pass to another thread.
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            found.update(children.read_text().split())
-    return found
+async def test_keeping_the_loop_busy_with_costly_work_one_after_the_other(beside: Beside) -> None:
+    long = [{"dialect": "opencode", "permission": "bash", "patterns": [f"echo {LONG}{n}" for n in range(LINES_COUNT)]}]
+    await beside.run("plt_1", "check", long, seconds=20, rests=True)
+    began = time.monotonic()
+    again, other = (asyncio.create_task(beside.run(name, "check", [], seconds=20)) for name in ("plt_1", "plt_2"))
+    await other
+    await again
+    assert time.monotonic() - began > REST_SECONDS_MAX / 2
 
 
-async def test_work_that_waits_when_the_gateway_ends_starts_no_process() -> None:
-    before, beside = children_now(), Beside()
-    lines = [line(f"{LONG}{n}") for n in range(50)]
-    waiting = [asyncio.create_task(beside.run(f"plt_{n % 3}", "check", lines, seconds=20)) for n in range(9)]
+async def test_work_without_an_end_is_ended_and_more_of_it_is_refused(beside: Beside) -> None:
+    found = await asyncio.gather(*(endless(beside, "plt_1", seconds=0.1) for _ in range(9)), return_exceptions=True)
+    assert {type(one) for one in found} == {TooCostlyError, BusyError}
+    assert LOOP_SECONDS_MAX < 0.3
+
+
+async def test_work_that_is_killed_takes_no_other_along(beside: Beside) -> None:
+    long = endless(beside, "plt_1")
+    await wait_until_async(lambda: beside.is_busy, "the work to be under way")
+    with pytest.raises(TooCostlyError):
+        await endless(beside, "plt_2", seconds=0.1)
+    assert await beside.run("plt_2", "check", [], seconds=20) == []
+    assert not long.done()
+    beside.close()
+    with pytest.raises(TooCostlyError):
+        await long
+
+
+async def test_a_process_that_is_killed_while_it_is_idle_is_replaced(beside: Beside) -> None:
+    before = set(active_children())
+    await beside.run("plt_1", "check", [], seconds=20)
+    (process,) = set(active_children()) - before
+    process.kill()
+    await wait_until_async(lambda: any(one._broken for one in beside._all), "the process to be missed")
+    assert await beside.run("plt_1", "check", [], seconds=20) == []
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+async def test_work_whose_caller_left_or_that_takes_too_long_is_killed(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch, *, cancelled: bool
+) -> None:
+    monkeypatch.setattr(beside_module, "WALL_SECONDS_MAX", PATIENCE_S if cancelled else 0.5)
+    before = set(active_children())
+    work = endless(beside, "plt_1")
+    started = await wait_until_async(lambda: set(active_children()) - before, "a process to have work")
+    if cancelled:
+        work.cancel()
+    with pytest.raises(asyncio.CancelledError if cancelled else TooCostlyError):
+        await work
+    await wait_until_async(lambda: not started & set(active_children()), "the process to be gone")
+
+
+async def test_work_that_waits_when_the_gateway_ends_starts_no_process(beside: Beside) -> None:
+    before = set(active_children())
+    waiting = [endless(beside, f"plt_{n % 3}") for n in range(9)]
     await wait_until_async(lambda: beside.is_busy, "a process to have work")
-    await beside.close()
+    beside.close()
     found = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(one) for one in found} == {TooCostlyError, BusyError}
-    assert children_now() <= before
+    assert set(active_children()) <= before
 
 
 async def test_sending_long_bodies_as_if_they_were_short_ones(ledger: Ledger, sockets: Path) -> None:
@@ -206,11 +234,10 @@ async def test_hiding_a_long_text_where_nobody_counts_it(member: str) -> None:
     long: Any = ["a " * 5_000] if member == "always" else {"text": "a " * 5_000}
     body = AskBody(permission="bash", patterns=["ls"], **{member: long})
     recorder: Any = Recorder()
-    await Rehearsals(recorder).ask("plt_1", SessionState(session_id="ses_1"), body, PolicySource())
+    await rehearse_ask(recorder, "plt_1", SessionState(session_id="ses_1"), body, PolicySource())
     assert recorder.names == ["rehearse"]
-    await Rehearsals(recorder).ask(
-        "plt_1", SessionState(session_id="ses_1"), AskBody(permission="bash", patterns=["ls"]), PolicySource()
-    )
+    short = AskBody(permission="bash", patterns=["ls"])
+    await rehearse_ask(recorder, "plt_1", SessionState(session_id="ses_1"), short, PolicySource())
     assert recorder.names == ["rehearse"]
 
 

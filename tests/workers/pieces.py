@@ -39,27 +39,16 @@ def endless(begun: str) -> None:
         signal.pause()
 
 
-class Waits:
-    """Work on a ledger that tells its process's id, and never ends. Takes the arguments of every work."""
-
-    def __init__(self, *_: Any) -> None:
-        self.depth = "chain"
-
-    async def done_by(self, _: Ledger, __: Any) -> None:
-        os.write(1, f"{os.getpid()}\n".encode())
-        await asyncio.Event().wait()
+async def waits(*_: Any) -> None:
+    """Tell the process's id, and never end. Takes the arguments of every work."""
+    os.write(1, f"{os.getpid()}\n".encode())
+    await asyncio.Event().wait()
 
 
-class Dies:
-    """Work on a ledger whose process is killed."""
-
-    async def done_by(self, _: Ledger, __: Any) -> None:
-        die()
+async def dies(_: Ledger, __: Any) -> None:
+    die()
 
 
-class Warns:
-    """Work on a ledger of which something is logged."""
-
-    async def done_by(self, _: Ledger, portion: Any) -> Any:
-        logging.getLogger(__name__).warning("portion %s", portion)
-        return portion
+async def warns(_: Ledger, portion: Any) -> Any:
+    logging.getLogger(__name__).warning("portion %s", portion)
+    return portion

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -17,13 +18,7 @@ from workers.upkeep import export_files, transfer_works
 from workers.upkeep.export_files import places_in, portions_of
 from workers.upkeep.stream_checks import check_stream
 from workers.upkeep.transfer import export_stream, footer, header, read_export
-from workers.upkeep.transfer_works import (
-    CheckImport,
-    ExportStreams,
-    PortionToImport,
-    StreamsToExport,
-    WriteImport,
-)
+from workers.upkeep.transfer_works import FileToImport, check_import, export_streams, write_import
 
 SESSIONS = [StreamKey("session", f"ses_{number}") for number in range(3)]
 KEYS = [StreamKey("project", "shop"), *SESSIONS]
@@ -77,13 +72,11 @@ async def test_portions_are_bounded_and_projects_are_apart(ledger: Ledger, monke
 async def test_streams_beyond_the_room_of_a_portion_are_left_to_the_command(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = await ExportStreams().done_by(ledger, StreamsToExport(KEYS))
-    lines = [one.lines for one in found]
-    assert b"".join(one or b"" for one in lines) == b"".join((await text_of(ledger)).splitlines(keepends=True)[1:-1])
-    monkeypatch.setattr(transfer_works, "EXPORTED_AT_ONCE_BYTES", len(lines[0] or b"") + len(lines[1] or b""))
-    found = await ExportStreams().done_by(ledger, StreamsToExport(KEYS))
-    assert [one.lines for one in found] == [*lines[:2], None, None]
-    assert [one.problem for one in found] == [None] * 4
+    found = await export_streams(ledger, KEYS)
+    lines = [one for _, one in found if isinstance(one, bytes)]
+    assert b"".join(lines) == b"".join((await text_of(ledger)).splitlines(keepends=True)[1:-1])
+    monkeypatch.setattr(transfer_works, "EXPORTED_AT_ONCE_BYTES", len(lines[0]) + len(lines[1]))
+    assert await export_streams(ledger, KEYS) == list(zip(KEYS, [*lines[:2], None, None], strict=True))
 
 
 async def test_a_file_that_changes_between_check_and_write_is_not_imported(ledger: Ledger, tmp_path: Path) -> None:
@@ -93,8 +86,9 @@ async def test_a_file_that_changes_between_check_and_write_is_not_imported(ledge
     async with Ledger.connect("memory://", entry_points=False) as other:
         with path.open("rb") as file:
             portion = portions_of(places_in(file, "x"))[1]
-            checked = await CheckImport(str(path), "x").done_by(other, portion)
-            to_import = PortionToImport(portion, checked.digest, [0] * 3)
+            to_import = FileToImport(str(path), "x")
+            checked = await check_import(to_import, other, portion)
+            write = partial(write_import, to_import, ANN, other, (portion, checked.digest, [0] * 3))
             assert [one.added for one in checked.arrivals] == [2, 3, 2]
             # Another salt in the content of the last session: every line can still be read.
             changed = whole.replace(b"r_ses_2", b"r_ses_9")
@@ -102,8 +96,8 @@ async def test_a_file_that_changes_between_check_and_write_is_not_imported(ledge
             for text, told in ((changed, "changed while"), (whole[: portion.start], "became shorter")):
                 path.write_bytes(text)
                 with pytest.raises(InputError, match=told):
-                    await WriteImport(str(path), "x", ANN).done_by(other, to_import)
+                    await write()
             assert [key async for key in other.store.streams()] == []
             path.write_bytes(whole)
-            done = await WriteImport(str(path), "x", ANN).done_by(other, to_import)
+            done = await write()
             assert [(one.key, one.added) for one in done] == list(zip(SESSIONS, (2, 3, 2), strict=True))

@@ -11,45 +11,36 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
-from ledger.core.errors import InputError, LedgerError, StoreError
+from ledger.core.errors import InputError, StoreError
 from tests.support.command_line import CommandLine, ended
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until
-from tests.workers.pieces import Dies, Warns
-from workers.upkeep.works import STREAMS_OF_A_PROCESS_COUNT, CheckStreams, do_all, processes_for
+from tests.workers import pieces
+from workers.runtime.pool import Processes
+from workers.upkeep.works import AHEAD_COUNT, STREAMS_OF_A_PROCESS_COUNT, processes_for, results_of
 
 VERIFY_WITHOUT_END = """
 import sys
-from tests.workers.pieces import Waits
+from tests.workers.pieces import waits
 from workers.cli import cli, verify
 from workers.cli.frame import run
 from workers.upkeep import works
 
 works.CHECKED_AT_ONCE_COUNT = 1
-verify.CheckStreams = Waits
+verify.check_streams = waits
 sys.argv[1:] = ["verify", "--all", "--jobs", "2"]
 sys.exit(run(cli))
 """
 
 
-def error_in(group: BaseException) -> LedgerError:
-    one: Any = group
-    while isinstance(one, ExceptionGroup):
-        one = one.exceptions[0]
-    assert isinstance(one, LedgerError)
-    return one
-
-
 async def all_done(url: str, work: Any, *, portions: int = 3) -> list[Any]:
-    found: list[Any] = []
     async with Ledger.connect(url, entry_points=False) as ledger:
-        await do_all(ledger, work, range(portions), 2, found.append)
-    return found
+        return [one async for one in results_of(work, ledger, range(portions), 2)]
 
 
 async def test_a_process_that_is_killed_ends_the_command_with_an_error(server: RealServer) -> None:
     with pytest.raises(StoreError, match="run the command again"):
-        await all_done(server.url, Dies())
+        await all_done(server.url, pieces.dies)
 
 
 async def test_an_error_of_a_process_is_that_of_the_command() -> None:
@@ -57,17 +48,39 @@ async def test_an_error_of_a_process_is_that_of_the_command() -> None:
         server_url = "nonsense://"
 
     ledger: Any = Elsewhere()
-    with pytest.raises(ExceptionGroup) as caught:
-        await do_all(ledger, CheckStreams("chain"), [1, 2], 2, lambda _: None)
-    assert isinstance(error_in(caught.value), InputError)
+    with pytest.raises(InputError):
+        _ = [one async for one in results_of(pieces.warns, ledger, [1, 2], 2)]
 
 
-async def test_warnings_of_a_process_are_logged_by_the_command(
-    server: RealServer, caplog: pytest.LogCaptureFixture
+async def test_results_come_in_the_order_of_the_portions_and_only_so_many_are_ahead(
+    server: RealServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert await all_done(server.url, Warns()) == [0, 1, 2]
-    told = [record.getMessage() for record in caplog.records if record.name == "workers.upkeep.works"]
-    assert [text for text in told if text.startswith("portion")] == ["portion 0", "portion 1", "portion 2"]
+    given, submit = 0, Processes.submit
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal given
+        given += 1
+        return submit(*arguments)
+
+    monkeypatch.setattr(Processes, "submit", counted)
+    found = []
+    async with Ledger.connect(server.url, entry_points=False) as ledger:
+        async for one in results_of(pieces.warns, ledger, range(12), 2):
+            found.append(one)
+            assert given < len(found) + 2 * AHEAD_COUNT + 1
+    assert found == list(range(12))
+
+
+async def test_processes_tell_their_warnings_themselves_and_each_once(
+    server: RealServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert await all_done(server.url, pieces.warns) == [0, 1, 2]
+    lines = capfd.readouterr().err.splitlines()
+    assert sorted(line.partition(" warning upkeep ")[2] for line in lines) == [
+        "tests.workers.pieces: portion 0",
+        "tests.workers.pieces: portion 1",
+        "tests.workers.pieces: portion 2",
+    ]
 
 
 def begun(process: subprocess.Popen[str]) -> list[int]:

@@ -26,8 +26,8 @@ from workers.presentation.text import json_line
 from workers.upkeep.export_files import HEADER_LINE
 from workers.upkeep.stream_checks import check_stream
 from workers.upkeep.transfer import export_stream, footer
-from workers.upkeep.transfer_works import EXPORTED_AT_ONCE_COUNT, ExportedStream, ExportStreams, StreamsToExport
-from workers.upkeep.works import do_all, processes_for
+from workers.upkeep.transfer_works import EXPORTED_AT_ONCE_COUNT, export_streams
+from workers.upkeep.works import processes_for, results_of
 
 if TYPE_CHECKING:
     from ledger import Ledger
@@ -107,20 +107,17 @@ async def _export_all(
     problems: list[StreamProblem] = []
     with _written(out, output) as write, progress("streams", len(keys)) as advance:
         write(HEADER_LINE)
-
-        async def take(some: list[ExportedStream]) -> None:
-            for one in some:
-                if one.problem:
-                    problems.append(one.problem)
-                elif one.lines is None:
-                    await _write_stream(ledger, one.key, write)
-                else:
-                    write(one.lines)
-            advance(len(some))
-
         at_once = EXPORTED_AT_ONCE_COUNT
-        portions = [StreamsToExport(keys[start : start + at_once]) for start in range(0, len(keys), at_once)]
-        await do_all(ledger, ExportStreams(), portions, processes_for(jobs, len(keys)), take)
+        portions = [keys[start : start + at_once] for start in range(0, len(keys), at_once)]
+        async for some in results_of(export_streams, ledger, portions, processes_for(jobs, len(keys))):
+            for key, found in some:
+                if isinstance(found, StreamProblem):
+                    problems.append(found)
+                elif found is None:
+                    await _write_stream(ledger, key, write)
+                else:
+                    write(found)
+            advance(len(some))
         count = len(keys) - len(problems)
         write(_line(footer(count)))
     return count, problems

@@ -7,9 +7,10 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from functools import partial
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -25,13 +26,13 @@ from workers.upkeep.export_files import places_in, portions_of
 from workers.upkeep.import_effects import Arrival, in_force_by, refusal
 from workers.upkeep.transfer_works import (
     CheckedPortion,
-    CheckImport,
     FilePortion,
+    FileToImport,
     ImportedStream,
-    PortionToImport,
-    WriteImport,
+    check_import,
+    write_import,
 )
-from workers.upkeep.works import do_all, processes_for
+from workers.upkeep.works import processes_for, results_of
 
 if TYPE_CHECKING:
     from ledger import Approved, Ledger
@@ -72,9 +73,9 @@ async def import_(
     """
     with _opened(file) as (opened, path):
         places = places_in(opened, file)
-        transfer = _Transfer(ledger, path, file, processes_for(jobs, len(places)))
-        checked = await transfer.check(portions_of(places))
-        arrivals = [arrival for _, one in checked for arrival in one.arrivals]
+        to_import, count = FileToImport(path, file), processes_for(jobs, len(places))
+        checked = await _check(ledger, to_import, portions_of(places), count)
+        arrivals = [arrival for one in checked for arrival in one.arrivals]
         found = await in_force_by(ledger, arrivals)
         if dry_run:
             _tell_arrivals(output, arrivals, found)
@@ -82,7 +83,7 @@ async def import_(
         if found and not with_grants:
             raise refusal(file, found)
         shown = _Shown(output)
-        await transfer.write(checked, _by_stream(arrivals, found), shown.add)
+        await _write(ledger, to_import, checked, _by_stream(arrivals, found), shown, jobs=count)
     shown.end()
     answers = sum(one.answers for one in arrivals)
     added = sum(one.added for one in arrivals)
@@ -92,49 +93,39 @@ async def import_(
         talk("hint: `permission-ledger rebuild` brings back the views")
 
 
-class _Transfer:
-    """The import of a file: a check of all portions, then their writing, in processes where there are several."""
+async def _check(
+    ledger: Ledger, file: FileToImport, portions: Sequence[FilePortion], jobs: int
+) -> list[CheckedPortion]:
+    """Check all portions before the first write. Raises InputError, DamageError, StoreError."""
+    checked: list[CheckedPortion] = []
+    with progress("streams checked", sum(len(one.keys) for one in portions)) as advance:
+        async for one in results_of(partial(check_import, file), ledger, portions, jobs):
+            checked.append(one)
+            advance(len(one.arrivals))
+    return checked
 
-    def __init__(self, ledger: Ledger, path: str, name: str, jobs: int) -> None:
-        self._ledger = ledger
-        self._path = path
-        self._name = name
-        self._jobs = jobs
 
-    async def check(self, portions: Sequence[FilePortion]) -> list[tuple[FilePortion, CheckedPortion]]:
-        """Return what the portions would bring. Raises InputError, DamageError, StoreError."""
-        found: list[CheckedPortion] = []
-        with progress("streams checked", sum(len(one.keys) for one in portions)) as advance:
-
-            def take(one: CheckedPortion) -> None:
-                found.append(one)
-                advance(len(one.arrivals))
-
-            await self._do(CheckImport(self._path, self._name), portions, take)
-        return list(zip(portions, found, strict=True))
-
-    async def write(
-        self,
-        checked: Sequence[tuple[FilePortion, CheckedPortion]],
-        in_force: Counter[StreamKey],
-        take: Callable[[list[ImportedStream]], None],
-    ) -> None:
-        """Write the portions, those of sessions last: none is there without its rules and the grants of its project."""
-        portions = [
-            PortionToImport(portion, one.digest, [in_force[key] for key in portion.keys]) for portion, one in checked
-        ]
-        work = WriteImport(self._path, self._name, local_actor())
-        with progress("streams", sum(len(portion.keys) for portion, _ in checked)) as advance:
-
-            def taken(some: list[ImportedStream]) -> None:
-                take(some)
-                advance(len(some))
-
-            for kind in ("policy", "project", "session"):
-                await self._do(work, [one for one in portions if one.portion.keys[0].kind == kind], taken)
-
-    async def _do(self, work: CheckImport | WriteImport, portions: Sequence[Any], take: Callable[[Any], None]) -> None:
-        await do_all(self._ledger, work, portions, self._jobs, take)
+async def _write(
+    ledger: Ledger,
+    file: FileToImport,
+    checked: Sequence[CheckedPortion],
+    in_force: Counter[StreamKey],
+    shown: _Shown,
+    *,
+    jobs: int,
+) -> None:
+    """Write the portions, those of sessions last: none is there without its rules and the grants of its project."""
+    work = partial(write_import, file, local_actor())
+    with progress("streams", sum(len(one.arrivals) for one in checked)) as advance:
+        for kind in ("policy", "project", "session"):
+            portions = [
+                (one.portion, one.digest, [in_force[key] for key in one.portion.keys])
+                for one in checked
+                if one.portion.keys[0].kind == kind
+            ]
+            async for imported in results_of(work, ledger, portions, jobs):
+                shown.add(imported)
+                advance(len(imported))
 
 
 class _Shown:

@@ -17,7 +17,7 @@ from workers.cli.exits import Exit
 from workers.cli.jobs import with_jobs
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
-from workers.upkeep.works import PartitionToRebuild, RebuildViews, RebuiltPartition, do_all, processes_for
+from workers.upkeep.works import processes_for, rebuild_views, results_of
 
 if TYPE_CHECKING:
     from ledger import Ledger
@@ -69,19 +69,17 @@ async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
 
 async def _rebuild(ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], jobs: int | None) -> int:
     names = await ledger.store.views.survey()
-    portions = [PartitionToRebuild(one, streams.get(one, []), names.get(one, [])) for one in sorted({*streams, *names})]
-    count = sum(len(portion.keys) for portion in portions)
+    portions = [(one, streams.get(one, []), names.get(one, [])) for one in sorted({*streams, *names})]
+    count = sum(len(keys) for _, keys, _ in portions)
     events = 0
     problems: list[str] = []
     with progress("streams", count) as advance:
-
-        def take(one: RebuiltPartition) -> None:
-            nonlocal events, problems
-            events += one.events
-            problems += one.problems
-            advance(one.streams)
-
-        await do_all(ledger, RebuildViews(), portions, processes_for(jobs, count), take)
+        async for stream_count, event_count, found in results_of(
+            rebuild_views, ledger, portions, processes_for(jobs, count)
+        ):
+            events += event_count
+            problems += found
+            advance(stream_count)
     for text in problems:
         talk(f"warning: {text}")
     if output.as_json:

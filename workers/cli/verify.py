@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -10,6 +11,7 @@ import click
 import msgspec
 
 from ledger import UnknownSessionError
+from ledger.access.passkeys.state import Passkey
 from ledger.core.ids import check_id
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.verify import Head
@@ -22,8 +24,8 @@ from workers.cli.judged import SessionJudge
 from workers.cli.kept_passkeys import read_passkeys
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
-from workers.upkeep.stream_checks import Checked, StreamChecker, read_anchors
-from workers.upkeep.works import CheckStreams, do_all, portions_to_check, processes_for
+from workers.upkeep.stream_checks import Checked, Depth, StreamChecker, read_anchors
+from workers.upkeep.works import check_streams, portions_to_check, processes_for, results_of
 
 if TYPE_CHECKING:
     from ledger import Ledger
@@ -109,13 +111,13 @@ async def verify(
         raise click.UsageError("name sessions, or give --all")
     known = _known(checkpoint, restored=restored)
     kept = None if kept_passkeys is None else read_passkeys(kept_passkeys)
-    work = CheckStreams("folds" if deep else "chain", kept)
+    depth: Depth = "folds" if deep else "chain"
     shown = _Shown(output, SessionJudge(ledger) if judge else None, known if save else None)
     if all_streams:
-        await _check_all(ledger, work, known, shown, jobs)
+        await _check_all(ledger, known, shown, depth=depth, kept=kept, jobs=jobs)
     else:
         keys = [StreamKey("session", check_id(session, "session id")) for session in sessions]
-        checker = StreamChecker(ledger.store, known, await read_anchors(ledger.store, kept), work.depth)
+        checker = StreamChecker(ledger.store, known, await read_anchors(ledger.store, kept), depth)
         await _check_named(checker, keys, known, shown)
     if save:
         write_heads(save, sorted(shown.heads))
@@ -185,20 +187,23 @@ class _Shown:
 
 
 async def _check_all(
-    ledger: Ledger, work: CheckStreams, known: dict[StreamKey, Head], shown: _Shown, jobs: int | None
+    ledger: Ledger,
+    known: dict[StreamKey, Head],
+    shown: _Shown,
+    *,
+    depth: Depth,
+    kept: dict[str, Passkey] | None,
+    jobs: int | None,
 ) -> None:
     """Check all streams, in processes where there are several."""
     found = {key async for key in ledger.store.streams()}
     keys = await archive_of(ledger.store).in_file_order({*found, *known})
-    portions = portions_to_check(keys, known)
+    check, portions = partial(check_streams, depth, kept), portions_to_check(keys, known)
     with progress("streams", len(keys)) as advance:
-
-        async def take(checked: list[Checked]) -> None:
+        async for checked in results_of(check, ledger, portions, processes_for(jobs, len(keys))):
             for one in checked:
                 await shown.add(one)
             advance(len(checked))
-
-        await do_all(ledger, work, portions, processes_for(jobs, len(keys)), take)
 
 
 async def _check_named(

@@ -24,6 +24,7 @@ from ledger.policy.dialects import dialect_of
 from ledger.policy.offer_limits import within
 from ledger.session.state import SessionState
 from workers.gateway.asker_presence import Attending
+from workers.gateway.beside import rehearse_ask
 from workers.gateway.bodies import AskBody
 from workers.gateway.claims import runner_of
 from workers.gateway.folders import require_folder
@@ -63,7 +64,8 @@ async def ask(
     size = size_of(body.patterns or (), body.input, body.metadata)
     async with gateway.holdings.asking(principal.caller, session.id, request_id, size) as waiting:
         state = session.stream.state
-        await gateway.rehearsals.ask(principal.caller, state, body, await gateway.ledger.streams.rulesets.of(state))
+        rules = await gateway.ledger.streams.rulesets.of(state)
+        await rehearse_ask(gateway.beside, principal.caller, state, body, rules)
         operands = given_operands(session.stream.state, body, request_id)
         result, left_out = await _asked(
             gateway,

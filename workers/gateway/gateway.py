@@ -13,8 +13,7 @@ from ledger.core.errors import UnknownSessionError
 from ledger.core.ids import check_id
 from ledger.log.history_cache import HistoryCache
 from ledger.session.state import SessionState
-from workers.gateway.beside.pool import Beside
-from workers.gateway.beside.warm_up import Rehearsals
+from workers.gateway.beside import Beside
 from workers.gateway.brought import Brought
 from workers.gateway.events.service import EventStreams
 from workers.gateway.fresh import FreshViews
@@ -53,7 +52,6 @@ class Gateway:
         self.brought = Brought()
         self.projects = ProjectRules()
         self.reads = Reads(ledger.store, settings.reads_kept_ms)
-        self.rehearsals = Rehearsals(self.beside)
         self.views = FreshViews(ledger)
         self.notifications = Notifications(ledger, settings)
         self.search = RequestSearch(ledger.store, settings.index_file)
@@ -85,7 +83,7 @@ class Gateway:
     async def close(self) -> None:
         """Stop the background work."""
         await self.events.close()
-        await self.beside.close()
+        self.beside.close()
         await self.holdings.close()
         await self.reads.close()
 

@@ -17,6 +17,7 @@ from ledger.core.policy import PolicySource
 from ledger.core.run_limits import RunLimits
 from ledger.policy.dialects import DEFAULT_DIALECT
 from ledger.session.state import SessionState
+from workers.gateway.beside import rehearse_rules
 from workers.gateway.bodies import SETTINGS, OpenSession
 from workers.gateway.folders import folder_to_open
 from workers.gateway.gateway import Gateway
@@ -56,7 +57,7 @@ async def open_session(
         await gateway.session(body.parent, principal)
     if is_new:
         gateway.holdings.open_session(principal.caller)
-    await gateway.rehearsals.rules(principal.caller, body)
+    await rehearse_rules(gateway.beside, principal.caller, body)
     folder = folder_to_open(principal, body.cwd)
     rules = await _rules(gateway, principal, body, folder, is_new=is_new)
     project = await _project(gateway, principal, session_id, body.project) if is_new else body.project

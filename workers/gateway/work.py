@@ -7,7 +7,6 @@ import resource
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from time import process_time
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from ledger.client.machine import machine_facts
 from ledger.client.session_options import policy_source_of
 from ledger.client.tool_requests import tool_requests
 from ledger.client.why import smallest_rule
-from ledger.core.errors import InputError, LedgerError
+from ledger.core.errors import InputError
 from ledger.core.events import Actor
 from ledger.core.policy import Call, Policy, PolicySource
 from ledger.policy.asked import call_of, source_of
@@ -41,17 +40,6 @@ _KEPT: Final = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR")
 """Environment variables that the work sees; the rest may contain passwords and tokens."""
 
 
-class PieceResult(msgspec.Struct, frozen=True):
-    """The result of a piece as JSON, or the error that the work raised; `seconds` of processor time were used.
-
-    Neither of the two is a piece that took too much memory or room.
-    """
-
-    seconds: float
-    value: bytes | None = None
-    error: LedgerError | None = None
-
-
 def begin() -> None:
     """Begin a process for work."""
     os.nice(NICE)
@@ -62,19 +50,19 @@ def begin() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
 
 
-def do(name: str, argument: bytes, seconds: float) -> PieceResult:
-    """Do the work of this name. More processor time than `seconds` ends the process: the signal stops C code, too."""
-    began = process_time()
+def do(name: str, argument: bytes, seconds: float) -> bytes | None:
+    """Return the result of the work of this name as JSON; None if it takes too much memory or room.
+
+    More processor time than `seconds` ends the process: the signal stops C code, too. Raises what the work raises.
+    """
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         value = msgspec.json.encode(WORK[name](msgspec.json.decode(argument)))
-    except LedgerError as error:
-        return PieceResult(process_time() - began, error=error)
     except (MemoryError, RecursionError):
-        return PieceResult(seconds)
+        return None
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    return PieceResult(process_time() - began, value if len(value) <= ANSWER_BYTES_MAX else None)
+    return value if len(value) <= ANSWER_BYTES_MAX else None
 
 
 def check(lines: list[Any]) -> list[Row]:

@@ -1,1 +1,0 @@
-"""Pure work beside the event loop."""
