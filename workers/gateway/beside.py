@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import BrokenExecutor
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -109,7 +109,6 @@ class Beside:
     async def _done(self, *piece: Any) -> bytes | None:
         """Return the value of a piece as JSON; None if its process ended."""
         process = await self._free.get()
-        future: Future[bytes | None] | None = None
         try:
             if self._is_closed:
                 raise BusyError("this gateway is shutting down; ask another one", retry_after=1)
@@ -123,13 +122,14 @@ class Beside:
         except (BrokenExecutor, TimeoutError):
             process = self._replaced(process)
             return None
-        except InputError:
+        except asyncio.CancelledError:  # the caller left: nothing else ends the piece
+            process = self._replaced(process)
+            raise
+        except (BusyError, InputError):
             raise
         except LedgerError as error:
-            raise error if isinstance(error, BusyError) else InputError(error.text) from error
+            raise InputError(error.text) from error
         finally:
-            if future is not None and not future.done():  # the caller was cancelled: nothing else ends the piece
-                process = self._replaced(process)
             self._free.put_nowait(process)
 
     def _replaced(self, process: Processes) -> Processes:
