@@ -109,9 +109,10 @@ class Beside:
     async def _done(self, *piece: Any) -> bytes | None:
         """Return the value of a piece as JSON; None if its process ended."""
         process = await self._free.get()
+        if self._is_closed:
+            self._free.put_nowait(process)
+            raise BusyError("this gateway is shutting down; ask another one", retry_after=1)
         try:
-            if self._is_closed:
-                raise BusyError("this gateway is shutting down; ask another one", retry_after=1)
             try:
                 future = process.submit(work.do, *piece)
             except BrokenExecutor:  # the system killed the process while it was idle
@@ -125,7 +126,7 @@ class Beside:
         except asyncio.CancelledError:  # the caller left: nothing else ends the piece
             process = self._replaced(process)
             raise
-        except (BusyError, InputError):
+        except InputError:
             raise
         except LedgerError as error:
             raise InputError(error.text) from error
