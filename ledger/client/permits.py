@@ -14,7 +14,7 @@ from typing import Any
 
 from ledger.client.claims import Claim, SessionClaims
 from ledger.client.results import Result
-from ledger.client.spans import RunSpan, begun_run
+from ledger.client.spans import begun_run
 from ledger.core.errors import LedgerError
 from ledger.core.events import Actor
 from ledger.core.limits import MESSAGE_BYTES
@@ -53,12 +53,12 @@ class PermitBlock:
         self._own = own
         """The input as asked: the log may have masks in it."""
         self._permit: Permit | None = None
-        self._span: RunSpan | None = None
+        self._end_span: Callable[..., None] | None = None
 
     async def __aenter__(self) -> Permit:
         result = await self._ask()
         self._permit = Permit(result, self._claims.of(result, self._own))
-        self._span = await begun_run(self._claims, result.request)
+        self._end_span = await begun_run(self._claims, result)
         return self._permit
 
     async def __aexit__(
@@ -66,8 +66,8 @@ class PermitBlock:
     ) -> None:
         permit, self._permit = self._permit, None
         assert permit is not None, "the block was entered"
-        if self._span is not None:
-            self._span.end(ok=error is None)
+        if self._end_span is not None:
+            self._end_span(ok=error is None)
         output = permit.output if error is None else f"{type(error).__name__}: {error}"
         # The end is recorded although the task is being cancelled.
         await asyncio.shield(asyncio.ensure_future(self._finish(permit, ok=error is None, output=output)))

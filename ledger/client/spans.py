@@ -1,60 +1,44 @@
 """Spans of asks, waits, replies, claims and runs, where the program has set a recording OpenTelemetry provider.
 
-OpenTelemetry is never imported here: a program that records has loaded its SDK. Names are those of its conventions for
+Nothing of OpenTelemetry is imported before the program has loaded its SDK. Names are those of its conventions for
 generative AI; what they lack begins with `permission_ledger.`. No input, output, pattern or message is in a span.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from sys import modules
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from ledger.core import codec
+from ledger.client.past_calls import asked_event
+from ledger.client.results import Result, result_of
 from ledger.core.errors import LedgerError
-from ledger.core.events import Asked
 from ledger.core.trace_context import TraceContext, read_trace_context
-from ledger.log.tail import entry_at
 from ledger.masks.masking import Masks, first_kind
+from ledger.session.texts import decider_of
 from ledger.stores.port import Position
-
-if TYPE_CHECKING:
-    from ledger.client.results import Result
-    from ledger.session.state import Request, SessionState, Settled
 
 OWN: Final = "permission_ledger."
 """The beginning of the names that no convention has."""
 
-TEXT_CHARS: Final = 256
-"""The length of a text in a span; longer ones are cut."""
-
 _SDK: Final = "opentelemetry.sdk.trace"
-_SCOPE: Final = "permission-ledger"
 _NS_A_MS: Final = 1_000_000
 
-Scalar = str | int | bool
 F = TypeVar("F", bound="Callable[..., Coroutine[Any, Any, Result]]")
 
 recorded_trace: Final[ContextVar[TraceContext | None]] = ContextVar("ledger trace context", default=None)
 """The context to record with an ask: that of its span, else one that was handed over."""
 
 
-# --- the context of a caller ------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def within_trace(trace: TraceContext | None) -> Iterator[None]:
     """Record this context with every ask of the block; None leaves the context as it is."""
-    if trace is None:
-        yield
-        return
-    token = hand_over(trace)
+    token = hand_over(trace or recorded_trace.get())
     try:
         yield
     finally:
@@ -71,17 +55,14 @@ def hand_over(trace: TraceContext | None) -> Any:
     return recorded_trace.set(trace)
 
 
-# --- recording --------------------------------------------------------------------------------------------------------
-
-
 def recording_api() -> Any:
     """Return OpenTelemetry's trace API where the program has set a provider that may record; else None.
 
     Other libraries load the API alone, and asking it for a provider takes five calls, so the SDK is looked for first.
     """
-    api = modules.get("opentelemetry.trace") if _SDK in modules else None
-    if api is None:
+    if _SDK not in modules:
         return None
+    api: Any = modules["opentelemetry.trace"]
     is_off = isinstance(api.get_tracer_provider(), (api.ProxyTracerProvider, api.NoOpTracerProvider))
     return None if is_off else api
 
@@ -109,48 +90,94 @@ def spanned(name: str, *, is_linked: bool = False) -> Callable[[F], F]:
 async def _in_span(
     api: Any, name: str, owner: Any, request_id: str, work: Coroutine[Any, Any, Result], *, is_linked: bool
 ) -> Result:
-    ledger, stream = owner._ledger, owner._stream  # noqa: SLF001 - of `Calls`, `SessionAnswers` or `SessionClaims`
-    known: dict[str, Scalar | None] = {"gen_ai.conversation.id": stream.key.id, f"{OWN}request_id": request_id}
-    with api.get_tracer(_SCOPE).start_as_current_span(
-        name,
-        _parent(api),
-        attributes=_texts(ledger.streams.masks, known),
-        record_exception=False,
-        set_status_on_exception=False,
-    ) as span:
-        with within_trace(_context_of(span)):
-            try:
-                result = await work
-            except Exception as error:
-                _fail(api, span, error.code if isinstance(error, LedgerError) else type(error).__name__)
-                raise
-        if span.is_recording():
-            told = {**_of_request(stream.state, result.request), **_of_outcome(result)}
-            span.set_attributes(_texts(ledger.streams.masks, told))
-            if is_linked:
-                await _link_to_ask(api, span, owner, result.request)
+    span = _started(api, owner, name, request_id)
+    current = api.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False)
+    with current, within_trace(_context_of(api, span)):
+        try:
+            result = await work
+        except Exception as error:
+            _fail(api, span, error.code if isinstance(error, LedgerError) else type(error).__name__)
+            raise
+        await _tell(api, span, owner, result, is_linked=is_linked)
         return result
 
 
-def _parent(api: Any) -> Any:
-    """Return the context of a new span: the current one, else one with the caller's span."""
-    trace = recorded_trace.get()
-    if trace is None or api.get_current_span().get_span_context().is_valid:
+async def begun_run(owner: Any, result: Result, since: int | None = None) -> Callable[..., None] | None:
+    """Begin the span of a run, current in this task; return what ends it with `ok`, or None where nothing records."""
+    if (api := recording_api()) is None:
         return None
-    return api.set_span_in_context(api.NonRecordingSpan(_remote(api, trace)))
+    span = _started(api, owner, f"execute_tool {_tool(result)}", result.request_id, since)
+    span.set_attribute("gen_ai.operation.name", "execute_tool")
+    await _tell(api, span, owner, result, is_linked=True)
+    context = modules["opentelemetry.context"]
+    around = context.get_current()
+    # The context is put back by hand: a blocking program leaves its block in another task, where no token is valid.
+    context.attach(api.set_span_in_context(span))
+
+    def end(*, ok: bool, at: int | None = None) -> None:
+        context.attach(around)
+        if not ok:
+            _fail(api, span, "TOOL_FAILED")
+        span.end(at)
+
+    return end
 
 
-def _remote(api: Any, trace: TraceContext) -> Any:
-    state = api.TraceState.from_header([trace.state]) if trace.state else None
-    return api.SpanContext(
-        trace.trace_id, trace.span_id, is_remote=True, trace_flags=api.TraceFlags(trace.flags), trace_state=state
-    )
+async def told_run(owner: Any, request_id: str, *, ok: bool) -> None:
+    """Record the span of a run that another process has told of, from its claim to its end; nothing without both."""
+    if recording_api() is None:
+        return
+    result = result_of(owner._stream.state, request_id)  # noqa: SLF001 - as below
+    claim = None if result.settled is None else result.settled.claim
+    if claim is not None and claim.ended_ms is not None:
+        end = await begun_run(owner, result, claim.at_ms * _NS_A_MS)
+        if end is not None:
+            end(ok=ok, at=claim.ended_ms * _NS_A_MS)
 
 
-def _context_of(span: Any) -> TraceContext | None:
-    context = span.get_span_context()
-    parent = f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
-    return read_trace_context(parent, context.trace_state.to_header())
+def _started(api: Any, owner: Any, name: str, request_id: str, since: int | None = None) -> Any:
+    """Start a span of any kind, now or at a time in ns: a child of the current span, else of the caller's."""
+    trace = recorded_trace.get()
+    is_within = api.get_current_span().get_span_context().is_valid
+    parent = None if trace is None or is_within else _remote(trace)
+    span = api.get_tracer("permission-ledger").start_span(_masked(owner, name), parent, start_time=since)
+    _set(span, owner, {"gen_ai.conversation.id": owner._stream.key.id, f"{OWN}request_id": request_id})  # noqa: SLF001
+    return span
+
+
+async def _tell(api: Any, span: Any, owner: Any, result: Result, *, is_linked: bool) -> None:
+    """Set what is known of a request, and link to the context that was recorded with its ask, where it can be read."""
+    ledger, stream = owner._ledger, owner._stream  # noqa: SLF001 - of `Calls`, `SessionAnswers` or `SessionClaims`
+    request, settled = result.request, result.settled
+    told = {
+        "gen_ai.tool.name": _tool(result),
+        f"{OWN}project": stream.state.project,
+        f"{OWN}outcome": result.outcome,
+        f"{OWN}reply": result.reply,
+        f"{OWN}decided_by": None if settled is None else decider_of(settled) or settled.by.kind,
+    }
+    _set(span, owner, told)
+    if not is_linked or not span.is_recording():
+        return
+    with suppress(LedgerError):
+        asked = await asked_event(ledger, stream.key, Position(request.asked_ms, request.version))
+        if asked is not None and asked.detail is not None and asked.detail.trace is not None:
+            span.add_link(api.get_current_span(_remote(asked.detail.trace)).get_span_context())
+
+
+def _tool(result: Result) -> str:
+    return result.request.tool_name or result.request.permission
+
+
+def _set(span: Any, owner: Any, attributes: Mapping[str, str | None]) -> None:
+    for name, value in attributes.items():
+        if value is not None:
+            span.set_attribute(name, _masked(owner, value))
+
+
+def _masked(owner: Any, text: str) -> str:
+    masks: Masks | None = owner._ledger.streams.masks  # noqa: SLF001 - as above
+    return text if masks is None else masks.value(text, keeps=True)
 
 
 def _fail(api: Any, span: Any, error_type: str) -> None:
@@ -158,137 +185,17 @@ def _fail(api: Any, span: Any, error_type: str) -> None:
     span.set_status(api.Status(api.StatusCode.ERROR, error_type))
 
 
-async def _link_to_ask(api: Any, span: Any, owner: Any, request: Request) -> None:
-    """Link to the context that was recorded with the ask; without one, or out of reach, there is no link."""
-    try:
-        at = Position(request.asked_ms, request.version)
-        entry = await entry_at(owner._ledger.store, owner._stream.key, at)  # noqa: SLF001 - as above
-        event = None if entry is None else codec.decode(entry.payload, entry.content).event
-    except LedgerError:
-        return
-    if isinstance(event, Asked) and event.detail is not None and event.detail.trace is not None:
-        span.add_link(_remote(api, event.detail.trace))
+def _propagator() -> Any:
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator  # noqa: PLC0415 - see above
+
+    return TraceContextTextMapPropagator()
 
 
-# --- runs -------------------------------------------------------------------------------------------------------------
+def _remote(trace: TraceContext) -> Any:
+    return _propagator().extract({"traceparent": trace.parent, "tracestate": trace.state})
 
 
-class RunSpan:
-    """The span of a run in this process, which is current in the task that began it until it ends."""
-
-    def __init__(self, api: Any, span: Any) -> None:
-        self._api = api
-        self._span = span
-        self._task = asyncio.current_task()
-        self._token = modules["opentelemetry.context"].attach(api.set_span_in_context(span))
-
-    def end(self, *, ok: bool) -> None:
-        """End the span. A blocking program leaves its block in another task than it entered."""
-        if asyncio.current_task() is self._task:
-            modules["opentelemetry.context"].detach(self._token)
-        _end_run(self._api, self._span, ok=ok)
-
-
-async def begun_run(owner: Any, request: Request) -> RunSpan | None:
-    """Return the span of a run that begins now in this process; None where nothing records."""
-    api = recording_api()
-    return None if api is None else RunSpan(api, await _run_span(api, owner, request))
-
-
-async def told_run(owner: Any, request_id: str, *, ok: bool) -> None:
-    """Record the span of a run that another process has told of, from its claim to its end; nothing without both."""
-    api = recording_api()
-    settled = None if api is None else owner._stream.state.settled.get(request_id)  # noqa: SLF001 - as above
-    claim = None if settled is None else settled.claim
-    if settled is not None and claim is not None and claim.ended_ms is not None:
-        span = await _run_span(api, owner, settled.request, claim.at_ms)
-        _end_run(api, span, ok=ok, at_ms=claim.ended_ms)
-
-
-async def _run_span(api: Any, owner: Any, request: Request, since_ms: int | None = None) -> Any:
-    state, masks = owner._stream.state, owner._ledger.streams.masks  # noqa: SLF001 - as above
-    told = {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.type": "function",
-        "gen_ai.conversation.id": state.session_id,
-        f"{OWN}request_id": request.request_id,
-        **_of_request(state, request),
-    }
-    span = api.get_tracer(_SCOPE).start_span(
-        _text(masks, f"execute_tool {_tool(request)}"),
-        _parent(api),
-        attributes=_texts(masks, told),
-        start_time=None if since_ms is None else since_ms * _NS_A_MS,
-    )
-    if span.is_recording():
-        await _link_to_ask(api, span, owner, request)
-    return span
-
-
-def _end_run(api: Any, span: Any, *, ok: bool, at_ms: int | None = None) -> None:
-    span.set_attribute(f"{OWN}run", "ok" if ok else "failed")
-    if not ok:
-        _fail(api, span, "TOOL_FAILED")
-    span.end(None if at_ms is None else at_ms * _NS_A_MS)
-
-
-# --- attributes -------------------------------------------------------------------------------------------------------
-
-
-def _tool(request: Request) -> str:
-    return request.tool_name or request.permission
-
-
-def _of_request(state: SessionState, request: Request) -> dict[str, Scalar | None]:
-    evaluation = request.evaluation
-    return {
-        "gen_ai.tool.name": _tool(request),
-        "gen_ai.tool.call.id": request.request_id if request.tool is None else request.tool.call_id,
-        "gen_ai.agent.name": request.agent or state.agent,
-        f"{OWN}permission": request.permission,
-        f"{OWN}project": state.project,
-        f"{OWN}verdict": None if evaluation is None else str(evaluation.verdict),
-        f"{OWN}rule": evaluation.rules[0].text if evaluation is not None and evaluation.rules else None,
-    }
-
-
-def _of_outcome(result: Result) -> dict[str, Scalar | None]:
-    settled = result.settled
-    if settled is None:
-        return {}
-    return {
-        f"{OWN}outcome": settled.outcome,
-        f"{OWN}reply": settled.reply,
-        f"{OWN}by_kind": decided_by(settled),
-        f"{OWN}wait_ms": settled.at_ms - settled.request.asked_ms,
-    }
-
-
-def decided_by(settled: Settled) -> str:
-    """Return the kind of what decided: a kind of actor, or `rule`, `grant`, `decider`, `cascade`, `deadline`."""
-    request = settled.request
-    if settled.cause is not None:
-        return settled.cause.kind
-    if settled.outcome == "expired":
-        return "deadline"
-    if settled.outcome == "cancelled" or settled.reply is not None:
-        return settled.by.kind
-    if settled.outcome == "allowed" and request.grants:
-        return "grant"
-    verdict = "allow" if settled.outcome == "allowed" else "deny"
-    by_rules = request.evaluation is not None and request.evaluation.verdict == verdict
-    return "rule" if by_rules or not request.opinions else "decider"
-
-
-def _texts(masks: Masks | None, attributes: Mapping[str, Scalar | None]) -> dict[str, Scalar]:
-    """Return the attributes that have a value; texts are masked once more, valid as UTF-8, and cut."""
-    return {
-        name: _text(masks, value) if isinstance(value, str) else value
-        for name, value in attributes.items()
-        if value is not None
-    }
-
-
-def _text(masks: Masks | None, text: str) -> str:
-    masked: str = text if masks is None else masks.value(text, keeps=True)
-    return masked.encode("utf-8", "replace").decode()[:TEXT_CHARS]
+def _context_of(api: Any, span: Any) -> TraceContext | None:
+    found: dict[str, str] = {}
+    _propagator().inject(found, api.set_span_in_context(span))
+    return read_trace_context(found.get("traceparent"), found.get("tracestate"))

@@ -33,18 +33,6 @@ class TraceContext(Value, frozen=True):
     parent: str
     state: str = ""
 
-    @property
-    def trace_id(self) -> int:
-        return int(self.parent[3:35], 16)
-
-    @property
-    def span_id(self) -> int:
-        return int(self.parent[36:52], 16)
-
-    @property
-    def flags(self) -> int:
-        return int(self.parent[53:], 16)
-
 
 def read_trace_context(parent: object, state: object = None) -> TraceContext | None:
     """Return the context of two header values; None for a `traceparent` that is absent or not valid.

@@ -57,24 +57,17 @@ async def recorded(ledger: Ledger, session: Session) -> list[dict[str, str] | No
 async def test_an_ask_is_a_span_of_the_askers_trace(ledger: Ledger, spans: RecordedSpans) -> None:
     session = await opened(ledger)
     with trace.get_tracer("agent").start_as_current_span("chat") as around:
-        await session.ask("bash", ["ls x"], request_id="r1", tool={"message_id": "m", "call_id": "call_7"})
+        await session.ask("bash", ["ls x"], request_id="r1")
     span = spans.named("ask")
     assert span.parent is not None
     assert ids(span.parent) == ids(around.get_span_context())
-    known = told(span)
-    assert known.pop("wait_ms") == 0
-    assert known.pop("rule").startswith("bash")
-    assert known == {
+    assert told(span) == {
         "gen_ai.conversation.id": "ses_1",
         "gen_ai.tool.name": "bash",
-        "gen_ai.tool.call.id": "call_7",
-        "gen_ai.agent.name": "coder",
         "request_id": "r1",
-        "permission": "bash",
         "project": "shop",
-        "verdict": "allow",
         "outcome": "allowed",
-        "by_kind": "rule",
+        "decided_by": "rule",
     }
     assert span.status.status_code is StatusCode.UNSET
     parent = f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-{span.context.trace_flags:02x}"
@@ -93,7 +86,7 @@ async def test_a_reply_and_a_claim_of_other_traces_link_to_the_ask(ledger: Ledge
     assert [[ids(link) for link in one.links] for one in (reply, claim)] == [[ids(asked)], [ids(asked)]]
     assert len({ids(one)[0] for one in (asked, reply, claim)}) == 3
     assert "outcome" not in told(asked)
-    assert (told(reply)["reply"], told(reply)["by_kind"]) == ("once", "person")
+    assert (told(reply)["reply"], told(reply)["decided_by"]) == ("once", "person")
     assert told(spans.named("wait"))["outcome"] == "allowed"
 
 
@@ -127,7 +120,8 @@ async def test_a_run_is_the_span_around_what_the_tool_does(ledger: Ledger, spans
     run, inside = spans.named("execute_tool bash"), spans.named("inside")
     assert inside.parent is not None
     assert ids(inside.parent) == ids(run)
-    assert (told(run)["gen_ai.operation.name"], told(run)["run"]) == ("execute_tool", "ok")
+    assert told(run)["gen_ai.operation.name"] == "execute_tool"
+    assert run.status.status_code is StatusCode.UNSET
     assert [ids(link) for link in run.links] == [ids(spans.named("ask"))]
     assert not trace.get_current_span().get_span_context().is_valid
 
@@ -138,7 +132,7 @@ async def test_a_run_that_fails_is_an_error(ledger: Ledger, spans: RecordedSpans
         async with session.permit("bash", ["ls x"]):
             _ = 1 / 0
     run = spans.named("execute_tool bash")
-    assert (told(run)["run"], told(run)["error.type"]) == ("failed", "TOOL_FAILED")
+    assert told(run)["error.type"] == "TOOL_FAILED"
     assert run.status.status_code is StatusCode.ERROR
 
 
@@ -234,7 +228,6 @@ async def test_no_input_and_no_secret_is_in_a_span(ledger: Ledger, spans: Record
     everything = "".join(one.to_json() for one in spans.all)
     assert SECRET not in everything
     assert "curl" not in everything
-    assert len(told(spans.named("ask"))["rule"]) == 256
 
 
 async def test_a_trace_state_with_a_secret_is_not_recorded(ledger: Ledger) -> None:
