@@ -13,8 +13,6 @@ from hashlib import sha256
 from typing import Final
 
 SALT_BYTES: Final = 16
-SALT_CHARS: Final = 22
-"""A salt is 16 random bytes, in base64url without padding."""
 
 _SALT: Final = re.compile("[A-Za-z0-9_-]{21}[AQgw]")
 """The last character of base64url has two bits here; the others are zero, so that no salt has two spellings."""

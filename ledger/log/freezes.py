@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-NEVER_FROZEN: Final = FreezeState()
-
 
 class Freezes:
     """The freezes that this process knows of, and the flags of all partitions.

@@ -19,7 +19,6 @@ PATTERN_CHARS_MAX: Final = 1000
 REGEX: Final = "regex:"
 
 SALT: Final = "salt"
-DETAIL: Final = "detail"
 
 ChosenFor = Literal["named", "matches", "same_request"]
 LeftFor = Literal["payload", "access", "rules"]

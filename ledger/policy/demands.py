@@ -21,7 +21,6 @@ from ledger.policy.limits import RULE_COUNT
 from ledger.policy.matching.wildcard import match
 
 MEMBER: Final = "demands"
-NOT_BY: Final = ("asker",)
 PASSKEY: Final = "passkey"
 
 GRANT_MAKING: Final = frozenset({"session", "always"})

@@ -315,8 +315,6 @@ class JudgedLine(msgspec.Struct, frozen=True):
     proposals: tuple[str, ...]
 
 
-StageJudge = Callable[[ClaudeStage], Why]
-
 
 def judge_line(rules: BashRules, line: ClaudeLine) -> JudgedLine:
     """Judge every stage, then the line as a whole."""

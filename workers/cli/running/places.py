@@ -31,8 +31,6 @@ from workers.transport.trusted import rules_trusted_for
 if TYPE_CHECKING:
     from ledger import Result, Session
 
-WAITED_FOR: Final = "waiting for an answer to {}"
-
 
 class RunRequest(NamedTuple):
     """The request of a run, as typed. `folder` is the folder that the command runs in, an absolute path."""

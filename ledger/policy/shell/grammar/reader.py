@@ -21,7 +21,6 @@ _KEYWORD = re.compile(r"(?:[!{}]|[a-z]++|\[\[)(?=[ \t\n;&|()<>]|\Z)")
 _ASSIGNED = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*+)=")
 _ODD_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
 _DELIMITER = re.compile(r"""(?P<quote>['"])(?P<quoted>\w++)(?P=quote)|\\(?P<escaped>\w++)|(?P<word>\w++)""", re.ASCII)
-_CLOSERS: Final = frozenset({"then", "do", "done", "elif", "else", "fi", "}"})
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
