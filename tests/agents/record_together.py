@@ -1,7 +1,7 @@
 """Record all clients on one ledger: `python -m tests.agents.record_together FOLDER WORK [PICTURE]`.
 
 WORK is a folder that does not exist yet, in which all of them work; its path stands in the record, so that `/srv/shop` is a
-good one. Writes `together-waiting.jsonl`, as `permission-ledger export` makes it, and a picture of
+good one. Writes `together-waiting.jsonl` and `together.jsonl`, as `permission-ledger export` makes them, and a picture of
 the inbox while all of them wait.
 """
 
@@ -52,6 +52,7 @@ async def record(gateway: RunningGateway, server: RealServer, folder: Path, work
                 said = {} if message is None else {"message": message}
                 await ann.reply(together.sessions[name], row["request_id"], reply, **said)
             await together.ended()
+            await asyncio.to_thread(ledger, "export", "--all", "--out", folder / "together.jsonl", code=0)
         finally:
             await together.close()
             await ann.close()

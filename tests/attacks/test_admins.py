@@ -84,7 +84,7 @@ async def test_reaching_beyond_the_project_by_any_other_route(
         await shop_admin.get(place),
         await shop_admin.post(f"{place}/close"),
         await shop_admin.post(f"{place}/asks/r1/reply", {"reply": "once"}),
-        await shop_admin.post(f"{place}/asks/r1/answered", {"reply": "once", "via": "x"}),
+        await shop_admin.post(f"{place}/asks/r1/answered", {"reply": "once", "prompt": "x"}),
         await shop_admin.post("/permission/r1/reply", {"reply": "once"}),
         await shop_admin.post("/session/vault/permissions/r1", {"response": "once"}),
         await shop_admin.put(f"{place}/clients/phone"),

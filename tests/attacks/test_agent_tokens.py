@@ -146,7 +146,7 @@ async def test_everything_that_can_be_done_in_another_agent_s_session(gateway: S
         await thief.ask("theirs", "git push"),
         await thief.ask("theirs", "git push", request_id="r1"),
         await thief.post(f"{place}/asks/r1/cancel"),
-        await thief.post(f"{place}/asks/r1/answered", {"reply": "once", "via": "editor"}),
+        await thief.post(f"{place}/asks/r1/answered", {"reply": "once", "prompt": "editor"}),
         await thief.post(f"{place}/tools-finished", {"request_id": "r1"}),
         await thief.post(f"{place}/close"),
         await thief.get(f"{place}/events"),

@@ -134,7 +134,7 @@ async def test_the_agent_s_side_reports_no_yes(guarded: Served) -> None:
     await agent.put("/v1/sessions/ses_2", {"rules": rules})
     await agent.ask("ses_2", request_id="per_2")
     await Session(guarded.ledger, "ses_2").reply("per_2", "once", actor="bob")
-    refused = await agent.post("/v1/sessions/ses_2/asks/per_2/answered", {"reply": "once", "via": "editor"})
+    refused = await agent.post("/v1/sessions/ses_2/asks/per_2/answered", {"reply": "once", "prompt": "editor"})
     assert (refused.status_code, refused.json()["code"]) == (403, "DEMAND_NOT_MET")
 
 
@@ -168,7 +168,7 @@ async def write_allow(server: RealServer, ledger: Ledger, **members: Any) -> Non
     """Append an allow by one person, as a program would that knows nothing of several approvers."""
     last = (await ledger.store.open(SESSION)).entries[-1]
     payload = {
-        "v": 2,
+        "v": 1,
         "id": f"evt_other_{last.version}",
         "prev": chain.after_entry(last.ms, last.version, last.payload),
         "actor": {"kind": "person", "name": "bob", "via": "inbox"},

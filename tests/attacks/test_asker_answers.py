@@ -85,7 +85,7 @@ async def test_answering_by_the_agent_s_own_prompt(guarded: Served) -> None:
     demands = [{"not_by": "asker"}]
     await agent.put("/v1/sessions/ses_2", {"rules": {"permission": {"*": "ask"}, "demands": demands}})
     await agent.ask("ses_2", request_id="per_2")
-    refused = await agent.post("/v1/sessions/ses_2/asks/per_2/answered", {"reply": "once", "via": "editor"})
+    refused = await agent.post("/v1/sessions/ses_2/asks/per_2/answered", {"reply": "once", "prompt": "editor"})
     assert (refused.status_code, refused.json()["code"]) == (403, "DEMAND_NOT_MET")
 
 

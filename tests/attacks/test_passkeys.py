@@ -15,6 +15,7 @@ from ledger import DamageError, InputError, Ledger, LedgerError, Session
 from ledger.client.passkeys.audit import PASSKEYS, anchors_of
 from ledger.client.passkeys.book import Challenge
 from ledger.core import chain
+from ledger.core.commitments import commitment_to
 from ledger.core.errors import PasskeyRefusedError, PasskeyRequiredError, UnknownPasskeyError
 from ledger.core.events import GrantBounds
 from ledger.core.policy import Evaluation, ReplyKind, Verdict
@@ -425,24 +426,25 @@ async def write_answer(server: RealServer, ledger: Ledger, *, proof_as: str = "p
     await write_event(server, ledger, event, proof_as=proof_as)
 
 
-async def write_event(
-    server: RealServer, ledger: Ledger, event: dict[str, Any], schema: int = 2, *, proof_as: str = "proof"
-) -> None:
+async def write_event(server: RealServer, ledger: Ledger, event: dict[str, Any], *, proof_as: str = "proof") -> None:
     """Write an event straight into the stream, with a valid chain, and with a spelling of the member `proof`."""
     stream = StreamKey("session", "ses_1")
     entries = (await ledger.store.open(stream)).entries
     last = entries[-1]
+    content = json.dumps(event["detail"]).encode() if "detail" in event else None
     payload = {
-        "v": schema,
+        "v": 1,
         "id": f"evt_forged_{last.version}",
         "prev": chain.after_entry(last.ms, last.version, last.payload),
         "actor": {"kind": "person", "name": ANN, "via": "inbox"},
-        "event": event,
+        **({} if content is None else {"x": commitment_to(content)}),
+        "event": {name: value for name, value in event.items() if name != "detail"},
     }
     async with Redis.from_url(server.url, protocol=2) as client:
         name = Keys(ledger.store.partition_count).stream(stream)
         data = json.dumps(payload, separators=(",", ":")).replace('"proof"', f'"{proof_as}"')
-        await client.xadd(name, {"d": data}, id=f"{last.ms + 1}-{last.version + 1}")
+        fields: dict[Any, Any] = {"d": data} if content is None else {"d": data, "x": content}
+        await client.xadd(name, fields, id=f"{last.ms + 1}-{last.version + 1}")
 
 
 async def test_writing_an_answer_into_the_log(server: RealServer, ledger: Ledger) -> None:
@@ -598,6 +600,6 @@ async def test_writing_an_unsigned_yes_into_the_log(server: RealServer, ledger: 
     bobs, session = await enrolled(ledger, "bob"), await demanding(ledger, [{"answer_by": "passkey", "approvers": 2}])
     await asked(session)
     digest = shown_digest((await session.state()).pending["r1"])
-    await write_event(server, ledger, {"type": "agreed", "request_id": "r1", "digest": digest}, schema=3)
+    await write_event(server, ledger, {"type": "agreed", "request_id": "r1", "digest": digest})
     assert (await yes_of(session, ledger, bobs, "bob")).outcome is None, "an unsigned yes counts for nothing"
     assert [text for text in await problems_of(ledger) if f"`{ANN}` approved request `r1`, and a passkey" in text]

@@ -9,7 +9,6 @@ import pytest
 from ledger import Ledger
 from ledger.access.passkeys.state import PASSKEYS_ID
 from ledger.core.errors import DamageError
-from ledger.core.limits import PAGE_COUNT
 from ledger.core.packed_map import PackedMap
 from ledger.core.times import format_time
 from ledger.log import fresh_folds
@@ -191,16 +190,6 @@ async def test_where_people_have_passkeys_every_fold_begins_with_the_log(
     monkeypatch.setattr(long_session.store, "info", with_passkeys)
     assert (await fresh_state(long_session.store, SES_1)).version == EVENTS
     assert reads == [], "the first page has all of it, and the snapshot's entry is not looked for"
-
-
-async def test_a_stream_that_an_older_version_began_after_the_upgrade_is_read_whole(
-    long_session: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fresh_folds, "is_begun_by_older", lambda *_: True)
-    reads = watched_reads(long_session, monkeypatch)
-    assert (await fresh_state(long_session.store, SES_1)).version == EVENTS
-    assert reads == [], "the first page has all of it"
-    assert EVENTS < PAGE_COUNT
 
 
 async def test_a_snapshot_has_only_the_blocks_that_are_new(

@@ -95,7 +95,7 @@ def test_one_replay_tells_of_all_clients_in_the_order_in_which_it_happened(ledge
 def test_the_record_is_whole_and_what_was_always_allowed_stands_for_the_project(ledger: CommandLine) -> None:
     ledger("import", WHOLE, "--with-grants", code=0)
     rows = ledger("verify", "--all", "--json", code=0).rows
-    assert (len(rows), {row["ok"] for row in rows}) == (7, {True})
+    assert (len(rows), {row["ok"] for row in rows}) == (10, {True})
     [grant] = ledger("approved", "--project", "shop", "--json", code=0).rows
     assert (grant["permission"], grant["pattern"], grant["by"]) == ("bash", "git tag *", "ann")
 
