@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ledger.access.freeze import FreezeState, StartFreeze
 from ledger.core.errors import InDoubtError, NewerSchemaError, StoreError

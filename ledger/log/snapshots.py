@@ -21,7 +21,6 @@ from rpds import HashTrieMap
 from ledger.core.events import Settings
 from ledger.core.grants import Grants, StandingGrant
 from ledger.core.packed_map import PackedMap, Parts, from_parts
-from ledger.core.policy import PolicySource
 from ledger.log.tail import Folded, entry_at
 from ledger.log.viewed import pointer
 from ledger.project.state import ProjectState
@@ -74,7 +73,6 @@ _WHOLE: Final[dict[str, Any]] = {
 
 _VALUES: Final[dict[str, Any]] = {
     "settings": Settings,
-    "policy": PolicySource | None,
     "lock_request": LockRequest | None,
 }
 

@@ -45,15 +45,17 @@ async def busy_session(ledger: Ledger, requests: int = 10) -> None:
 
 async def test_what_was_projected_is_not_projected_again(ledger: Ledger) -> None:
     await busy_session(ledger)
-    assert await Engine(ledger.store).catch_up(SES_1) == CaughtUp(SES_1, 16, 16)
+    assert (await Engine(ledger.store).catch_up(SES_1))[:3] == (SES_1, 16, 16)
     before = await data_of(ledger.store)
-    assert await Engine(ledger.store).catch_up(SES_1) == CaughtUp(SES_1, 16, 0)
+    assert (await Engine(ledger.store).catch_up(SES_1))[:3] == (SES_1, 16, 0)
     assert await data_of(ledger.store) == before
 
 
 async def test_a_stream_that_is_not_there_changes_nothing(ledger: Ledger) -> None:
-    assert await Engine(ledger.store).catch_up(StreamKey("session", "ses_none")) == CaughtUp(
-        StreamKey("session", "ses_none"), 0, 0
+    assert (await Engine(ledger.store).catch_up(StreamKey("session", "ses_none")))[:3] == (
+        StreamKey("session", "ses_none"),
+        0,
+        0,
     )
     assert await data_of(ledger.store) == {}
 
@@ -90,7 +92,7 @@ async def test_a_crash_between_two_steps_leaves_the_views_as_of_the_step_before(
     assert len((await queries.pending_of(ledger.store, "ses_1")).rows) == 5
     assert await differences(ledger.store) == []
     assert await events_behind(ledger.store, [SES_1]) == {SES_1: 10}
-    assert await Engine(ledger.store).catch_up(SES_1) == CaughtUp(SES_1, 16, 10)
+    assert (await Engine(ledger.store).catch_up(SES_1))[:3] == (SES_1, 16, 10)
     assert await differences(ledger.store) == []
 
 
@@ -135,9 +137,9 @@ async def test_a_stream_that_a_projector_has_begun_is_not_counted_twice_by_a_reb
     await busy_session(ledger)
     (short,) = await ledger.store.admin.short_streams([SES_1], 100)
     assert short is not None
-    assert await Engine(ledger.store).begin(SES_1, short) == CaughtUp(SES_1, 16, 16)
+    assert (await Engine(ledger.store).begin(SES_1, short))[:3] == (SES_1, 16, 16)
     live = await data_of(ledger.store)
-    assert await Engine(ledger.store).begin(SES_1, short) == CaughtUp(SES_1, 16, 0)
+    assert (await Engine(ledger.store).begin(SES_1, short))[:3] == (SES_1, 16, 0)
     assert await data_of(ledger.store) == live
     assert await differences(ledger.store) == []
 

@@ -21,6 +21,7 @@ TIME_LEFT: Final = "time left"
 PENDING_AGAIN: Final = "pending again"
 
 NO_DEADLINE: Final = "no deadline"
+DEADLINE_PASSED: Final = "deadline passed"
 DANGER: Final = "danger"
 STILL_ASKS: Final = "the next such call will still ask"
 ONLY_ONCE: Final = "this can only be allowed once"
