@@ -315,7 +315,6 @@ class JudgedLine(msgspec.Struct, frozen=True):
     proposals: tuple[str, ...]
 
 
-
 def judge_line(rules: BashRules, line: ClaudeLine) -> JudgedLine:
     """Judge every stage, then the line as a whole."""
     if line.opaque is not None:
