@@ -67,7 +67,7 @@ class Rebuilt:
     def __init__(self) -> None:
         self.views: Data = defaultdict(dict)
         self.due: dict[StreamKey, tuple[Position, int | str | None]] = {}
-        """What the index of deadlines is to have of each session as of an entry."""
+        """The expected entry of the index of deadlines, by session, as of an entry of its stream."""
 
     def apply(self, writes: Sequence[ViewWrite]) -> None:
         for write in writes:

@@ -37,7 +37,7 @@ Heads = dict[StreamKey, Position]
 
 
 class Comparison(NamedTuple):
-    """What a comparison found; `hint` is what to do about it."""
+    """The result of a comparison; `hint` says what to do about a fault."""
 
     ok: bool
     text: str

@@ -69,7 +69,7 @@ class FilePortion(NamedTuple):
 
 
 class FileToImport(NamedTuple):
-    """Where a file is read, and how errors call it."""
+    """The path of a file, and its name in errors."""
 
     path: str
     name: str

@@ -52,7 +52,7 @@ _GLOB: Final = frozenset("*?[")
 
 
 class Hit(IntEnum):
-    """How surely a path is one of the ledger's; a greater one is surer."""
+    """A degree of certainty that a path is one of the ledger's, in rising order."""
 
     NONE = 0
     STAR = 1  # a name that is `*` alone may stand for it, as for everything in a folder
