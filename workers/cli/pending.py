@@ -24,9 +24,9 @@ from workers.cli.paging import PagesOf, check_page, page_count, paged, print_pag
 from workers.cli.problems import tell_problems
 from workers.cli.results import print_result
 from workers.presentation.dangers import danger_kinds
-from workers.presentation.labels import ASKED_BY, FOLDER, NO_DEADLINE, STILL_ASKS, TIME_LEFT
+from workers.presentation.labels import ASKED_BY, FOLDER, STILL_ASKS, TIME_LEFT
 from workers.presentation.text import revealed
-from workers.presentation.words import about, listed
+from workers.presentation.words import about, listed, time_left
 
 if TYPE_CHECKING:
     from ledger import Ledger, Pending
@@ -152,7 +152,6 @@ def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
     from ledger.session.would_run.description import describe_request  # noqa: PLC0415 - it reads shell lines
 
     request = one.request
-    deadline = request.deadline_ms
     return (
         request.request_id,
         one.session,
@@ -163,7 +162,7 @@ def pending_cells(one: Pending, now_ms: int) -> tuple[str | None, ...]:
         who_asks(request),
         _granted_by_always(request),
         f"{about(now_ms - request.asked_ms)} ago",
-        NO_DEADLINE if deadline is None else f"{about(deadline - now_ms)} ({request.tier})",
+        time_left(request.deadline_ms, now_ms, f" ({request.tier})"),
     )
 
 

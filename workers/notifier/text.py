@@ -27,12 +27,11 @@ from workers.presentation.labels import (
     CALLS_ITSELF,
     DANGER,
     FOLDER,
-    NO_DEADLINE,
     WAITS_FOR,
     sentence,
 )
 from workers.presentation.outcomes import outcome_words
-from workers.presentation.words import about
+from workers.presentation.words import about, time_left
 
 BODY_CHARS_MAX: Final = 3500
 """The length that the smallest of the usual services shows whole, with room for its own words."""
@@ -98,7 +97,7 @@ def _title(request: Request, still: str) -> str:
 def _asked(reminder: Reminder, now_ms: int) -> list[MessageLine]:
     state, request = reminder.state, reminder.request
     found = describe_request(request)
-    left = NO_DEADLINE if request.deadline_ms is None else f"{about(max(request.deadline_ms - now_ms, 0))} left"
+    left = time_left(request.deadline_ms, now_ms, " left")
     ago = about(max(now_ms - request.asked_ms, 0))
     return [
         *_what(found, request),

@@ -22,7 +22,6 @@ from workers.presentation.labels import (
     CALLS_ITSELF,
     DEMANDED,
     FOLDER,
-    NO_DEADLINE,
     PENDING_AGAIN,
     STILL_ASKS,
     TIME_LEFT,
@@ -33,7 +32,7 @@ from workers.presentation.labels import (
 )
 from workers.presentation.outcomes import outcome_words
 from workers.presentation.request_page import Shown, block, is_plan, is_question, what_runs
-from workers.presentation.words import about
+from workers.presentation.words import about, time_left
 
 STYLE: Final = """
 :root { color-scheme: light dark; --ground: #f4f5f7; --surface: #fff; --sunken: #f0f2f5; --line: #d9dde3;
@@ -117,7 +116,7 @@ REFUSING: Final = (
 
 def question_page(state: SessionState, request: Request, name: str, now_ms: int, replies: Collection[ReplyKind]) -> str:
     """Return the page of a pending request, with the rules' demands on its answer, and buttons for these replies."""
-    left = NO_DEADLINE if request.deadline_ms is None else about(max(request.deadline_ms - now_ms, 0))
+    left = time_left(request.deadline_ms, now_ms)
     facts = [(ASKED_BY, request.asker.name), (CALLS_ITSELF, request.agent or state.agent)]
     facts += [
         ("permission", request.permission),

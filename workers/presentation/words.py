@@ -11,7 +11,7 @@ from ledger.core.times import format_time
 from ledger.policy import RuleRef
 from ledger.session.texts import describe_settled
 from ledger.session.would_run import one_line, quoted, would_run
-from workers.presentation.labels import NO_DEADLINE, WHY
+from workers.presentation.labels import DEADLINE_PASSED, NO_DEADLINE, WHY
 from workers.presentation.text import revealed
 
 _UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000))
@@ -23,6 +23,13 @@ def about(ms: int) -> str:
         if ms >= size:
             return f"{ms // size}{unit}"
     return "0s"
+
+
+def time_left(deadline_ms: int | None, now_ms: int, then: str = "") -> str:
+    """Return the time until a deadline, with `then` behind it; the same words wherever there is none, or it has passed."""
+    if deadline_ms is None:
+        return NO_DEADLINE
+    return f"{about(deadline_ms - now_ms)}{then}" if deadline_ms > now_ms else DEADLINE_PASSED
 
 
 def listed(texts: Iterable[str]) -> str:

@@ -11,9 +11,8 @@ from ledger.session.would_run.description import describe_request
 from workers.cli.description import call_in_line, who_asks
 from workers.cli.watch.screen_state import WatchedScreen
 from workers.presentation.dangers import danger_kinds
-from workers.presentation.labels import NO_DEADLINE
 from workers.presentation.text import fitted, visible
-from workers.presentation.words import about
+from workers.presentation.words import time_left
 
 if TYPE_CHECKING:
     from ledger import Pending
@@ -51,7 +50,7 @@ def _list(state: WatchedScreen, width: int, room: int, now_ms: int) -> list[Text
 def _row(one: Pending, width: int, now_ms: int, *, chosen: bool) -> Text:
     request = one.request
     dangers = danger_kinds(describe_request(request))
-    head = "  ".join((_left(one, now_ms).rjust(5), *([f"! {dangers}"] if dangers else [])))
+    head = "  ".join((time_left(one.request.deadline_ms, now_ms).rjust(5), *([f"! {dangers}"] if dangers else [])))
     tail = visible(f"({who_asks(request)}, {one.session})")
     # Who asks stays on the row, however long the call is.
     room = width - 2 - len(head) - len(tail) - 4
@@ -70,8 +69,7 @@ def _card_title(state: WatchedScreen, now_ms: int) -> str:
     now = state.as_it_waits
     if now is None or not state.is_waiting:
         return "does not wait any more"
-    left = _left(now, now_ms)
-    return left if left == NO_DEADLINE else f"{left} left"
+    return time_left(now.request.deadline_ms, now_ms, " left")
 
 
 def _foot(state: WatchedScreen) -> tuple[Text, str]:
@@ -83,8 +81,3 @@ def _foot(state: WatchedScreen) -> tuple[Text, str]:
         more = "" if state.is_read else "more of the card below: space"
         return Text(state.notice or more, style="yellow"), CARD_KEYS
     return Text(state.notice, style="yellow"), LIST_KEYS
-
-
-def _left(one: Pending, now_ms: int) -> str:
-    deadline = one.request.deadline_ms
-    return NO_DEADLINE if deadline is None else about(deadline - now_ms)
