@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.support.processes import ROOT
 from tests.support.waiting import wait_until
 from tests.workers import pieces
 from workers.runtime.pool import Processes
@@ -58,11 +63,33 @@ def test_a_piece_that_is_killed_while_it_is_sent_leaves_nothing_behind(one: Proc
         sending.result()
 
 
-def test_a_process_imports_nothing_from_the_folder_it_stands_in(
-    one: Processes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "multiprocessing.py").write_text("raise SystemExit('imported')")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
-    assert one.submit(pieces.same, "done").result() == "done"
-    assert not os.environ["PYTHONSAFEPATH"]
+KILLED: Final = """
+import os, signal
+from tests.workers import pieces
+from workers.runtime.pool import Processes
+
+if __name__ == "__main__":
+    assert Processes(1, pieces.nothing).submit(pieces.same, "done").result() == "done"
+    assert not {"PYTHONSAFEPATH", "PYTHONWARNINGS"} & set(os.environ)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_process_imports_from_the_folder_it_stands_in_or_complains_of_a_killed_parent(tmp_path: Path) -> None:
+    """Python starts one more process, which tidies up: a program of its own shows what that one does."""
+    (tmp_path / "program").mkdir()
+    program, marker = tmp_path / "program" / "program.py", tmp_path / "imported"
+    program.write_text(KILLED)
+    (tmp_path / "multiprocessing.py").write_text(f"open({str(marker)!r}, 'w').close()\nraise SystemExit")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    environment["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run(
+        [sys.executable, program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr, marker.exists()) == (-signal.SIGKILL, "", False)

@@ -14,7 +14,10 @@ from typing import Final, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_SAFE_PATH: Final = "PYTHONSAFEPATH"
+_ENVIRONMENT: Final = {
+    "PYTHONSAFEPATH": "1",  # nothing is imported from the folder they stand in, which may be anybody's
+    "PYTHONWARNINGS": "ignore::UserWarning:multiprocessing.resource_tracker",  # of what a killed process left behind
+}
 
 
 class Processes(ProcessPoolExecutor):
@@ -25,7 +28,8 @@ class Processes(ProcessPoolExecutor):
 
     def __init__(self, count: int, begin: Callable[[], object]) -> None:
         """`begin` is called first in each process. Everything that is sent must be picklable."""
-        super().__init__(count, get_context("spawn"), _begin, (begin,))
+        with _starting():  # multiprocessing starts a process of its own here, which tidies up after this one
+            super().__init__(count, get_context("spawn"), _begin, (begin,))
 
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Hand a function of a module to a process. Raises BrokenExecutor."""
@@ -44,17 +48,17 @@ class Processes(ProcessPoolExecutor):
 
 @contextmanager
 def _starting() -> Iterator[None]:
-    """Start processes that import nothing from the folder they stand in, and that Ctrl-C does not reach.
-
-    The folder may be anybody's. The terminal signals them as it signals us, and we end them.
-    """
-    before = os.environ.get(_SAFE_PATH, "")
+    """Start processes with this environment, and that Ctrl-C does not reach: it signals us, and we end them."""
+    before = {name: os.environ.get(name) for name in _ENVIRONMENT}
     signals = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
-    os.environ[_SAFE_PATH] = "1"
+    os.environ.update(_ENVIRONMENT)
     try:
         yield
     finally:
-        os.environ[_SAFE_PATH] = before
+        for name, value in before.items():
+            del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
 
 
