@@ -1,7 +1,7 @@
 # Everything a checkout can do. Needs Python 3.11 or newer, or uv besides it; nothing is installed outside .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-release demo up test test-slow test-agents check bench wheel packages site site-version pictures lock
+.PHONY: help setup setup-release demo up test test-all test-agents check bench wheel packages site site-version pictures lock
 
 # The tests start thousands of processes. Without cached bytecode each one compiles every module again, which doubles
 # the time of a start.
@@ -27,14 +27,14 @@ demo: setup ## the whole story on an embedded server: ask, reply, expire, replay
 up: setup ## run until Ctrl-C: server (or PERMISSION_LEDGER_URL), expiry worker, projector, gateway with the inbox
 	@$(COMMAND) up
 
-test: setup ## the test suite on real servers, in half an hour on two cores
-	@$(PYTEST) $(PYTEST_ARGS) -m "not slow"
+test: setup ## the short suite, in five minutes on two cores
+	@$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
-test-slow: setup ## what takes longer: failovers, long races, random kills, two builds side by side
-	@$(PYTEST) $(PYTEST_ARGS) -m slow
+test-all: setup setup-release ## everything: all servers, races, kills, browsers, release tools; a cut run goes on (PARTS="short redis": these)
+	@.venv/bin/python -m tests.parts $(PARTS)
 
 test-agents: setup ## journeys of the real agents and frameworks, pinned (PERMISSION_LEDGER_TEST_OFFLINE=1: those that are there; AGENTS_ARGS=--slow: late answers too)
-	@$(PYTEST) -n 0 --agents tests/agents $(AGENTS_ARGS)
+	@.venv/bin/python -m tests.parts agents $(AGENTS_ARGS)
 
 check: setup ## ruff, mypy and the import contracts
 	@.venv/bin/ruff check .

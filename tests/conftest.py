@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Generator
 from itertools import count
-from typing import Final
 
 import pytest
 import redis
@@ -17,13 +16,11 @@ from ledger.stores.embedded.binary import BINARY_VARIABLE
 from ledger.stores.port import Store
 from ledger.stores.redis.store import RedisStore
 from ledger.testing import TestClock
-from tests.support import cluster_warnings, passed_before, profile, second_tries
-from tests.support.backends import BACKENDS, CLUSTER, MEMORY, SERVER, Backend, Operator, as_redis
-from tests.support.browsers import browser_left_out
+from tests import parts
+from tests.support import closing_lines, cluster_warnings, profile, second_tries
+from tests.support.backends import BACKENDS, SERVER, Backend, Operator, as_redis
 from tests.support.clusters import Cluster, shared_cluster
-from tests.support.programs import EMBEDDED, binary_named, left_out, others_to_test
-from tests.support.promtool import promtool_left_out
-from tests.support.release_tools import release_tests_left_out
+from tests.support.programs import CLUSTER, EMBEDDED, MEMORY, binary_named, servers_to_test
 from tests.support.servers import RealServer, other_servers, shared_server, start_server
 
 __all__ = ["other_servers", "shared_cluster", "shared_server", "start_server"]
@@ -31,9 +28,6 @@ __all__ = ["other_servers", "shared_cluster", "shared_server", "start_server"]
 profile.load()
 
 _numbers = count()
-
-WITHOUT_SLOW: Final = "not slow"
-"""The marker expression of `make test`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,7 +47,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="with --agents: the journeys too that wait for minutes",
     )
-    passed_before.add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -63,11 +56,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
     # The PATH may hold any server; the tests use the same one on every machine.
     os.environ.setdefault(BINARY_VARIABLE, str(binary_named(EMBEDDED).path))
-    passed_before.note(config)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    passed_before.leave_out(config, items)
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    parts.mark(items)
     cluster_warnings.let_through(items)
     second_tries.allow(items)
 
@@ -76,6 +69,11 @@ def pytest_collection_finish() -> None:
     # Frozen objects stay: a collection after a test of a cluster then looks only at that test's own objects.
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    # What stays frozen as the interpreter ends is never freed, and the binding of DuckDB lists all of it as leaked.
+    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -99,34 +97,13 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def pytest_report_header() -> str:
-    servers = ", ".join((MEMORY, SERVER, *others_to_test()))
-    return f"ledger stores: {servers}, and a cluster of six {SERVER} (each started once a worker)"
+    return f"ledger stores: {', '.join(servers_to_test())} (each started once a worker)"
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     second_tries.tell(terminalreporter)
-    passed_before.tell(terminalreporter)
-    if terminalreporter.config.getoption("markexpr") == WITHOUT_SLOW:
-        terminalreporter.section("LEFT OUT: slow tests", red=True)
-        terminalreporter.write_line("failovers, long races, random kills: `make test-slow` runs them, and CI does")
-    if (reason := browser_left_out()) is not None:
-        terminalreporter.section("LEFT OUT: the browser", red=True)
-        terminalreporter.write_line(f"every test of the inbox as people see it: {reason}")
-        terminalreporter.write_line("`scripts/ci-tools` brings it (Debian, as root); continuous integration has it")
-    if (reason := promtool_left_out()) is not None:
-        terminalreporter.section("LEFT OUT: Prometheus's checker", red=True)
-        terminalreporter.write_line(f"two tests of examples/monitoring: {reason}; `scripts/ci-tools` brings it")
-    if reasons := release_tests_left_out():
-        terminalreporter.section("LEFT OUT: tools of a release", red=True)
-        for name, reason in reasons.items():
-            terminalreporter.write_line(f"tests/release/{name}: {reason}")
-    missing = left_out()
-    if not missing:
-        return
-    terminalreporter.section("LEFT OUT: servers that are not on this machine", red=True)
-    for name, reason in missing.items():
-        terminalreporter.write_line(f"every test of a store on {name}: {reason}")
-    terminalreporter.write_line("`scripts/ci-tools` brings them (Debian, as root); continuous integration has them all")
+    closing_lines.tell(terminalreporter)
 
 
 @pytest.fixture(autouse=True)

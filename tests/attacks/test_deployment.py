@@ -20,9 +20,10 @@ from ledger.stores.redis.least_rights import LEAST_RIGHTS
 from tests.house.sources import text_of
 from tests.journeys.processes import Process
 from tests.support.askers import ASK
+from tests.support.backends import OTHER_SERVERS
 from tests.support.command_line import CommandLine
 from tests.support.processes import free_port
-from tests.support.programs import EMBEDDED, others_to_test
+from tests.support.programs import EMBEDDED
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 
@@ -114,7 +115,7 @@ class Guarded:
         return {(row[b"username"].decode(), row[b"object"].decode()) for row in rows}
 
 
-@pytest.fixture(params=[EMBEDDED, *others_to_test()])
+@pytest.fixture(params=[EMBEDDED, *OTHER_SERVERS])
 def guarded(start_server: StartServer, tmp_path: Path, request: pytest.FixtureRequest) -> Guarded:
     return Guarded(start_server, tmp_path, request.param)
 

@@ -7,8 +7,12 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.gateway.test_monitoring import ALERTS, expressions
 from tests.support.promtool import promtool
+
+pytestmark = pytest.mark.tools
 
 CASES: Final = """
 rule_files: [alerts.yaml]

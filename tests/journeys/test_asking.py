@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.journeys.processes import PlayerProcess, Stage, error_of, result_of
 from tests.support.waiting import wait_until
 
@@ -16,6 +18,7 @@ def opened(player: PlayerProcess, **named: Any) -> PlayerProcess:
     return player
 
 
+@pytest.mark.smoke
 def test_what_one_process_asks_another_answers(stage: Stage) -> None:
     agent, ann = stage.players("agent", "ann")
     opened(agent)
@@ -38,6 +41,7 @@ def test_a_retry_of_an_agent_that_was_killed_gets_the_answer_given_meanwhile(sta
     assert ann.types(SES).count("asked") == 1
 
 
+@pytest.mark.smoke
 def test_a_retry_of_an_agent_that_was_killed_attaches_and_waits(stage: Stage) -> None:
     agent, ann, heir = stage.players("agent", "ann", "agent")
     opened(agent).begin("ask", "bash", ["git push"], on=SES, **PUSH)

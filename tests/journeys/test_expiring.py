@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
 from tests.journeys.processes import Stage, error_of
 from tests.support.waiting import wait_until
 
@@ -31,6 +33,7 @@ def test_a_third_process_expires_what_a_killed_agent_asked_and_nobody_answered(s
     assert (late["code"], late["error"]) == ("PERMISSION_STALE", "Permission request expired")
 
 
+@pytest.mark.smoke
 def test_an_agent_that_waits_is_told_of_the_expiry(stage: Stage) -> None:
     agent, ann = stage.players("agent", "ann")
     stage.expiry()

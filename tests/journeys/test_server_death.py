@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.journeys.processes import Stage, result_of
 from tests.support.waiting import wait_until
 
 SES = "ses_1"
 
 
+@pytest.mark.smoke
 def test_agents_that_wait_get_their_answers_although_the_server_was_killed(stage: Stage) -> None:
     agent, ann = stage.players("agent", "ann")
     requests = [f"r{number}" for number in range(20)]

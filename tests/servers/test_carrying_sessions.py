@@ -24,6 +24,7 @@ def streams_of(server: RealServer) -> dict[bytes, Any]:
         return {key: client.xrange(key) for pattern in ("*:s:*", "*:p:*") for key in client.scan_iter(match=pattern)}
 
 
+@pytest.mark.other_server
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_whole_sessions_are_carried_from_each_kind_of_server_to_the_next(

@@ -23,6 +23,8 @@ from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
 from workers.upkeep.stream_checks import check_stream
 
+pytestmark = pytest.mark.other_server
+
 SERVERS: Final = (*others_to_test(), EMBEDDED)
 """Available servers, from the oldest to the newest: Redis 7.0, Redis 8, Valkey 9."""
 

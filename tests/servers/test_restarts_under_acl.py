@@ -13,9 +13,10 @@ import redis
 from ledger import Ledger
 from ledger.stores.port import START
 from tests.support.askers import ASK
+from tests.support.backends import OTHER_SERVERS
 from tests.support.command_line import CommandLine
 from tests.support.processes import free_port
-from tests.support.programs import EMBEDDED, others_to_test
+from tests.support.programs import EMBEDDED
 from tests.support.servers import RealServer
 
 DURABLE: Final = {"appendonly": "yes", "appendfsync": "always"}
@@ -47,7 +48,7 @@ class RealServerWithUsers(RealServer):
             return False
 
 
-@pytest.fixture(params=[EMBEDDED, *others_to_test()])
+@pytest.fixture(params=[EMBEDDED, *OTHER_SERVERS])
 def guarded(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RealServerWithUsers]:
     server = RealServerWithUsers(tmp_path, request.param)
     try:
@@ -56,7 +57,7 @@ def guarded(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RealServ
         server.remove()
 
 
-@pytest.fixture(scope="module", params=[EMBEDDED, *others_to_test()])
+@pytest.fixture(scope="module", params=[EMBEDDED, *OTHER_SERVERS])
 def running(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[RealServerWithUsers]:
     server = RealServerWithUsers(tmp_path_factory.mktemp("guarded"), request.param)
     try:

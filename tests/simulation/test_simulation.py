@@ -60,6 +60,7 @@ def test_a_seed_does_the_same_in_every_process() -> None:
         assert [next_line(one) for _ in range(12)] == [next_line(two) for _ in range(12)]
 
 
+@pytest.mark.smoke
 def test_different_seeds_are_different_runs() -> None:
     simulations = [Simulation(seed) for seed in range(5)]
     for simulation in simulations:

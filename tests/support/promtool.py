@@ -1,12 +1,11 @@
-"""Prometheus's checker of rules, which is guaranteed only in continuous integration."""
+"""Prometheus's checker of rules, which is which `scripts/ci-tools` brings."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
-from tests.support.browsers import CI_VARIABLE
+from tests.support.programs import all_are_wanted
 
 
 def promtool() -> Path:
@@ -18,6 +17,6 @@ def promtool() -> Path:
 
 def promtool_left_out() -> str | None:
     """Return the reason to run the tests without it; None when it is there, or must be."""
-    if shutil.which("promtool") or os.environ.get(CI_VARIABLE) == "true":
+    if shutil.which("promtool") or all_are_wanted():
         return None
     return "there is no `promtool` on the PATH"

@@ -1,19 +1,18 @@
 """Programs of a release: the tools of `.venv-release`, uv among them. Tests that need a missing one are left out.
 
-Where nothing may be left out (`PERMISSION_LEDGER_TEST_ALL_SERVERS=1`, as continuous integration has it), they run and fail.
+Where nothing may be left out (`make test-all`), they run and fail.
 """
 
 from __future__ import annotations
 
 import ast
-import os
 import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.support.programs import ALL_SERVERS_VARIABLE
+from tests.support.programs import all_are_wanted
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TOOLS: Final = ROOT / ".venv-release" / "bin"
@@ -36,7 +35,7 @@ FALSE: Final = frozenset({"", "0", "false", "no", "off"})
 
 def release_tests_left_out() -> dict[str, str]:
     """Return the files of tests/release that are left out, each with the reason."""
-    if os.environ.get(ALL_SERVERS_VARIABLE) == "1":
+    if all_are_wanted():
         return {}
     return {
         name: f"`{needed.relative_to(ROOT)}` is missing; `make setup-release` makes it"

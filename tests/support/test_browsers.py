@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.browsers import CI_VARIABLE, browser_left_out, chromium
+from tests.support.browsers import browser_left_out, chromium
+from tests.support.programs import ALL_VARIABLE
 
 
 @pytest.fixture
 def without_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv(CI_VARIABLE, raising=False)
+    monkeypatch.delenv(ALL_VARIABLE, raising=False)
 
 
 @pytest.mark.usefixtures("without_browser")
@@ -21,8 +22,8 @@ def test_a_browser_that_is_not_there_is_left_out_with_the_reason() -> None:
 
 
 @pytest.mark.usefixtures("without_browser")
-def test_continuous_integration_never_does_without_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CI_VARIABLE, "true")
+def test_a_run_that_must_have_all_never_does_without_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ALL_VARIABLE, "1")
     assert browser_left_out() is None
     with pytest.raises(AssertionError, match="no Chromium on this machine"):
         chromium()

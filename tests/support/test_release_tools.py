@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from tests.support import release_tools
-from tests.support.programs import ALL_SERVERS_VARIABLE
+from tests.support.programs import ALL_VARIABLE
 from tests.support.release_tools import index_environment, release_tests_left_out
 
 FILE: Final = "global.index-url='mirror:a'"
@@ -18,7 +18,7 @@ def without_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = release_tools.ROOT / "no-such-folder"
     for name in ("PYTHON", "UV", "MIKE"):
         monkeypatch.setattr(release_tools, name, folder / name.lower())
-    monkeypatch.delenv(ALL_SERVERS_VARIABLE, raising=False)
+    monkeypatch.delenv(ALL_VARIABLE, raising=False)
 
 
 @pytest.mark.usefixtures("without_tools")
@@ -32,7 +32,7 @@ def test_what_is_not_there_is_left_out_with_the_reason() -> None:
 
 @pytest.mark.usefixtures("without_tools")
 def test_a_run_that_must_have_all_leaves_none_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ALL_SERVERS_VARIABLE, "1")
+    monkeypatch.setenv(ALL_VARIABLE, "1")
     assert release_tests_left_out() == {}
 
 

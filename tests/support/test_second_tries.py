@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.processes import ROOT
 
+pytestmark = pytest.mark.slow
+
 CONFTEST: Final = """
 import pytest
 from tests.support import second_tries

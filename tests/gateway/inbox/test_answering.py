@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from playwright.async_api import Route, expect
 
 from ledger import Timeouts
@@ -15,6 +16,7 @@ from tests.support.waiting import wait_until_async
 PERSON = Actor("person", "ann", "gateway")
 
 
+@pytest.mark.smoke
 async def test_an_answer_on_one_page_is_told_on_every_other(inbox: Inbox) -> None:
     session = await inbox.session()
     asking = asyncio.create_task(session.ask("bash", ["git push origin main"], always=["git push *"]))
