@@ -24,6 +24,7 @@ from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.log.due_index import INDEX_COUNT_MAX, as_seen, hint_of
 from ledger.log.entries import check_info
+from ledger.log.fold_room import SizedCache, fold_bytes, projected_room_bytes
 from ledger.log.short_streams import read_short_streams
 from ledger.log.snapshots import (
     SNAPSHOT_EVERY_EVENTS,
@@ -36,10 +37,28 @@ from ledger.log.tail import Folded, LostHistoryError, fold_entries, nothing_fold
 from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED, ShortStream
 from ledger.stores.port import NOTHING_DUE, Entry, Position, Store, StreamKey, ViewAdvance, ViewWrite
-from projections.folds import FoldCache
 from projections.projection import Seen, StreamState, seen
 from projections.sessions import summary_stored
 from projections.views import FIXED, Changes, size_of, writes_of
+
+
+class FoldCache:
+    """A cache of the most recently used folds. `most_bytes` is that of the process's setting by default."""
+
+    def __init__(self, most_bytes: int | None = None) -> None:
+        self._held: SizedCache[Folded[StreamState]] = SizedCache(
+            projected_room_bytes() if most_bytes is None else most_bytes
+        )
+
+    def get(self, key: StreamKey) -> Folded[StreamState] | None:
+        return self._held.get(key)
+
+    def put(self, key: StreamKey, folded: Folded[StreamState]) -> None:
+        self._held.put(key, folded, fold_bytes(folded.state) + len(folded.last.payload))
+
+    def drop(self, key: StreamKey) -> None:
+        self._held.drop(key)
+
 
 STEP_EVENTS: Final = 500
 STEP_BYTES: Final = 1024 * 1024

@@ -22,9 +22,8 @@ from ledger.log.places import ALL, ASKED, WAITING_VIEW, asked_ms_of, field_of, p
 from ledger.log.viewed import fields_of_streams, session_rows
 from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.port import Store, StreamKey
-from projections.answers import ANSWER, HOUR, HOURS_COUNT
 from projections.approved import APPROVED
-from projections.counts import DECISION, EVENTS_COUNT, PENDING_COUNT, STREAMS_COUNT
+from projections.counts import ANSWER, DECISION, EVENTS_COUNT, HOUR, HOURS_COUNT, PENDING_COUNT, STREAMS_COUNT
 from projections.durations import DURATION, DURATION_BUCKETS_MS, INFINITE, LATENESS, LATENESS_BUCKETS_MS, SUM
 from projections.notifications import NOTIFICATION, TOLD
 from projections.outcomes import DECISIONS

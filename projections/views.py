@@ -23,20 +23,22 @@ from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED
 from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.answers import project_answers
 from projections.approved import APPROVED, STANDING, WITHOUT_GRANTS, approved_in, project_approved
-from projections.counts import project_sizes
+from projections.counts import project_answers, project_sizes
 from projections.durations import project_lateness
-from projections.grants import project_grants
-from projections.last_uses import project_last_uses
+from projections.lookups import (
+    project_grants,
+    project_last_uses,
+    project_people,
+    project_requests,
+    project_uses,
+    requests_in,
+)
 from projections.notifications import TOLD, project_notifications
 from projections.pending import PENDING, WAITING, pending_in, project_pending
-from projections.people import project_people
 from projections.projection import COUNTS, Change, LateRow, Projection, RunProjection, Seen, StreamState, UsesProjection
-from projections.requests import project_requests, requests_in
 from projections.sessions import project_sessions
 from projections.settled import ViewPlace, add_counts
-from projections.uses import project_uses
 
 _OF_EVENTS: Final[Mapping[type, tuple[Projection, ...]]] = {
     Granted: (project_grants,),

@@ -28,12 +28,12 @@ from ledger.core.times import format_time
 from ledger.masks.own_input import with_own_texts
 from ledger.project.state import ProjectState
 from ledger.session.approvals import approvals_of, listed
+from ledger.session.demands import demanded
 from ledger.session.extending import latest_deadline_ms
 from ledger.session.rounds import shown_digest
 from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
 from ledger.session.would_run import would_run
-from ledger.session.would_run.demanded import demanded
 
 _ERRORS: dict[str, type[RefusalError]] = {
     "denied": DeniedError,

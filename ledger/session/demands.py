@@ -13,6 +13,7 @@ from ledger.core.grants import StandingGrant
 from ledger.core.policy import Call, Demand, Policy, Verdict
 from ledger.core.proofs import Proof
 from ledger.core.standing import kept
+from ledger.policy.demand_texts import demand_sentences
 from ledger.policy.demands import asks_passkey, asks_several, asks_signed_grants, concerns, demands_on
 from ledger.session.approvals import asker_keys, counting, lacking, person_key, require_approver
 from ledger.session.commands import Reply
@@ -148,3 +149,10 @@ def askers(asker: str, owner: str | None) -> tuple[str, ...]:
 
 def _is_one_of(name: str, asking: Collection[str]) -> bool:
     return person_key(name) in {person_key(one) for one in asking}
+
+
+def demanded(request: Request) -> tuple[str, ...]:
+    """Return the recorded demands on the answer to a request, a sentence each, with names in backticks."""
+    owner = None if request.owner == request.asker.name else request.owner
+    asking = " or ".join(f"`{name}`" for name in askers(request.asker.name, owner))
+    return demand_sentences(request.demands, asking)

@@ -32,7 +32,7 @@ from ledger.log.tail import Folded, fold_entries, nothing_folded
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Store, StreamKey
-from projections.folds import FoldCache
+from projections.engine import FoldCache
 
 KEYS = [StreamKey("session", f"ses_{number}") for number in range(10)]
 RULES = [{"permission": "bash", "pattern": "*", "action": "allow"}]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ledger.core.times import format_time
 from ledger.policy import RuleRef
 from ledger.session.approvals import approvals_of
+from ledger.session.demands import demanded
 from ledger.session.state import Request
-from ledger.session.would_run.demanded import demanded
 from workers.cli.description import description_lines
 from workers.presentation.labels import (
     APPROVED,

@@ -18,10 +18,10 @@ from ledger.log.reads import AuditedRead, record
 from ledger.log.surveys import StreamProblem
 from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
-from workers.cli.jobs import with_jobs
 from workers.cli.output import CommandOutput, talk
 from workers.cli.problems import tell_problems
 from workers.cli.progress import progress
+from workers.cli.shared_options import with_jobs
 from workers.presentation.text import json_line
 from workers.upkeep.export_files import HEADER_LINE
 from workers.upkeep.stream_checks import check_stream

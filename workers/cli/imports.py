@@ -19,9 +19,9 @@ from ledger.core.regular_files import open_regular
 from ledger.stores.port import StreamKey
 from workers.cli import grants
 from workers.cli.base import command, local_actor, with_ledger
-from workers.cli.jobs import with_jobs
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
+from workers.cli.shared_options import with_jobs
 from workers.upkeep.export_files import places_in, portions_of
 from workers.upkeep.import_effects import Arrival, in_force_by, refusal
 from workers.upkeep.transfer_works import (

@@ -11,10 +11,10 @@ import click
 from ledger import InputError
 from workers.cli.base import command, run_async
 from workers.cli.deadlines import with_deadlines, with_run_limits
-from workers.cli.index_file import index_file_option
 from workers.cli.inputs import seconds
 from workers.cli.logging_options import Logs, log_options, run_logged
 from workers.cli.output import CommandOutput
+from workers.cli.shared_options import index_file_option
 from workers.runtime.process import Work, serve
 
 if TYPE_CHECKING:

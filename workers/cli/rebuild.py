@@ -14,9 +14,9 @@ from projections.comparison import Compared, compare_partition
 from projections.lag import events_behind
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
-from workers.cli.jobs import with_jobs
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
+from workers.cli.shared_options import with_jobs
 from workers.upkeep.works import processes_for, rebuild_views, results_of
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import click
 
 from ledger.core.errors import InputError
 from workers.cli.base import checked, command, with_ledger
-from workers.cli.index_file import index_file_option
 from workers.cli.output import CommandOutput, talk, talk_json
 from workers.cli.paging import PAGE_COUNT, Pages, print_pages
+from workers.cli.shared_options import index_file_option
 from workers.indexer.lag import IndexLag, deployment_of, lag_of
 from workers.indexer.query import OUTCOMES, SearchQuery, parse_query
 from workers.indexer.reader import IndexReader

@@ -19,11 +19,11 @@ from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.heads import read_heads, write_heads
-from workers.cli.jobs import with_jobs
 from workers.cli.judged import SessionJudge
 from workers.cli.kept_passkeys import read_passkeys
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
+from workers.cli.shared_options import with_jobs
 from workers.upkeep.stream_checks import Checked, Depth, StreamChecker, read_anchors
 from workers.upkeep.works import check_streams, portions_to_check, processes_for, results_of
 

@@ -22,8 +22,8 @@ from ledger.session.state import SessionState
 from projections.asked_before import asked_before
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.choices import named
-from workers.cli.index_file import index_file_option
 from workers.cli.output import CommandOutput
+from workers.cli.shared_options import index_file_option
 from workers.indexer.asked_before import asked_in_index
 from workers.indexer.lag import deployment_of
 from workers.indexer.reader import IndexReader

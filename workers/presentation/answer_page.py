@@ -12,8 +12,8 @@ from ledger.core.durations import SECOND_MS
 from ledger.core.policy import ReplyKind
 from ledger.policy.demands import asks_passkey
 from ledger.session.approvals import agreement_of, approvals_of, listed, person_key
+from ledger.session.demands import demanded
 from ledger.session.state import Request, SessionState
-from ledger.session.would_run.demanded import demanded
 from workers.presentation.hidden_characters import text
 from workers.presentation.labels import (
     ANSWERS,

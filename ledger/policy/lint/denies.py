@@ -7,7 +7,7 @@ from typing import Final
 
 from ledger.core.policy import Verdict
 from ledger.policy.lint.findings import LintFinding, Severity, about, joined
-from ledger.policy.lint.notation import written
+from ledger.policy.lint.meant import written
 from ledger.policy.lint.siblings import Siblings, siblings
 from ledger.policy.lint.trials import PROFILES, Trial, is_weaker
 from ledger.policy.rule_list import WHOLE, ListedRule

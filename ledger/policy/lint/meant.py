@@ -1,16 +1,31 @@
-"""Commands that an allow rule is evidently meant for.
+"""Commands that an allow rule is evidently meant for, and command rules in the notation of each dialect, for advice.
 
-They have an operand or a sub-command, and are never for help alone.
+The commands have an operand or a sub-command, and are never for help alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+from ledger.core.policy import Verdict
 from ledger.policy.dialect import Dialect
 from ledger.policy.shell.forms import OperandKind, ProgramNode, program_table
+
+
+class WrittenRule(NamedTuple):
+    """A rule: `text` as a person writes it, and a configuration that contains only this rule."""
+
+    text: str
+    config: dict[str, Any]
+
+
+def written(dialect: Dialect, pattern: str, action: Verdict) -> WrittenRule:
+    """Return a dialect's rule for the commands that a pattern matches; a trailing ` *` is optional in them."""
+    entry = dialect.family_entry(pattern)
+    return WrittenRule(dialect.shown_entry(entry, action), dialect.config([(dialect.shell, entry)], action))
+
 
 TRIED_COUNT: Final = 48
 """Commands tried for each rule."""

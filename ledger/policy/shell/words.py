@@ -1,4 +1,4 @@
-"""Quote removal: conversion of the source text of one word to the shell's value. Pure and linear."""
+"""Quote removal: conversion of the source text of one word to the shell's value; and words that may be options. Pure and linear."""
 
 from __future__ import annotations
 
@@ -89,3 +89,10 @@ def _ansi(escape: re.Match[str]) -> str:
     if kind == "control":
         return chr(ord(text) & 0x1F)
     return _ANSI_LETTERS.get(text, "\\" + text)
+
+
+def may_be_option(word: Word) -> bool:
+    """Return whether a word may be an option, or several words with an option among them, when the line runs."""
+    if word.resolved is not None:
+        return word.resolved.startswith("-") or (word.glob and word.raw[:1] in "*?[-")
+    return not word.operand and (word.several or not word.prefix or word.prefix.startswith("-"))

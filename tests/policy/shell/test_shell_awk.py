@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from ledger.policy.shell.awk import is_harmless_awk
+from ledger.policy.shell.scripts import is_harmless_awk
 
 
 @pytest.mark.parametrize(

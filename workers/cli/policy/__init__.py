@@ -14,7 +14,7 @@ COMMANDS = {
     ),
     "shell": ListedCommand("workers.cli.policy.shell:shell", "Show what a command line would run.", _ASK),
     "remember": ListedCommand("workers.cli.policy.remember:remember", "Show what can be remembered for a call.", _ASK),
-    "disabled": ListedCommand("workers.cli.policy.disabled:disabled", "List the tools that are wholly denied.", _ASK),
+    "disabled": ListedCommand("workers.cli.policy.rules:disabled", "List the tools that are wholly denied.", _ASK),
     "rules": ListedCommand("workers.cli.policy.rules:rules", "Print the rules in force, with their layers.", _CARE),
     "lint": ListedCommand("workers.cli.policy.lint:lint", "Report problems in rules.", _CARE),
     "test": ListedCommand("workers.cli.policy.table:table", "Test rules against a table of expected verdicts.", _CARE),

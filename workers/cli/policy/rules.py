@@ -1,7 +1,10 @@
-"""`policy rules`: a configuration as the program reads it."""
+"""`policy rules`: a configuration as the program reads it. `policy disabled`: the tools that need not be offered to a model."""
 
 from __future__ import annotations
 
+import click
+
+from ledger.core.errors import InputError
 from ledger.policy.dialects import listed_rules
 from workers.cli.output import CommandOutput
 from workers.cli.policy.options import Choices, policy_command
@@ -28,3 +31,22 @@ def rules(*, choices: Choices, as_json: bool) -> None:
         output.table(("ACTION", "PERMISSION", "PATTERN", "LAYER", "WHERE"), rows)
     else:
         output.line(f"there are no rules: {choices.dialect} asks about {choices.spoken.asks_about}")
+
+
+@policy_command(
+    "disabled",
+    examples=("permission-ledger policy disabled --tools bash,edit,webfetch --config opencode.json",),
+)
+@click.option("--tools", required=True, metavar="A,B", help="Names of tools, with commas between them.")
+def disabled(*, choices: Choices, as_json: bool, tools: str) -> None:
+    """List those of the tools that the rules deny whatever their input is, in the order given."""
+    output = CommandOutput(as_json=as_json)
+    names = [name.strip() for name in tools.split(",")]
+    if not all(names):
+        raise InputError(f"--tools `{tools}` holds an empty name; write them like `bash,edit`")
+    gone = choices.policy(quiet=as_json).disabled(names)
+    found = [name for name in dict.fromkeys(names) if name in gone]
+    if as_json:
+        output.row({"disabled": found})
+    for name in () if as_json else found or ["none of them is wholly denied"]:
+        output.line(name)

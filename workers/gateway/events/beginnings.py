@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ledger.client.waiting_sessions import PENDING_SESSIONS_MAX
-from ledger.core import codec
+from ledger.core import chain, codec
 from ledger.core.events import Imported
-from ledger.log.one_append import are_one_append
 from ledger.log.tail import nothing_folded, read_pages
 from ledger.log.viewed import pages_of_streams
 from ledger.stores.port import Entry, FeedItem, Position, Store, StreamKey
@@ -182,3 +181,11 @@ async def _pass_over_until(store: Store, follower: Follower, version: int, since
 
 def _is_imported(entry: Entry) -> bool:
     return isinstance(codec.decode(entry.payload, entry.content).event, Imported)
+
+
+def are_one_append(before: Entry, entry: Entry) -> bool:
+    """Return whether an entry was appended together with the one before it. Raises DamageError."""
+    if before.ms != entry.ms:
+        return False
+    prev = codec.decode(entry.payload, entry.content).prev
+    return prev == chain.within_append(before.version, before.payload)

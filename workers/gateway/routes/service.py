@@ -1,12 +1,14 @@
-"""The service itself: health, readiness, version."""
+"""The service itself: health, readiness, metrics for Prometheus."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from litestar import get
+from litestar import Response, get
+from prometheus_client import CONTENT_TYPE_LATEST
 
-from workers.gateway.parameters import TheGateway
+from workers.gateway.parameters import TheGateway, ThePrincipal
+from workers.gateway.principals import ForbiddenError
 from workers.gateway.rows import Row
 
 
@@ -23,4 +25,13 @@ async def readiness(gateway: TheGateway) -> Row:
     return {"ok": True}
 
 
-HANDLERS: list[Any] = [health, readiness]
+@get("/metrics", media_type=CONTENT_TYPE_LATEST, operation_id="read_metrics")
+async def metrics(gateway: TheGateway, principal: ThePrincipal) -> Response[bytes]:
+    """Return metrics of the whole ledger in Prometheus's format; requires the role auditor or admin."""
+    if principal.projects or principal.sessions:
+        raise ForbiddenError("metrics cover all projects; use a token that is not bound to projects")
+    await gateway.views.of_everything()
+    return Response(await gateway.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+HANDLERS: list[Any] = [health, readiness, metrics]

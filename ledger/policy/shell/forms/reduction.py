@@ -13,8 +13,8 @@ from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord, Uncl
 from ledger.policy.shell.forms.nodes import Arity, Effect, OperandKind, Option, ProgramNode
 from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.model import ShellCommand, Word
-from ledger.policy.shell.options import may_be_option
 from ledger.policy.shell.scripts import is_harmless_script
+from ledger.policy.shell.words import may_be_option
 
 _DIGITS = re.compile(r"-[0-9]+")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][\w.-]*[:+?!]*=", re.ASCII)

@@ -19,10 +19,10 @@ from ledger.policy.shell.grammar.scope import STDIN, VariableScope, assigned, br
 from ledger.policy.shell.grammar.values import UNKNOWN, WordValue, either, word_of
 from ledger.policy.shell.lexer import NotPlain, check_name, check_reserved, file_reason
 from ledger.policy.shell.model import Redirect, ShellCommand, Word
-from ledger.policy.shell.options import may_be_option
 from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.text import shorten
 from ledger.policy.shell.variables import HARMLESS, may_be_set
+from ledger.policy.shell.words import may_be_option
 
 STEPS_MAX: Final = 2_000
 """Maximum commands to which a line with loops, variables or substitutions is unrolled."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.policy.shell.tables.arguments import ARGUMENTS, DangerousArguments
-from ledger.policy.shell.tables.builtins import STATE_BUILTINS
+from ledger.policy.shell.tables.arguments import ARGUMENTS, STATE_BUILTINS, DangerousArguments
 from ledger.policy.shell.tables.wrappers import OPAQUE, RUNNERS, SHELLS, TRANSPARENT, Opaque, Transparent
 
 __all__ = [

@@ -1,6 +1,8 @@
 """Arguments that make an otherwise harmless program run, write or read something that its name does not suggest.
 
 The entries are data, see `arguments.toml`; `ledger.policy.shell.danger` interprets them.
+
+Builtins that change the meaning of later commands, of which no allow rule ever counts, are in `builtins.toml`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from ledger.policy.data_files import LateEntries, WordSet
+from ledger.policy.data_files import LateEntries, WordSet, data_file, read_entries
 
 
 class DangerousArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,3 +30,8 @@ class DangerousArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 ARGUMENTS: Final = LateEntries(DangerousArguments, __package__, "arguments.toml")
+
+
+STATE_BUILTINS: Final = frozenset[str]().union(
+    *read_entries(WordSet, data_file(__package__, "builtins.toml"), "builtins.toml").values()
+)

@@ -1,13 +1,14 @@
-"""Allow rules for a whole tool, and the remaining effect of narrower rules."""
+"""Allow rules: those for a whole tool, what narrower ones still change, and those that the hardened profile never honours."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from ledger.core.policy import Policy, Verdict
+from ledger.core.policy import Layer, Policy, Verdict
+from ledger.policy.errors import PolicyError
 from ledger.policy.lint.findings import LintFinding, about, joined
-from ledger.policy.lint.notation import written
+from ledger.policy.lint.meant import meant_commands, written
 from ledger.policy.lint.trials import Trial, samples
 from ledger.policy.rule_list import WHOLE, ListedRule
 
@@ -57,3 +58,33 @@ def _still_decides(trial: Trial, alone: Policy, rule: ListedRule) -> bool:
 def _reaches_outside(trial: Trial, rule: ListedRule) -> bool:
     policy = trial.alone(rule, trial.profile)
     return trial.call(policy, rule.permission, {"file_path": _OUTSIDE}).verdict is Verdict.ALLOW
+
+
+_HARDENED = "hardened"
+
+
+def not_honoured(trial: Trial, rule: ListedRule) -> Iterator[LintFinding]:
+    """Find an allow rule that allows none of its intended commands."""
+    if rule.action is not Verdict.ALLOW or not trial.is_command_rule(rule) or rule.pattern == WHOLE:
+        return
+    try:
+        policy = trial.alone(rule, _HARDENED)
+    except PolicyError as problem:
+        yield about(rule, "not-honoured", "warning", f"hardened refuses `{rule.ref.text}`: {problem}", "correct it")
+        return
+    found = [trial.judge(policy, sample) for sample in meant_commands(trial.dialect, rule.pattern)]
+    if found and all(one.verdict is not Verdict.ALLOW for one in found):
+        reason = next((one.reason for one in found if one.reason), "no command satisfies it")
+        text = f"the hardened profile asks despite `{rule.ref.text}`: {reason}"
+        yield about(rule, "not-honoured", "warning", text, _instead(trial, rule))
+
+
+def _instead(trial: Trial, rule: ListedRule) -> str:
+    """Return the advice; allowing whole commands helps only where the arguments, not the program, are dangerous."""
+    found = meant_commands(trial.dialect, rule.pattern)
+    entries = [(trial.shell, trial.dialect.command_entry(sample)) for sample in found]
+    layer = Layer(rule.ref.layer or "rule", config=trial.dialect.config(entries, Verdict.ALLOW))
+    exactly = trial.with_rules(layer, _HARDENED)
+    if any(trial.judge(exactly, sample).verdict is Verdict.ALLOW for sample in found):
+        return "allow whole commands without `*`, or leave it to a person"
+    return "leave it to a person"

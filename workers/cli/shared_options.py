@@ -1,11 +1,20 @@
-"""The option for the number of processes that share a command's work."""
+"""Options of several commands: the index of requests, and the number of processes that share the work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import click
+
+index_file_option: Final = click.option(
+    "--file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The index (default: PERMISSION_LEDGER_SEARCH, else search.sqlite in the data folder).",
+)
+
 
 JOBS_MAX: Final = 64
 
