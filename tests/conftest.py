@@ -21,6 +21,7 @@ from tests.support import cluster_warnings, passed_before, profile, second_tries
 from tests.support.backends import BACKENDS, CLUSTER, MEMORY, SERVER, Backend, Operator, as_redis
 from tests.support.browsers import browser_left_out
 from tests.support.clusters import Cluster, shared_cluster
+from tests.support.command_line import CommandLine
 from tests.support.programs import EMBEDDED, binary_named, left_out, others_to_test
 from tests.support.promtool import promtool_left_out
 from tests.support.release_tools import release_tests_left_out
@@ -134,6 +135,13 @@ def data_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     """Give processes of the test a data folder of their own: what another test saw of a server is no history of it."""
     folder = tmp_path_factory.getbasetemp() / f"data-{next(_numbers)}"
     monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+
+
+@pytest.fixture(autouse=True)
+def commands_as_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each command of a test with the marker `process` a process of its own."""
+    if request.node.get_closest_marker("process"):
+        monkeypatch.setattr(CommandLine, "as_process", True)
 
 
 @pytest.fixture
