@@ -20,8 +20,7 @@ from tests.support.processes import environment_without_settings
 ROOT: Final = Path(__file__).resolve().parents[2]
 PROGRAM: Final = (sys.executable, "-m", "workers.cli")
 
-_UNTIL_STOPPED: Final = frozenset({"bridge", "demo", "hook", "serve", "up", "worker"})
-"""Commands that run until a signal stops them, or end their process by themselves."""
+_ENDS_ITS_PROCESS: Final = frozenset({"bridge"})
 _WITH_SIGNALS: Final = frozenset({"run"})
 """Commands that hear signals, which Python allows in the main thread alone."""
 _INTERPRETER: Final = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
@@ -90,7 +89,7 @@ class CommandLine:
         name = words[0] if words else ""
         return (
             self.as_process
-            or name in _UNTIL_STOPPED
+            or (name in _ENDS_ITS_PROCESS and "--" in words)
             or (name in _WITH_SIGNALS and _is_looping())
             or any(environment.get(one) != value for one, value in _INTERPRETER.items())
             or threading.current_thread() is not threading.main_thread()

@@ -136,11 +136,17 @@ def _logging_of_its_own() -> Iterator[None]:
     """Begin without handlers, and take down what the command sets up: a program sets up the log of its process."""
     root = logging.getLogger()
     handlers = root.handlers[:]
-    levels = {one: one.level for one in (root, *root.manager.loggerDict.values()) if isinstance(one, logging.Logger)}
+    levels = {one: one.level for one in _loggers()}
     root.handlers[:] = []
     try:
         yield
     finally:
+        logging.captureWarnings(capture=False)
         root.handlers[:] = handlers
-        for logger, level in levels.items():
-            logger.setLevel(level)
+        for logger in _loggers():
+            logger.setLevel(levels.get(logger, logging.NOTSET))
+
+
+def _loggers() -> list[logging.Logger]:
+    root = logging.getLogger()
+    return [root, *(one for one in root.manager.loggerDict.values() if isinstance(one, logging.Logger))]
