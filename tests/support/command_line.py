@@ -162,7 +162,7 @@ def _is_looping() -> bool:
 
 def ended(process: subprocess.Popen[str]) -> Ran:
     """Return the remaining output and the exit code of a command that ended by itself."""
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     return Ran(process.returncode, out, err)
 
 
