@@ -20,6 +20,7 @@ from tests import parts
 from tests.support import closing_lines, cluster_warnings, profile, second_tries
 from tests.support.backends import BACKENDS, SERVER, Backend, Operator, as_redis
 from tests.support.clusters import Cluster, shared_cluster
+from tests.support.command_line import CommandLine
 from tests.support.programs import CLUSTER, EMBEDDED, MEMORY, binary_named, servers_to_test
 from tests.support.servers import RealServer, other_servers, shared_server, start_server
 
@@ -111,6 +112,13 @@ def data_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     """Give processes of the test a data folder of their own: what another test saw of a server is no history of it."""
     folder = tmp_path_factory.getbasetemp() / f"data-{next(_numbers)}"
     monkeypatch.setenv("XDG_DATA_HOME", str(folder))
+
+
+@pytest.fixture(autouse=True)
+def commands_as_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each command of a test with the marker `process` a process of its own."""
+    if request.node.get_closest_marker("process"):
+        monkeypatch.setattr(CommandLine, "as_process", True)
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from tests.journeys.processes import ROOT, Stage
 from tests.support.command_line import CommandLine
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 GUIDE: Final = (ROOT / "docs" / "guides" / "auditing.md").read_text()
 KINDS: Final = {"session", "project", "access", "policy"}
 

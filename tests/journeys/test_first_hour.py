@@ -19,6 +19,8 @@ from tests.support.command_line import CommandLine
 from tests.support.processes import free_port
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 GUIDE: Final = (ROOT / "docs" / "guides" / "first-hour.md").read_text()
 CONSOLE: Final = re.findall(r"```console\n(.*?)```", GUIDE, re.DOTALL)
 PHONE: Final[dict[str, Any]] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}

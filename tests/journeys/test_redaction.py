@@ -22,6 +22,8 @@ from tests.support.command_line import CommandLine
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 if TYPE_CHECKING:
     from tests.support.servers import RealServer, StartServer
 

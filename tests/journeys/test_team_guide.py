@@ -18,6 +18,8 @@ from tests.support.processes import free_port
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.process
+
 GUIDE: Final = (ROOT / "docs" / "guides" / "run-for-a-team.md").read_text()
 
 

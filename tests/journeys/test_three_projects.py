@@ -17,6 +17,8 @@ from tests.support.processes import free_port
 from tests.support.waiting import wait_until
 from workers.bridges.hook_lines import own_line
 
+pytestmark = pytest.mark.process
+
 ALLOWS = {"permissions": {"allow": ["Bash(git status *)"]}}
 DENIES = {"permissions": {"deny": ["Bash(git status *)"], "allow": ["Bash(git log *)"]}}
 OPENCODE = {"permission": {"bash": {"*": "ask", "git status*": "deny", "git log*": "allow"}}}

@@ -8,7 +8,7 @@ import subprocess
 
 from tests.support.command_line import PROGRAM, ROOT, CommandLine
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 def on_a_terminal(ledger: CommandLine, *words: str, typed: str = "", code: int = 0, **environment: str) -> str:

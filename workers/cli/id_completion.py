@@ -50,9 +50,13 @@ SOURCES: Final[dict[str, Callable[[Ledger], Ids]]] = {"requests": requests, "ses
 
 def completed(source: str, incomplete: str, url: str | None) -> list[tuple[str, str]]:
     """Return ids that begin so, with a line of help each; none where the ledger cannot be read at once."""
+    before = logging.root.manager.disable
     logging.disable()
-    with suppress(LedgerError, OSError, TimeoutError):
-        return asyncio.run(_completed(source, incomplete, url))
+    try:
+        with suppress(LedgerError, OSError, TimeoutError):
+            return asyncio.run(_completed(source, incomplete, url))
+    finally:
+        logging.disable(before)
     return []
 
 

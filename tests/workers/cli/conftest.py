@@ -1,4 +1,4 @@
-"""Every test of the command line runs real processes on a real server."""
+"""Every test of the command line runs on a real server."""
 
 from __future__ import annotations
 

@@ -213,15 +213,9 @@ def test_another_stream_under_the_same_name_keeps_all_out(
     assert heads(ledger) == before
 
 
+@pytest.mark.process
 def test_it_comes_through_a_pipe_too(ledger: CommandLine, server: RealServer, exported: Path) -> None:
-    words = f"'{exported.as_posix()}'"
-    program = (
-        "import subprocess, sys\n"
-        f"done = subprocess.run([sys.executable, '-m', 'workers.cli', 'import', '-'], stdin=open({words}, 'rb'))\n"
-        "sys.exit(done.returncode)\n"
-    )
-    with ledger.beside(program) as process:
-        assert process.wait(20) == 0
+    ledger("import", "-", stdin=exported.read_bytes(), code=0)
 
 
 Spoil = Callable[[list[str]], list[str]]

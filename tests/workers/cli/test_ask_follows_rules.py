@@ -26,7 +26,7 @@ def test_a_file_that_changes_while_an_answer_is_waited_for_is_recorded(ledger: C
         wait_until(lambda: bool(changes(ledger)), "the change to be recorded")
         # The yes comes after the deny, and stops at it.
         ledger("reply", "r1", "once", code=3)
-        assert asking.wait(timeout=30) == 3
+        assert asking.wait(timeout=60) == 3
     (change,) = changes(ledger)
     assert change["policy_source"] == str(file)
     assert ledger("ask", "s", "bash", "make", "--no-wait").code == 3
@@ -41,4 +41,4 @@ def test_what_is_asked_after_the_directory_is_judged_by_the_rules_of_then(ledger
         wait_until(lambda: bool(ledger("pending", "--json").rows), "the directory to wait")
         write(file, bash="deny", external_directory="ask")
         ledger("reply", "r1.external_directory", "once", code=0)
-        assert asking.wait(timeout=30) == 3
+        assert asking.wait(timeout=60) == 3

@@ -19,7 +19,7 @@ def test_an_ask_that_is_answered_with_always_adds_the_rule_to_the_file(ledger: C
     with ledger.started(*words, "--json") as asking:
         wait_until(lambda: bool(ledger("pending", "--json").rows), "the request to wait")
         ledger("reply", "r1", "always", code=0)
-        out, err = asking.communicate(timeout=30)
+        out, err = asking.communicate(timeout=60)
     assert (asking.returncode, err) == (0, "")
     assert json.loads(out)["message"] == f'remembered in `{file}`: {{"tool": "bash", "command": "git push"}}'
     assert json.loads(file.read_text()) == {

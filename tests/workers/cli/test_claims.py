@@ -17,6 +17,7 @@ def allowed(ledger: CommandLine, rules: Path) -> CommandLine:
     return ledger
 
 
+@pytest.mark.process
 def test_the_first_runner_claims_and_another_is_told_who(allowed: CommandLine) -> None:
     first = allowed("claim", "r1", "--runner", "job-7", "--json", code=0).row
     assert (first["request_id"], first["runner"], first["round"]) == ("r1", "job-7", 1)
@@ -25,6 +26,7 @@ def test_the_first_runner_claims_and_another_is_told_who(allowed: CommandLine) -
     assert (refused["code"], refused["runner"], refused["agent"]) == ("ALREADY_CLAIMED", "job-7", "stop")
 
 
+@pytest.mark.process
 def test_a_process_is_its_own_runner_where_none_is_named(allowed: CommandLine) -> None:
     # Both are called by this process.
     allowed("claim", "r1", code=0)
@@ -34,7 +36,7 @@ def test_a_process_is_its_own_runner_where_none_is_named(allowed: CommandLine) -
         "sys.exit(subprocess.run([sys.executable, '-m', 'workers.cli', 'claim', 'r1']).returncode)"
     )
     with allowed.beside(program) as other:
-        assert other.wait(timeout=20) == 13
+        assert other.wait(timeout=60) == 13
 
 
 def test_an_end_is_recorded_under_its_claim_and_the_call_does_not_run_again(allowed: CommandLine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import PROGRAM, CommandLine
+from workers.cli.id_completion import completed
 
 
 def completions(ledger: CommandLine, *words: str, code: int = 0, **environment: str) -> list[str]:
@@ -53,6 +55,11 @@ def test_a_ledger_that_cannot_be_read_completes_nothing_and_says_nothing(ledger:
     assert completions(ledger, "show", "ses_", PERMISSION_LEDGER_URL="redis://127.0.0.1:1") == []
     assert completions(ledger, "show", "ses_", PERMISSION_LEDGER_URL=f"embedded://{tmp_path}/none") == []
     assert not (tmp_path / "none").exists(), "no server is started"
+
+
+def test_a_completion_leaves_the_log_of_its_process_on() -> None:
+    assert completed("sessions", "", "redis://127.0.0.1:1") == []
+    assert logging.getLogger().isEnabledFor(logging.CRITICAL)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -48,7 +48,7 @@ class Bare:
 
     def run(self, *words: str, **environment: str) -> tuple[int, str, str]:
         with self.start(*words, **environment) as process:
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=60)
             return process.returncode, out, err
 
 
@@ -138,5 +138,5 @@ def test_up_runs_without_the_gateway_and_says_so(bare_with_server: Bare) -> None
                 break
         assert f"  gateway    not started: it {told('gateway')}\n" in said
         up.send_signal(signal.SIGINT)
-        assert up.wait(timeout=20) == 0
+        assert up.wait(timeout=60) == 0
         assert up.stderr.read() == ""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import redis
 
-from tests.support.command_line import PROGRAM, CommandLine
+from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 
 SECRET = "hunter-two-of-the-shop"
@@ -118,17 +117,8 @@ def test_a_legal_hold_refuses_it_and_says_so(ledger: CommandLine, server: RealSe
 
 def test_the_pattern_is_read_from_stdin_so_that_no_shell_keeps_it(ledger: CommandLine) -> None:
     fill(ledger)
-    words = [*PROGRAM, "redact", "--matching", "-", "--since", "all", "--json"]
-    done = subprocess.run(
-        words,
-        cwd=ledger.folder,
-        env=ledger.environment,
-        input=f"{SECRET}\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert '"stream":"session:ses_1"' in done.stdout.replace(" ", "")
+    done = ledger("redact", "--matching", "-", "--since", "all", "--json", stdin=f"{SECRET}\n", code=0)
+    assert '"stream":"session:ses_1"' in done.out.replace(" ", "")
 
 
 def test_a_reason_is_needed_and_may_not_repeat_the_secret(ledger: CommandLine, server: RealServer) -> None:

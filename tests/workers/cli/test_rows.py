@@ -254,7 +254,7 @@ def test_a_follower_hears_of_what_comes_after_it_began(ledger: CommandLine) -> N
     with ledger.started("ask", "ses_1", "bash", "git push", "--id", "r2", "--json") as process:
         wait_until(lambda: len(ledger("pending", "--json").rows) == 2, "the second request")
         ledger("reply", "r1", "always", code=0)
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=60)
     assert (process.returncode, json.loads(out)["reply"]) == (0, "always"), "an `always` releases what it now allows"
 
 

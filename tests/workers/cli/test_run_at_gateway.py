@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -14,11 +15,11 @@ from typing import Final
 
 import pytest
 
-from tests.support.command_line import PROGRAM, ROOT, Ran, ended
-from tests.support.gateways import Person, RunningGateway, ann, gateway
-from tests.support.waiting import wait_until, wait_until_async
+from tests.support.command_line import PROGRAM, ROOT, CommandLine, Ran, ended
+from tests.support.gateways import Person, Row, RunningGateway, gateway
+from tests.support.waiting import wait_until
 
-__all__ = ["ann", "gateway"]
+__all__ = ["gateway"]
 
 ALLOW: Final = '[{"permission": "bash", "pattern": "*", "action": "allow"}]'
 
@@ -49,7 +50,21 @@ class Runs:
         )
 
     def __call__(self, *words: str | Path) -> Ran:
-        return ended(self.start(*words))
+        return CommandLine("", self.environment)("run", *words)
+
+
+class Ann:
+    """A person at the gateway, for tests without a loop: `run` hears signals, so it has the main thread."""
+
+    def __init__(self, person: Person, runner: asyncio.Runner) -> None:
+        self._person = person
+        self._runner = runner
+
+    def answer_next(self, session: str, reply: str) -> Row:
+        return self._runner.run(self._person.answer_next(session, reply))
+
+    def events(self, session: str) -> list[Row]:
+        return self._runner.run(self._person.events(session))
 
 
 class Withholding:
@@ -112,31 +127,39 @@ def runs(gateway: RunningGateway) -> Runs:
 
 
 @pytest.fixture
+def ann(gateway: RunningGateway) -> Iterator[Ann]:
+    with asyncio.Runner() as runner:
+        person = gateway.person()
+        yield Ann(person, runner)
+        runner.run(person.close())
+
+
+@pytest.fixture
 def allowing(tmp_path: Path) -> Path:
     file = tmp_path / "allow.json"
     file.write_text(ALLOW)
     return file
 
 
-async def types(ann: Person) -> list[str]:
+def types(ann: Ann) -> list[str]:
     kinds = ("claimed", "claim_released", "tool_finished")
-    return [row["type"] for row in await ann.events("ses_1") if row["type"] in kinds]
+    return [row["type"] for row in ann.events("ses_1") if row["type"] in kinds]
 
 
-async def test_a_person_answers_at_the_gateway_and_the_command_runs_once(runs: Runs, ann: Person) -> None:
+def test_a_person_answers_at_the_gateway_and_the_command_runs_once(runs: Runs, ann: Ann) -> None:
     asking = runs.start("ses_1", "--id", "r1", "--project", "shop", "--", "sh", "-c", "echo it ran; exit 4")
-    shown = await ann.answer_next("ses_1", "once")
+    shown = ann.answer_next("ses_1", "once")
     assert (shown["request_id"], shown["input"]) == ("r1", {"command": "sh -c 'echo it ran; exit 4'"})
     ran = ended(asking)
     assert (ran.code, ran.out) == (4, "it ran\n")
-    assert await types(ann) == ["claimed", "tool_finished"]
+    assert types(ann) == ["claimed", "tool_finished"]
     again = runs("ses_1", "--id", "r1", "--", "sh", "-c", "echo it ran; exit 4")
     assert (again.code, again.out) == (13, "")
 
 
-async def test_a_rejection_and_a_wrong_token_have_their_exit_codes(runs: Runs, ann: Person) -> None:
+def test_a_rejection_and_a_wrong_token_have_their_exit_codes(runs: Runs, ann: Ann) -> None:
     asking = runs.start("ses_1", "--id", "r1", "--", "echo", "it ran")
-    await ann.answer_next("ses_1", "reject")
+    ann.answer_next("ses_1", "reject")
     ran = ended(asking)
     assert (ran.code, ran.out) == (4, "")
     assert runs("ses_1", "--no-wait", "--", "echo", "it ran").code == 7
@@ -144,40 +167,40 @@ async def test_a_rejection_and_a_wrong_token_have_their_exit_codes(runs: Runs, a
     assert ended(away).code == 12
 
 
-async def test_who_dies_between_the_claim_and_its_answer_claims_again_and_runs(
-    runs: Runs, ann: Person, gateway: RunningGateway, allowing: Path
+def test_who_dies_between_the_claim_and_its_answer_claims_again_and_runs(
+    runs: Runs, ann: Ann, gateway: RunningGateway, allowing: Path
 ) -> None:
     words = ("ses_1", "--id", "r1", "--rules", allowing, "--", "echo", "it ran")
     with withholding(gateway) as between:
         dying = runs.start(*words, PERMISSION_LEDGER_GATEWAY=f"unix:{between.path}")
         wait_until(between.withheld.is_set, "the claim to be written")
-        await wait_until_async(lambda: types(ann), "the claim to be in the log")
+        wait_until(lambda: types(ann), "the claim to be in the log")
         os.killpg(dying.pid, signal.SIGKILL)
         assert ended(dying).out == ""
     ran = runs(*words)
     assert (ran.code, ran.out) == (0, "it ran\n")
-    assert await types(ann) == ["claimed", "claim_released", "claimed", "tool_finished"]
+    assert types(ann) == ["claimed", "claim_released", "claimed", "tool_finished"]
     assert runs(*words).code == 13
 
 
-async def test_a_command_with_a_secret_that_a_rule_allows_runs_with_it_through_a_gateway(
-    runs: Runs, ann: Person, tmp_path: Path
+def test_a_command_with_a_secret_that_a_rule_allows_runs_with_it_through_a_gateway(
+    runs: Runs, ann: Ann, tmp_path: Path
 ) -> None:
     secret = "ghp" + "_Zz9Yy8Xx7Ww6Vv5Uu4Tt3Ss2Rr1Qq0Pp9Oo8N"
     rules = tmp_path / "rules.json"
     rules.write_text(ALLOW)
     ran = runs("ses_1", "--rules", rules, "--", "echo", "--token", secret)
     assert (ran.code, ran.out) == (0, f"--token {secret}\n")
-    rows = await ann.events("ses_1")
+    rows = ann.events("ses_1")
     assert [row["type"] for row in rows][-2:] == ["claimed", "tool_finished"]
     assert secret not in str(rows)
 
 
-async def test_limits_that_a_run_states_are_those_of_its_session_an_open_one_too(runs: Runs, ann: Person) -> None:
+def test_limits_that_a_run_states_are_those_of_its_session_an_open_one_too(runs: Runs, ann: Ann) -> None:
     assert runs("ses_1", "--no-wait", "--when-frozen", "deny", "--", "echo", "one").code == 7
     assert runs("ses_1", "--no-wait", "--approval-lifetime", "10m", "--", "echo", "two").code == 7
     assert runs("ses_1", "--no-wait", "--", "echo", "three").code == 7
-    stated = [row["event"]["settings"] for row in await ann.events("ses_1") if "settings" in row["event"]]
+    stated = [row["event"]["settings"] for row in ann.events("ses_1") if "settings" in row["event"]]
     assert [(one.get("when_frozen"), one.get("approval_lifetime_ms")) for one in stated] == [
         ("deny", None),
         ("deny", 600_000),

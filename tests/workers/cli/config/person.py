@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.support.command_line import PROGRAM, CommandLine, Ran
+from tests.support.command_line import CommandLine, Ran
 
 
 class Person:
@@ -27,18 +26,7 @@ class Person:
 
     def fed(self, *words: str, text: str) -> Ran:
         """Run a command with this text on its stdin."""
-        line = self._line(None)
-        done = subprocess.run(
-            [*PROGRAM, *words],
-            cwd=line.folder,
-            env=line.environment,
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        return Ran(done.returncode, done.stdout, done.stderr)
+        return self._line(None)(*words, stdin=text)
 
     @property
     def whole_environment(self) -> dict[str, str]:

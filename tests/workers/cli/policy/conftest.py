@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command_line import PROGRAM, ROOT, CommandLine, Ran
+from tests.support.command_line import CommandLine, Ran
 
 OPENCODE = """{
   "permission": {
@@ -38,11 +37,7 @@ class PolicyLine(CommandLine):
 
     def check(self, *questions: Any, options: tuple[str | Path, ...] = (), raw: str = "") -> Ran:
         sent = raw + "".join(json.dumps(one) + "\n" for one in questions)
-        command = [*PROGRAM, "policy", "check", *map(str, options)]
-        done = subprocess.run(
-            command, cwd=ROOT, env=self.environment, input=sent, capture_output=True, text=True, timeout=30, check=False
-        )
-        return Ran(done.returncode, done.stdout, done.stderr)
+        return self("policy", "check", *options, stdin=sent)
 
 
 @pytest.fixture
