@@ -14,11 +14,12 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.forks import Fork
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
 from workers.transport.gateway_client import GatewayClient
 
-BRIDGE: Final = (sys.executable, "-m", "workers.cli", "bridge", "claude", "--dialect", "betcode")
+BRIDGE: Final = ("bridge", "claude", "--dialect", "betcode")
 STDIO: Final = ("--input-format", "stream-json", "--permission-prompt-tool", "stdio")
 
 # It asks, tells what is written to its standard input, and ends when that is closed.
@@ -40,7 +41,7 @@ def claude(gateway: RunningGateway, tmp_path: Path) -> Iterator[Claude]:
         request = {"subtype": "can_use_tool", "tool_name": tool_name, "input": tool_input, "tool_use_id": request_id}
         line = json.dumps({"type": "control_request", "request_id": request_id, "request": request})
         options = ("--session", "sess_001", "--project", "betcode", "--rules", str(rules))
-        process = subprocess.Popen(
+        process: subprocess.Popen[bytes] = Fork(
             [*BRIDGE, *options, "--", sys.executable, "-c", CLIENT, line, *STDIO],
             cwd=ROOT,
             env=gateway.environment,

@@ -101,6 +101,7 @@ async def test_a_callback_that_the_sdk_cancels_withdraws_its_request(sdk: None, 
     await ask.close()
 
 
+@pytest.mark.usefixtures("killable_gateway")
 async def test_without_a_gateway_the_callback_denies_or_asks_the_other_one(sdk: None, gateway: RunningGateway) -> None:
     gateway.kill9()
 
@@ -179,6 +180,7 @@ async def test_what_the_prompt_tool_asks_is_withdrawn_when_its_client(gateway: R
     await ann.close()
 
 
+@pytest.mark.usefixtures("killable_gateway")
 async def test_the_prompt_tool_denies_what_nobody_could_be_asked_about(gateway: RunningGateway) -> None:
     gateway.kill9()
     async with prompt_tool(gateway, "--on-unreachable", "agent", "--grace", "0") as session:

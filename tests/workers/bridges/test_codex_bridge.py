@@ -167,6 +167,7 @@ async def test_a_client_that_cancels_ends_the_turn_and_that_is_a_rejection(start
     await until_log_says(ann, ("replied", "reject"))
 
 
+@pytest.mark.usefixtures("killable_gateway")
 def test_without_a_gateway_it_is_declined(start: Start, gateway: RunningGateway) -> None:
     gateway.kill9()
     between = start("--grace", "0")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from tests.support.forks import run, start_line
 from tests.support.gateways import RunningGateway
-from tests.support.processes import ROOT
 from tests.support.waiting import wait_until_async
 from workers.bridges.session_ids import new_id
 
@@ -31,29 +31,14 @@ class Hooks:
 
     def line(self, agent: str, *words: str) -> str:
         """As `hook AGENT --settings` prints it."""
-        command = [sys.executable, "-m", "workers.cli", "hook", agent, "--settings", "--rules", str(self.rules), *words]
-        printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        command = ["hook", agent, "--settings", "--rules", str(self.rules), *words]
+        printed = run(command, env=self.gateway.environment).stdout
         [[entry]] = json.loads(printed)["hooks"].values()
         line: str = entry["hooks"][0]["command"]
         return line
 
     def start(self, agent: str, event: dict[str, Any], *words: str) -> subprocess.Popen[str]:
-        environment = {**self.gateway.environment}
-        environment.pop("PYTHONPATH")
-        process = subprocess.Popen(
-            self.line(agent, *words),
-            shell=True,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdin
-        process.stdin.write(json.dumps(event))
-        process.stdin.close()
-        process.stdin = None
-        return process
+        return start_line(self.line(agent, *words), event, self.gateway.environment)
 
     def __call__(self, agent: str, event: dict[str, Any], *words: str) -> tuple[int, Any]:
         return ended(self.start(agent, event, *words))
@@ -237,6 +222,7 @@ async def test_a_corrected_command_is_told_to_qwen_and_the_first_one_does_not_ru
     await ann.close()
 
 
+@pytest.mark.usefixtures("killable_gateway")
 def test_without_a_gateway_qwen_is_told_to_ask_its_user_where_the_settings_say_so(
     hooks: Hooks, gateway: RunningGateway
 ) -> None:
@@ -263,6 +249,7 @@ async def test_before_the_agents_limit_the_answer_is_to_ask_again_and_asking_aga
     await ann.close()
 
 
+@pytest.mark.usefixtures("killable_gateway")
 @pytest.mark.parametrize(
     ("agent", "event"), [("codex", codex("ls")), ("gemini", gemini("run_shell_command", command="ls"))]
 )
@@ -279,18 +266,9 @@ def test_without_a_gateway_nothing_is_allowed(
 @pytest.mark.parametrize("agent", ["codex", "gemini", "qwen"])
 @pytest.mark.parametrize("broken", ["", "[]", '{"hook_event_name": "Stop"}', '{"hook_event_name": "BeforeTool"}'])
 def test_what_cannot_be_read_blocks_the_call(hooks: Hooks, agent: str, broken: str) -> None:
-    command = [sys.executable, "-m", "workers.cli", "hook", agent]
-    for line in (hooks.line(agent), command):
-        done = subprocess.run(
-            line,
-            shell=isinstance(line, str),
-            cwd=ROOT,
-            env=hooks.gateway.environment,
-            input=broken,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    installed = shlex.split(hooks.line(agent).removesuffix(" || exit 2"))[2:]
+    for words in (installed, ["hook", agent]):
+        done = run(words, broken, env=hooks.gateway.environment)
         assert (done.returncode, done.stdout) == (2, "")
         assert "the tool does not run" in done.stderr
 

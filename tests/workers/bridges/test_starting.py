@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.forks import Fork, run
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT, free_port
 from tests.support.waiting import wait_until, wait_until_async
@@ -34,22 +35,14 @@ WAY_OUT: Final = "start the gateway with `permission-ledger up`, or set PERMISSI
 
 
 def command(words: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "workers.cli", *words],
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run(words, env=environment)
 
 
 def first_line(ran: subprocess.CompletedProcess[str]) -> str:
     return ran.stderr.splitlines()[0]
 
 
+@pytest.mark.usefixtures("killable_gateway")
 @pytest.mark.parametrize("words", BRIDGES, ids=lambda words: f"{words[0]}{len(words)}")
 def test_a_bridge_says_at_its_start_what_it_found(
     words: tuple[str, ...], gateway: RunningGateway, tmp_path: Path
@@ -127,6 +120,7 @@ async def test_one_grace_holds_for_all_that_is_asked_while_the_gateway_is_away()
     assert told == [f"{unreachable(ConnectionRefusedError(), lambda: place)}; trying for 2 seconds"]
 
 
+@pytest.mark.usefixtures("killable_gateway")
 async def test_who_waits_for_a_gateway_is_told_within_a_second_and_when_it_is_back(gateway: RunningGateway) -> None:
     clock = asyncio.get_running_loop().time
     told: list[tuple[float, str]] = []
@@ -155,8 +149,8 @@ def test_a_person_at_an_editor_sees_within_a_second_that_the_gateway_is_away(tmp
     agent = [sys.executable, "-c", f"import sys; print({json.dumps(json.dumps(asks))}, flush=True); sys.stdin.read()"]
     errors = tmp_path / "errors"
     with errors.open("w") as stderr:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "workers.cli", "bridge", "acp", "--", *agent],
+        running: subprocess.Popen[bytes] = Fork(
+            ["bridge", "acp", "--", *agent],
             cwd=ROOT,
             env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": ""},
             stdin=subprocess.PIPE,
