@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ledger import Ledger
+from ledger.testing import TestClock
 from workers.gateway import server as gateway_server
 from workers.gateway.command import ServeOptions, _settings
 from workers.gateway.gateway import Gateway
@@ -40,9 +41,9 @@ class GatewayThread:
         self._call(self._begin())
         atexit.register(self._end)
 
-    def open(self, url: str) -> None:
-        """Serve the ledger at a URL; returns when requests are taken."""
-        self._call(self._open(url))
+    def open(self, url: str, clock: TestClock | None) -> None:
+        """Serve the ledger at a URL, on the server's clock (None) or the test's; returns when requests are taken."""
+        self._call(self._open(url, clock))
 
     def close(self) -> None:
         """End all that was begun since `open`."""
@@ -75,8 +76,8 @@ class GatewayThread:
         self._gateway = await began
         self._own = asyncio.all_tasks()
 
-    async def _open(self, url: str) -> None:
-        ledger = Ledger.connect(url)
+    async def _open(self, url: str, clock: TestClock | None) -> None:
+        ledger = Ledger.connect(url, clock=clock)
         await ledger.__aenter__()
         # All that knows the first ledger or the first gateway sees the new one in it.
         self._ledger.__dict__ = ledger.__dict__

@@ -21,6 +21,7 @@ from urllib.parse import urlencode
 import pytest
 
 from ledger import Ledger
+from ledger.testing import TestClock
 from tests.support.forks import Fork
 from tests.support.gateway_thread import gateway_thread
 from tests.support.processes import ROOT, environment_without_settings, free_port
@@ -149,10 +150,17 @@ class ForkedGateway(RunningGateway):
 
 
 class ServedGateway(RunningGateway):
-    """As a running gateway that nobody kills, in the thread of this process that serves one gateway at a time."""
+    """As a running gateway that nobody kills, in the thread of this process that serves one gateway at a time.
+
+    `clock` None: the server's clock.
+    """
+
+    def __init__(self, server: RealServer, clock: TestClock | None = None) -> None:
+        super().__init__(server)
+        self._clock = clock
 
     def start(self) -> None:
-        gateway_thread().open(self.server.url)
+        gateway_thread().open(self.server.url, self._clock)
         self.with_ledger(self._make_tokens)
         (self.home / "gateway.sock").symlink_to(gateway_thread().socket)
 
@@ -242,9 +250,10 @@ def killable_gateway() -> None:
 def gateway(
     server: RealServer, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[RunningGateway]:
-    """A running gateway, which bridges of this process find as well."""
+    """A running gateway, which bridges of this process find as well; on the clock of a test that has one."""
+    clock = request.getfixturevalue("clock") if "clock" in request.fixturenames else None
     is_process = "killable_gateway" in request.fixturenames
-    running = ForkedGateway(server) if is_process else ServedGateway(server)
+    running = ForkedGateway(server) if is_process else ServedGateway(server, clock)
     for name in [name for name in os.environ if name.startswith("PERMISSION_LEDGER_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PERMISSION_LEDGER_HOME", str(running.home))

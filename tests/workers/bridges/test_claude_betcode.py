@@ -14,8 +14,9 @@ from typing import Any, Final
 
 import pytest
 
+from ledger.testing import TestClock
 from tests.support.forks import Fork
-from tests.support.gateways import RunningGateway
+from tests.support.gateways import Person, RunningGateway
 from tests.support.processes import ROOT
 from workers.transport.gateway_client import GatewayClient
 
@@ -92,13 +93,16 @@ def test_what_a_rule_decides_is_written_as_the_scenario_spells_it(
 
 
 async def test_a_request_that_nobody_answers_in_time_is_denied_in_the_words_of_the_spec(
-    claude: Claude, gateway: RunningGateway
+    claude: Claude, gateway: RunningGateway, ann: Person, clock: TestClock
 ) -> None:
     async with GatewayClient(gateway.agent_place) as client:
         timeouts = {"attended": "2s", "unattended": "2s"}
         await client.open_session("sess_001", project="betcode", dialect="betcode", timeouts=timeouts)
     expected = {"behavior": "deny", "message": "Permission request expired after 2 seconds."}
-    assert written(claude("req_020", "Bash", {"command": "make"})) == response("req_020", expected)
+    process = claude("req_020", "Bash", {"command": "make"})
+    await ann.waiting("sess_001")
+    clock.advance("2s")
+    assert written(process) == response("req_020", expected)
 
 
 async def test_a_person_who_answers_twice_is_heard_once(claude: Claude, gateway: RunningGateway) -> None:
