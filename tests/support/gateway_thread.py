@@ -74,6 +74,8 @@ class GatewayThread:
             gateway_server.run(self._ledger, self._settings, [self._listener], self._stop, began.set_result)
         )
         self._gateway = await began
+        [following] = [one for one in asyncio.all_tasks() if one.get_name() == "follow rule files"]
+        following.cancel()  # each test has one of its own
         self._own = asyncio.all_tasks()
 
     async def _open(self, url: str, clock: TestClock | None) -> None:

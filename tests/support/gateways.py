@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -158,20 +159,32 @@ class ServedGateway(RunningGateway):
     def __init__(self, server: RealServer, clock: TestClock | None = None) -> None:
         super().__init__(server)
         self._clock = clock
+        self._is_open = False
+        self._socket = self.home / "gateway.sock"
 
     def start(self) -> None:
         gateway_thread().open(self.server.url, self._clock)
+        self._is_open = True
+        if not self._tokens:
+            self.with_ledger(self._make_tokens)
+        self._socket.unlink(missing_ok=True)
+        self._socket.symlink_to(gateway_thread().socket)
+
+    def leave_as_killed(self) -> None:
+        """Leave what a killed gateway leaves: its tokens, the way to it, and a socket on which nobody listens."""
         self.with_ledger(self._make_tokens)
-        (self.home / "gateway.sock").symlink_to(gateway_thread().socket)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self._socket))
 
     def with_ledger(self, work: Callable[[Ledger], Awaitable[T]]) -> T:
-        return gateway_thread().with_ledger(work)
+        return gateway_thread().with_ledger(work) if self._is_open else super().with_ledger(work)
 
     def kill9(self) -> None:
         raise AssertionError('a test that kills its gateway says `@pytest.mark.usefixtures("killable_gateway")`')
 
     def close(self) -> None:
-        gateway_thread().close()
+        if self._is_open:
+            gateway_thread().close()
         super().close()
 
 
@@ -247,6 +260,11 @@ def killable_gateway() -> None:
 
 
 @pytest.fixture
+def no_gateway() -> None:
+    """Have `gateway` be one that was killed before the test; the test may start it."""
+
+
+@pytest.fixture
 def gateway(
     server: RealServer, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[RunningGateway]:
@@ -258,7 +276,10 @@ def gateway(
         monkeypatch.delenv(name)
     monkeypatch.setenv("PERMISSION_LEDGER_HOME", str(running.home))
     try:
-        running.start()
+        if isinstance(running, ServedGateway) and "no_gateway" in request.fixturenames:
+            running.leave_as_killed()
+        else:
+            running.start()
         yield running
     finally:
         running.close()

@@ -8,9 +8,9 @@ import pytest
 from ledger import Ledger
 from ledger.core.events import Actor, Asked
 from ledger.log.tail import read_events
-from tests.support.gateways import RunningGateway, ann, gateway, killable_gateway
+from tests.support.gateways import RunningGateway, ann, gateway, killable_gateway, no_gateway
 
-__all__ = ["ann", "gateway", "killable_gateway"]
+__all__ = ["ann", "gateway", "killable_gateway", "no_gateway"]
 
 
 TELL_THEIR_FOLDER: Final = ("test_bridge_claude", "test_hook_claude", "test_hooks_of_others")

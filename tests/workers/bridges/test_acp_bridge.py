@@ -335,9 +335,8 @@ async def test_a_gateway_killed_and_started_again_while_somebody_is_asked_change
     assert between.agent.answer_to(0) == chosen(0, "proceed_once")
 
 
-@pytest.mark.usefixtures("killable_gateway")
+@pytest.mark.usefixtures("no_gateway")
 async def test_without_a_gateway_it_is_denied(start: Start, gateway: RunningGateway) -> None:
-    gateway.kill9()
     between = start("--grace", "0")
     between.agent.say(asks(0, "ls"))
     assert between.agent.answer_to(0)["result"]["outcome"]["optionId"] == "cancel"
@@ -345,9 +344,8 @@ async def test_without_a_gateway_it_is_denied(start: Start, gateway: RunningGate
     assert between.host.lines == []
 
 
-@pytest.mark.usefixtures("killable_gateway")
+@pytest.mark.usefixtures("no_gateway")
 async def test_without_a_gateway_the_editor_alone_may_be_asked(start: Start, gateway: RunningGateway) -> None:
-    gateway.kill9()
     between = start("--grace", "0", "--on-unreachable", "agent")
     between.agent.say(asks(0, "ls"))
     assert between.host.received() == [asks(0, "ls")]

@@ -280,9 +280,8 @@ async def test_a_host_cannot_answer_what_the_ledger_was_asked(start: Start, gate
     await ann.close()
 
 
-@pytest.mark.usefixtures("killable_gateway")
+@pytest.mark.usefixtures("no_gateway")
 def test_nobody_to_ask_is_a_deny(start: Start, gateway: RunningGateway) -> None:
-    gateway.kill9()
     recording = Recording("rejected")
     process = play(start, recording, "--grace", "0")
     out, complaint = process.communicate(timeout=30)
@@ -290,9 +289,8 @@ def test_nobody_to_ask_is_a_deny(start: Start, gateway: RunningGateway) -> None:
     assert b"nobody could be asked" in complaint
 
 
-@pytest.mark.usefixtures("killable_gateway")
+@pytest.mark.usefixtures("no_gateway")
 def test_nobody_to_ask_is_the_hosts_question_where_that_was_said(start: Start, gateway: RunningGateway) -> None:
-    gateway.kill9()
     recording = Recording("rejected")
     process = play(start, recording, "--grace", "0", "--on-unreachable", "agent")
     assert process.stdin

@@ -158,10 +158,9 @@ async def test_before_the_clients_own_limit_the_answer_is_to_ask_again_and_askin
     await ann.close()
 
 
-@pytest.mark.usefixtures("killable_gateway")
+@pytest.mark.usefixtures("no_gateway")
 @pytest.mark.parametrize(("said", "decision"), [("deny", "deny"), ("agent", "ask")])
 def test_without_a_gateway_nothing_is_allowed(hook: Hook, gateway: RunningGateway, said: str, decision: str) -> None:
-    gateway.kill9()
     code, answer = hook(event("mytool x"), "--on-unreachable", said, "--grace", "0")
     assert (code, answer["permissionDecision"]) == (0, decision)
 
@@ -173,11 +172,10 @@ def test_a_permission_request_gets_its_own_form_of_answer(hook: Hook) -> None:
     assert (code, said["decision"]["behavior"]) == (0, "deny")
 
 
-@pytest.mark.usefixtures("killable_gateway")
+@pytest.mark.usefixtures("no_gateway")
 def test_without_a_gateway_a_permission_request_may_be_left_to_the_clients_prompt(
     hook: Hook, gateway: RunningGateway
 ) -> None:
-    gateway.kill9()
     asked = event("mytool x", None, "PermissionRequest")
     assert hook(asked, "--on-unreachable", "agent", "--grace", "0") == (0, None)
 

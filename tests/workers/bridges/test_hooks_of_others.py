@@ -222,11 +222,10 @@ async def test_a_corrected_command_is_told_to_qwen_and_the_first_one_does_not_ru
     await ann.close()
 
 
-@pytest.mark.usefixtures("killable_gateway")
+@pytest.mark.usefixtures("no_gateway")
 def test_without_a_gateway_qwen_is_told_to_ask_its_user_where_the_settings_say_so(
     hooks: Hooks, gateway: RunningGateway
 ) -> None:
-    gateway.kill9()
     event = qwen("run_shell_command", command="ls")
     code, said = hooks("qwen", event, "--grace", "0", "--on-unreachable", "agent")
     assert (code, said["hookSpecificOutput"]["permissionDecision"]) == (0, "ask")
@@ -249,14 +248,13 @@ async def test_before_the_agents_limit_the_answer_is_to_ask_again_and_asking_aga
     await ann.close()
 
 
-@pytest.mark.usefixtures("killable_gateway")
+@pytest.mark.usefixtures("no_gateway")
 @pytest.mark.parametrize(
     ("agent", "event"), [("codex", codex("ls")), ("gemini", gemini("run_shell_command", command="ls"))]
 )
 def test_without_a_gateway_nothing_is_allowed(
     hooks: Hooks, gateway: RunningGateway, agent: str, event: dict[str, Any]
 ) -> None:
-    gateway.kill9()
     code, said = hooks(agent, event, "--grace", "0")
     assert (code, '"deny"' in json.dumps(said), "nobody could be asked" in json.dumps(said)) == (0, True, True)
     assert f"nothing listens at `{gateway.address}`; start the gateway with `permission-ledger up`" in json.dumps(said)

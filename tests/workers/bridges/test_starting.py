@@ -43,7 +43,6 @@ def first_line(ran: subprocess.CompletedProcess[str]) -> str:
     return ran.stderr.splitlines()[0]
 
 
-@pytest.mark.usefixtures("killable_gateway")
 @pytest.mark.parametrize("words", BRIDGES, ids=lambda words: f"{words[0]}{len(words)}")
 def test_a_bridge_says_at_its_start_what_it_found(
     words: tuple[str, ...], gateway: RunningGateway, tmp_path: Path
@@ -55,7 +54,11 @@ def test_a_bridge_says_at_its_start_what_it_found(
     name, *rest = words
     ran = command(["bridge", name, "--rules", str(rules), *rest], gateway.environment)
     assert first_line(ran) == f"{found}`{rules}`, found"
-    gateway.kill9()
+
+
+@pytest.mark.usefixtures("no_gateway")
+@pytest.mark.parametrize("words", BRIDGES, ids=lambda words: f"{words[0]}{len(words)}")
+def test_a_bridge_says_at_its_start_that_the_gateway_is_away(words: tuple[str, ...], gateway: RunningGateway) -> None:
     away = first_line(command(["bridge", *words], gateway.environment))
     assert away.startswith("permission-ledger: gateway: not found, calls are denied: ")
     assert gateway.address in away
@@ -128,10 +131,9 @@ def test_the_first_line_comes_within_a_second_and_a_grace_that_is_over_is_not_be
     assert len(told) == 1
 
 
-@pytest.mark.usefixtures("killable_gateway")
+@pytest.mark.usefixtures("no_gateway")
 async def test_who_waits_for_a_gateway_is_told_while_it_is_away_and_when_it_is_back(gateway: RunningGateway) -> None:
     told: list[str] = []
-    gateway.kill9()
     async with GatewayClient(gateway.agent_place, tell=told.append) as client:
         opening = asyncio.create_task(client.open_session("s"))
         await wait_until_async(lambda: told, "a line")

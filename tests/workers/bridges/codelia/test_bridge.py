@@ -273,9 +273,8 @@ async def test_a_gateway_that_comes_back_has_the_question_still(play: Play, gate
     await ann.close()
 
 
-@pytest.mark.usefixtures("killable_gateway")
+@pytest.mark.usefixtures("no_gateway")
 def test_without_a_gateway_nothing_is_allowed_and_the_agent_is_told_why(play: Play, gateway: RunningGateway) -> None:
-    gateway.kill9()
     told = (
         "denied, because nobody could be asked: the permission ledger cannot be reached: nothing listens at "
         f"`{gateway.address}`; start the gateway with `permission-ledger up`, or set PERMISSION_LEDGER_GATEWAY to where "
@@ -285,9 +284,8 @@ def test_without_a_gateway_nothing_is_allowed_and_the_agent_is_told_why(play: Pl
     assert ended(play(conversation, "--grace", "0"), conversation) == (0, conversation.for_host)
 
 
-@pytest.mark.usefixtures("killable_gateway")
+@pytest.mark.usefixtures("no_gateway")
 def test_without_a_gateway_the_person_at_the_host_may_be_asked(play: Play, gateway: RunningGateway) -> None:
-    gateway.kill9()
     conversation = pushes().answered("ui_1", ok=True).ends()
     process = play(conversation, "--grace", "0", "--on-unreachable", "agent")
     assert process.stdout

@@ -90,6 +90,7 @@ async def test_a_bridge_that_is_told_to_end_leaves_nothing_pending(
     assert await ann.pending("ses_1") == []
 
 
+@pytest.mark.slow
 async def test_a_server_that_does_not_want_to_end_keeps_nothing_pending_meanwhile(start: Start, ann: Person) -> None:
     started = start("--stubborn")
     await wait_until_async(lambda: ann.pending("ses_1"), "the request")
