@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
+from tests.support.forks import Fork
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until
 
@@ -100,8 +101,8 @@ class Between:
         listening.listen()
         listening.settimeout(LONG_S)
         self._errors = (Path(self._folder.name) / "errors").open("w+b")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "workers.cli", "bridge", name, *words, "--", sys.executable, "-c", RELAY, place],
+        self._process: subprocess.Popen[bytes] = Fork(
+            ["bridge", name, *words, "--", sys.executable, "-I", "-S", "-c", RELAY, place],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.PIPE,

@@ -1,4 +1,7 @@
-"""A gateway as a process that a test may kill and start again, and the people who answer there."""
+"""Gateways on a data folder of their own, and the people who answer there.
+
+One is a process that a test may kill and start again; the other is served by a thread of this process.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,22 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 import pytest
 
 from ledger import Ledger
+from ledger.testing import TestClock
+from tests.support.forks import Fork
+from tests.support.gateway_thread import gateway_thread
 from tests.support.processes import ROOT, environment_without_settings, free_port
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until, wait_until_async
@@ -26,6 +33,7 @@ from workers.transport.gateway_client import GatewayClient
 from workers.transport.place import ServerAddress, find_place, parse_place
 
 Row = dict[str, Any]
+T = TypeVar("T")
 
 START_S: Final = 20.0
 ASKED_S: Final = 60.0
@@ -65,10 +73,10 @@ class RunningGateway:
         log = self.home / "log"
         log.write_text("")
         if not self._tokens:
-            asyncio.run(self._make_tokens())
+            self.with_ledger(self._make_tokens)
         with log.open("ab") as file:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "workers.cli", "serve", "--listen", self.address, *self._words],
+            self._process = self._start_process(
+                ["serve", "--listen", self.address, *self._words],
                 cwd=ROOT,
                 env={**self.environment, "PERMISSION_LEDGER_URL": self.server.url},
                 stdin=subprocess.DEVNULL,
@@ -77,6 +85,9 @@ class RunningGateway:
                 start_new_session=True,
             )
         wait_until(self._is_ready, f"the gateway: {log}", START_S)
+
+    def _start_process(self, words: list[str], **more: Any) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-m", "workers.cli", *words], **more)
 
     def _is_ready(self) -> bool:
         assert self._process
@@ -94,13 +105,21 @@ class RunningGateway:
             return any(one.st_size > 0 and str(one.st_ino) in locked for one in (path.stat() for path in found))
         return False
 
-    async def _make_tokens(self) -> None:
+    async def _make_tokens(self, ledger: Ledger) -> None:
         """Create the people's tokens, and the agent's in the file from which programs of this user read it."""
-        async with Ledger.connect(self.server.url) as ledger:
-            made = await ledger.tokens.create("worker", "agent", brings_rules=True, any_project=True)
-            for name in PEOPLE:
-                self._tokens[name] = (await ledger.tokens.create(name, "admin")).text
+        made = await ledger.tokens.create("worker", "agent", brings_rules=True, any_project=True)
+        for name in PEOPLE:
+            self._tokens[name] = (await ledger.tokens.create(name, "admin")).text
         (self.home / "gateway.json").write_text(json.dumps({"url": self.address, "token": made.text}))
+
+    def with_ledger(self, work: Callable[[Ledger], Awaitable[T]]) -> T:
+        """Return what some work on the gateway's ledger returns."""
+
+        async def done() -> T:
+            async with Ledger.connect(self.server.url, entry_points=False) as ledger:
+                return await work(ledger)
+
+        return asyncio.run(done())
 
     def kill9(self) -> None:
         assert self._process
@@ -122,6 +141,51 @@ class RunningGateway:
     def person(self, name: str = "ann") -> Person:
         """Return one of PEOPLE, who may answer."""
         return Person(self.address, self._tokens[name])
+
+
+class ForkedGateway(RunningGateway):
+    """As a running gateway; its process is a fork, which starts faster."""
+
+    def _start_process(self, words: list[str], **more: Any) -> subprocess.Popen[bytes]:
+        return Fork(words, **more)
+
+
+class ServedGateway(RunningGateway):
+    """As a running gateway that nobody kills, in the thread of this process that serves one gateway at a time.
+
+    `clock` None: the server's clock.
+    """
+
+    def __init__(self, server: RealServer, clock: TestClock | None = None) -> None:
+        super().__init__(server)
+        self._clock = clock
+        self._is_open = False
+        self._socket = self.home / "gateway.sock"
+
+    def start(self) -> None:
+        gateway_thread().open(self.server.url, self._clock)
+        self._is_open = True
+        if not self._tokens:
+            self.with_ledger(self._make_tokens)
+        self._socket.unlink(missing_ok=True)
+        self._socket.symlink_to(gateway_thread().socket)
+
+    def leave_as_killed(self) -> None:
+        """Leave what a killed gateway leaves: its tokens, the way to it, and a socket on which nobody listens."""
+        self.with_ledger(self._make_tokens)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self._socket))
+
+    def with_ledger(self, work: Callable[[Ledger], Awaitable[T]]) -> T:
+        return gateway_thread().with_ledger(work) if self._is_open else super().with_ledger(work)
+
+    def kill9(self) -> None:
+        raise AssertionError('a test that kills its gateway says `@pytest.mark.usefixtures("killable_gateway")`')
+
+    def close(self) -> None:
+        if self._is_open:
+            gateway_thread().close()
+        super().close()
 
 
 class Person:
@@ -191,14 +255,31 @@ class Person:
 
 
 @pytest.fixture
-def gateway(server: RealServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningGateway]:
-    """A running gateway, which bridges of this process find as well."""
-    running = RunningGateway(server)
+def killable_gateway() -> None:
+    """Have `gateway` be a process, which the test may kill and start again."""
+
+
+@pytest.fixture
+def no_gateway() -> None:
+    """Have `gateway` be one that was killed before the test; the test may start it."""
+
+
+@pytest.fixture
+def gateway(
+    server: RealServer, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[RunningGateway]:
+    """A running gateway, which bridges of this process find as well; on the clock of a test that has one."""
+    clock = request.getfixturevalue("clock") if "clock" in request.fixturenames else None
+    is_process = "killable_gateway" in request.fixturenames
+    running = ForkedGateway(server) if is_process else ServedGateway(server, clock)
     for name in [name for name in os.environ if name.startswith("PERMISSION_LEDGER_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PERMISSION_LEDGER_HOME", str(running.home))
     try:
-        running.start()
+        if isinstance(running, ServedGateway) and "no_gateway" in request.fixturenames:
+            running.leave_as_killed()
+        else:
+            running.start()
         yield running
     finally:
         running.close()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,9 +8,9 @@ import pytest
 from ledger import Ledger
 from ledger.core.events import Actor, Asked
 from ledger.log.tail import read_events
-from tests.support.gateways import RunningGateway, ann, gateway
+from tests.support.gateways import RunningGateway, ann, gateway, killable_gateway, no_gateway
 
-__all__ = ["ann", "gateway"]
+__all__ = ["ann", "gateway", "killable_gateway", "no_gateway"]
 
 
 TELL_THEIR_FOLDER: Final = ("test_bridge_claude", "test_hook_claude", "test_hooks_of_others")
@@ -26,19 +25,18 @@ def every_ask_names_its_token_and_its_folder(request: pytest.FixtureRequest) -> 
         return
     running: RunningGateway = request.getfixturevalue("gateway")
     yield
-    asked = asyncio.run(_asked(running.server.url))
+    asked = running.with_ledger(_asked)
     assert [one for one, actor, _ in asked if actor.token_id is None] == []
     if request.module.__name__.endswith(TELL_THEIR_FOLDER):
         assert [one for one, _, folder in asked if folder is None] == []
 
 
-async def _asked(url: str) -> list[tuple[str, Actor, str | None]]:
+async def _asked(ledger: Ledger) -> list[tuple[str, Actor, str | None]]:
     """The requests of all agents: id, actor and folder."""
-    async with Ledger.connect(url, entry_points=False) as ledger:
-        return [
-            (event.request_id, recorded.actor, None if event.detail is None else event.detail.cwd)
-            async for key in ledger.store.streams()
-            if key.kind == "session"
-            async for recorded in read_events(ledger.store, key)
-            if isinstance(event := recorded.event, Asked) and recorded.actor.kind == "agent"
-        ]
+    return [
+        (event.request_id, recorded.actor, None if event.detail is None else event.detail.cwd)
+        async for key in ledger.store.streams()
+        if key.kind == "session"
+        async for recorded in read_events(ledger.store, key)
+        if isinstance(event := recorded.event, Asked) and recorded.actor.kind == "agent"
+    ]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import sys
 from typing import Any, Final
 
+from tests.support.processes import ROOT
 from workers.bridges.rpc import RpcQuestion, Wire
 
-FOLDER: Final = Path(__file__).parents[2] / "data" / "agents"
+PLAYER: Final = (sys.executable, "-I", "-S", str(ROOT / "tests" / "support" / "transcript_player.py"))
+"""The program that plays a recorded client: the path of its recording follows."""
+
+FOLDER: Final = ROOT / "tests" / "data" / "agents"
 
 
 def conversation(name: str) -> list[tuple[str, dict[str, Any]]]:

@@ -322,6 +322,7 @@ async def test_a_resumed_agent_attaches_to_what_its_killed_bridge_left_pending(
     assert len(await ann.waiting(SESSION)) == 1, "that answer was for one call"
 
 
+@pytest.mark.usefixtures("killable_gateway")
 async def test_a_gateway_killed_and_started_again_while_somebody_is_asked_changes_nothing(
     start: Start, ann: Person, gateway: RunningGateway
 ) -> None:
@@ -334,8 +335,8 @@ async def test_a_gateway_killed_and_started_again_while_somebody_is_asked_change
     assert between.agent.answer_to(0) == chosen(0, "proceed_once")
 
 
+@pytest.mark.usefixtures("no_gateway")
 async def test_without_a_gateway_it_is_denied(start: Start, gateway: RunningGateway) -> None:
-    gateway.kill9()
     between = start("--grace", "0")
     between.agent.say(asks(0, "ls"))
     assert between.agent.answer_to(0)["result"]["outcome"]["optionId"] == "cancel"
@@ -343,8 +344,8 @@ async def test_without_a_gateway_it_is_denied(start: Start, gateway: RunningGate
     assert between.host.lines == []
 
 
+@pytest.mark.usefixtures("no_gateway")
 async def test_without_a_gateway_the_editor_alone_may_be_asked(start: Start, gateway: RunningGateway) -> None:
-    gateway.kill9()
     between = start("--grace", "0", "--on-unreachable", "agent")
     between.agent.say(asks(0, "ls"))
     assert between.host.received() == [asks(0, "ls")]
@@ -352,6 +353,7 @@ async def test_without_a_gateway_the_editor_alone_may_be_asked(start: Start, gat
     assert between.agent.answer_to(0) == chosen(0, "proceed_once")
 
 
+@pytest.mark.usefixtures("killable_gateway")
 async def test_a_gateway_that_goes_for_good_while_somebody_is_asked_is_a_denial(
     start: Start, ann: Person, gateway: RunningGateway
 ) -> None:

@@ -6,6 +6,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+import pytest
+
 from tests.support.command_line import CommandLine
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
@@ -20,6 +22,7 @@ async def gone_at(ann: Person, request_id: str) -> str | None:
     return at
 
 
+@pytest.mark.slow
 async def test_an_asker_whose_connection_ended_is_shown_as_gone_until_it_comes_again(
     gateway: RunningGateway, ann: Person
 ) -> None:

@@ -11,12 +11,13 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.forks import Fork, run
 from tests.support.gateways import Person, RunningGateway
 from tests.support.processes import ROOT
+from tests.workers.bridges.recorded import PLAYER
 
 RECORDED: Final = ROOT / "tests/data/agents/claude"
-BRIDGE: Final = (sys.executable, "-m", "workers.cli", "bridge", "claude")
-PLAYER: Final = (sys.executable, "-m", "tests.support.transcript_player")
+BRIDGE: Final = ("bridge", "claude")
 STDIO: Final = ("--input-format", "stream-json", "--permission-prompt-tool", "stdio")
 
 Start = Callable[..., subprocess.Popen[bytes]]
@@ -50,8 +51,8 @@ class Recording:
 def start(gateway: RunningGateway) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
-    def run(*command: str, options: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
+    def start(*command: str, options: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+        process: subprocess.Popen[bytes] = Fork(
             [*BRIDGE, *options, "--", *command, *STDIO],
             cwd=ROOT,
             env=gateway.environment,
@@ -62,7 +63,7 @@ def start(gateway: RunningGateway) -> Iterator[Start]:
         started.append(process)
         return process
 
-    yield run
+    yield start
     for process in started:
         process.kill()
         process.communicate()
@@ -279,8 +280,8 @@ async def test_a_host_cannot_answer_what_the_ledger_was_asked(start: Start, gate
     await ann.close()
 
 
+@pytest.mark.usefixtures("no_gateway")
 def test_nobody_to_ask_is_a_deny(start: Start, gateway: RunningGateway) -> None:
-    gateway.kill9()
     recording = Recording("rejected")
     process = play(start, recording, "--grace", "0")
     out, complaint = process.communicate(timeout=30)
@@ -288,8 +289,8 @@ def test_nobody_to_ask_is_a_deny(start: Start, gateway: RunningGateway) -> None:
     assert b"nobody could be asked" in complaint
 
 
+@pytest.mark.usefixtures("no_gateway")
 def test_nobody_to_ask_is_the_hosts_question_where_that_was_said(start: Start, gateway: RunningGateway) -> None:
-    gateway.kill9()
     recording = Recording("rejected")
     process = play(start, recording, "--grace", "0", "--on-unreachable", "agent")
     assert process.stdin
@@ -305,20 +306,14 @@ def test_nobody_to_ask_is_the_hosts_question_where_that_was_said(start: Start, g
 
 def test_a_command_that_asks_its_own_tool_is_refused(gateway: RunningGateway) -> None:
     command = [*BRIDGE, "--", "claude", "--input-format", "stream-json", "--permission-prompt-tool", "mcp__a__b"]
-    done = subprocess.run(command, cwd=ROOT, env=gateway.environment, capture_output=True, text=True, check=False)
+    done = run(command, env=gateway.environment)
     assert done.returncode == 12
     assert "leave that out" in done.stderr
 
 
 def test_a_command_that_speaks_no_stream_json_gets_our_hooks_for_this_run(gateway: RunningGateway) -> None:
-    done = subprocess.run(
-        [*BRIDGE, "--", "/bin/echo", "-p", "hello"],
-        cwd=ROOT,
-        env=gateway.environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run([*BRIDGE, "--", "/bin/echo", "-p", "hello"], env=gateway.environment)
+    assert done.returncode == 0
     option, settings, *rest = done.stdout.split(" ", 2)
     assert (option, rest[-1].endswith("-p hello\n")) == ("--settings", True)
     assert settings.startswith('{"hooks":{"PreToolUse":')
@@ -326,6 +321,6 @@ def test_a_command_that_speaks_no_stream_json_gets_our_hooks_for_this_run(gatewa
 
 def test_a_program_that_is_not_there_is_told(gateway: RunningGateway) -> None:
     command = [*BRIDGE, "--", "no-such-agent", *STDIO]
-    done = subprocess.run(command, cwd=ROOT, env=gateway.environment, capture_output=True, text=True, check=False)
+    done = run(command, env=gateway.environment)
     error = "error: `no-such-agent` cannot be started: no such file or directory"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (12, error)

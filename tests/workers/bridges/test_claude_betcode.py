@@ -14,11 +14,13 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.gateways import RunningGateway
+from ledger.testing import TestClock
+from tests.support.forks import Fork
+from tests.support.gateways import Person, RunningGateway
 from tests.support.processes import ROOT
 from workers.transport.gateway_client import GatewayClient
 
-BRIDGE: Final = (sys.executable, "-m", "workers.cli", "bridge", "claude", "--dialect", "betcode")
+BRIDGE: Final = ("bridge", "claude", "--dialect", "betcode")
 STDIO: Final = ("--input-format", "stream-json", "--permission-prompt-tool", "stdio")
 
 # It asks, tells what is written to its standard input, and ends when that is closed.
@@ -40,7 +42,7 @@ def claude(gateway: RunningGateway, tmp_path: Path) -> Iterator[Claude]:
         request = {"subtype": "can_use_tool", "tool_name": tool_name, "input": tool_input, "tool_use_id": request_id}
         line = json.dumps({"type": "control_request", "request_id": request_id, "request": request})
         options = ("--session", "sess_001", "--project", "betcode", "--rules", str(rules))
-        process = subprocess.Popen(
+        process: subprocess.Popen[bytes] = Fork(
             [*BRIDGE, *options, "--", sys.executable, "-c", CLIENT, line, *STDIO],
             cwd=ROOT,
             env=gateway.environment,
@@ -91,13 +93,16 @@ def test_what_a_rule_decides_is_written_as_the_scenario_spells_it(
 
 
 async def test_a_request_that_nobody_answers_in_time_is_denied_in_the_words_of_the_spec(
-    claude: Claude, gateway: RunningGateway
+    claude: Claude, gateway: RunningGateway, ann: Person, clock: TestClock
 ) -> None:
     async with GatewayClient(gateway.agent_place) as client:
         timeouts = {"attended": "2s", "unattended": "2s"}
         await client.open_session("sess_001", project="betcode", dialect="betcode", timeouts=timeouts)
     expected = {"behavior": "deny", "message": "Permission request expired after 2 seconds."}
-    assert written(claude("req_020", "Bash", {"command": "make"})) == response("req_020", expected)
+    process = claude("req_020", "Bash", {"command": "make"})
+    await ann.waiting("sess_001")
+    clock.advance("2s")
+    assert written(process) == response("req_020", expected)
 
 
 async def test_a_person_who_answers_twice_is_heard_once(claude: Claude, gateway: RunningGateway) -> None:

@@ -17,6 +17,7 @@ import pytest
 from mcp import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from tests.support.forks import Fork
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until_async
 from workers.bridges.claude.sdk import CanUseTool, ledger_can_use_tool
@@ -101,9 +102,8 @@ async def test_a_callback_that_the_sdk_cancels_withdraws_its_request(sdk: None, 
     await ask.close()
 
 
+@pytest.mark.usefixtures("no_gateway")
 async def test_without_a_gateway_the_callback_denies_or_asks_the_other_one(sdk: None, gateway: RunningGateway) -> None:
-    gateway.kill9()
-
     async def otherwise(_name: str, _input: dict[str, Any], _context: Any) -> str:
         return "asked"
 
@@ -148,15 +148,16 @@ async def test_the_prompt_tool_answers_in_one_text_of_json(gateway: RunningGatew
 
 @pytest.mark.parametrize("how", ["cancels the call", "is gone"])
 async def test_what_the_prompt_tool_asks_is_withdrawn_when_its_client(gateway: RunningGateway, how: str) -> None:
-    words = [sys.executable, "-m", "workers.cli", "bridge", "claude", "--prompt-tool", "--session", "ses_1"]
-    process = await asyncio.create_subprocess_exec(
-        *words, env=gateway.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+    words = ["bridge", "claude", "--prompt-tool", "--session", "ses_1"]
+    process: subprocess.Popen[bytes] = Fork(
+        words, env=gateway.environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
     )
     assert process.stdin
 
     def say(**message: Any) -> None:
         assert process.stdin
         process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        process.stdin.flush()
 
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "claude", "version": "1"}}
     arguments = {"tool_name": "Bash", "input": {"command": "git push"}, "tool_use_id": "t1"}
@@ -175,11 +176,11 @@ async def test_what_the_prompt_tool_asks_is_withdrawn_when_its_client(gateway: R
 
     assert await wait_until_async(causes, "the request to be withdrawn") == ["asker_gave_up"]
     process.stdin.close()
-    assert await process.wait() == 0
+    assert await asyncio.to_thread(process.wait, 60) == 0
     await ann.close()
 
 
+@pytest.mark.usefixtures("no_gateway")
 async def test_the_prompt_tool_denies_what_nobody_could_be_asked_about(gateway: RunningGateway) -> None:
-    gateway.kill9()
     async with prompt_tool(gateway, "--on-unreachable", "agent", "--grace", "0") as session:
         assert (await answer(session, "mytool x", "t1"))["behavior"] == "deny"

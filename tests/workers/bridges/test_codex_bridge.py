@@ -167,8 +167,8 @@ async def test_a_client_that_cancels_ends_the_turn_and_that_is_a_rejection(start
     await until_log_says(ann, ("replied", "reject"))
 
 
+@pytest.mark.usefixtures("no_gateway")
 def test_without_a_gateway_it_is_declined(start: Start, gateway: RunningGateway) -> None:
-    gateway.kill9()
     between = start("--grace", "0")
     between.agent.say(asks_command(0, "/bin/bash -lc 'ls x'"))
     assert between.agent.answer_to(0) == decided(0, "decline")

@@ -50,6 +50,7 @@ async def test_a_person_is_waited_for_and_the_pending_row_is_shown_meanwhile(
     assert [one["request_id"] for one in seen] == [shown["request_id"]]
 
 
+@pytest.mark.usefixtures("killable_gateway")
 async def test_a_gateway_that_was_killed_while_somebody_waits_is_found_again(
     client: GatewayClient, gateway: RunningGateway
 ) -> None:
@@ -66,9 +67,9 @@ async def test_a_gateway_that_was_killed_while_somebody_waits_is_found_again(
     assert types.count("asked") == 1
 
 
+@pytest.mark.usefixtures("no_gateway")
 async def test_a_gateway_that_stays_away_is_told_after_the_grace(gateway: RunningGateway) -> None:
     place = gateway.agent_place()
-    gateway.kill9()
     async with GatewayClient(lambda: place, grace=0.2) as client:
         with pytest.raises(UnreachableError, match="the permission ledger cannot be reached"):
             await client.ask("ses_1", bash("r1", "git push"))
@@ -113,9 +114,9 @@ def call(request_id: str, command: str = "git push") -> ToolCall:
     return ToolCall(request_id, "Bash", {"command": command}, keeps_id=False)
 
 
+@pytest.mark.usefixtures("no_gateway")
 async def test_nobody_to_ask_is_a_deny_unless_the_agent_is_to_ask_itself(gateway: RunningGateway) -> None:
     place = gateway.agent_place()
-    gateway.kill9()
     found = []
     async with GatewayClient(lambda: place, grace=0) as client:
         for said in ("deny", "agent"):

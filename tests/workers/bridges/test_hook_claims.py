@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.forks import start_line
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
 from workers.bridges.hook_lines import own_line
@@ -32,22 +33,7 @@ def start(gateway: RunningGateway, tmp_path: Path) -> Started:
     def run(agent: str, event: dict[str, Any], *words: str) -> subprocess.Popen[str]:
         rules = tmp_path / f"{agent}.json"
         rules.write_text(json.dumps(RULES[agent]))
-        environment = {**gateway.environment}
-        environment.pop("PYTHONPATH")
-        process = subprocess.Popen(
-            own_line(agent, ["--rules", str(rules), *words]),
-            shell=True,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdin
-        process.stdin.write(json.dumps(event))
-        process.stdin.close()
-        process.stdin = None
-        return process
+        return start_line(own_line(agent, ["--rules", str(rules), *words]), event, gateway.environment)
 
     return run
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.forks import HOOK, run, start_line
 from tests.support.gateways import RunningGateway
 from tests.support.waiting import wait_until_async
 from workers.bridges.claude.hook_settings import AGENT
@@ -32,22 +33,7 @@ class Hook:
 
     def start(self, event: dict[str, Any], *words: str) -> subprocess.Popen[str]:
         environment = {**self.gateway.environment, **self.more}
-        environment.pop("PYTHONPATH")
-        process = subprocess.Popen(
-            own_line(AGENT, ["--rules", str(self.rules), *words]),
-            shell=True,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        assert process.stdin
-        process.stdin.write(json.dumps(event))
-        process.stdin.close()
-        process.stdin = None
-        return process
+        return start_line(own_line(AGENT, ["--rules", str(self.rules), *words]), event, environment)
 
     def __call__(self, event: dict[str, Any], *words: str) -> tuple[int, Any]:
         """Exit code and the part of the answer that is about this event."""
@@ -172,9 +158,9 @@ async def test_before_the_clients_own_limit_the_answer_is_to_ask_again_and_askin
     await ann.close()
 
 
+@pytest.mark.usefixtures("no_gateway")
 @pytest.mark.parametrize(("said", "decision"), [("deny", "deny"), ("agent", "ask")])
 def test_without_a_gateway_nothing_is_allowed(hook: Hook, gateway: RunningGateway, said: str, decision: str) -> None:
-    gateway.kill9()
     code, answer = hook(event("mytool x"), "--on-unreachable", said, "--grace", "0")
     assert (code, answer["permissionDecision"]) == (0, decision)
 
@@ -186,10 +172,10 @@ def test_a_permission_request_gets_its_own_form_of_answer(hook: Hook) -> None:
     assert (code, said["decision"]["behavior"]) == (0, "deny")
 
 
+@pytest.mark.usefixtures("no_gateway")
 def test_without_a_gateway_a_permission_request_may_be_left_to_the_clients_prompt(
     hook: Hook, gateway: RunningGateway
 ) -> None:
-    gateway.kill9()
     asked = event("mytool x", None, "PermissionRequest")
     assert hook(asked, "--on-unreachable", "agent", "--grace", "0") == (0, None)
 
@@ -249,6 +235,7 @@ async def test_of_clients_that_share_a_session_each_withdraws_its_own(hook: Hook
     await ann.close()
 
 
+@pytest.mark.usefixtures("killable_gateway")
 async def test_an_end_without_a_gateway_ends_all_the_same_and_the_next_one_withdraws(
     hook: Hook, gateway: RunningGateway
 ) -> None:
@@ -318,15 +305,7 @@ async def test_a_client_that_dies_withdraws_what_its_hook_asked(hook: Hook, gate
     ],
 )
 def test_what_cannot_be_read_blocks_the_call(gateway: RunningGateway, broken: str) -> None:
-    done = subprocess.run(
-        own_line(AGENT, []),
-        shell=True,
-        env=gateway.environment,
-        input=broken,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run([HOOK, "claude"], broken, env=gateway.environment)
     assert (done.returncode, done.stdout) == (2, "")
     assert "the tool does not run" in done.stderr
 

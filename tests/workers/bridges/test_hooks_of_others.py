@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from tests.support.forks import run, start_line
 from tests.support.gateways import RunningGateway
-from tests.support.processes import ROOT
 from tests.support.waiting import wait_until_async
 from workers.bridges.session_ids import new_id
 
@@ -31,29 +31,14 @@ class Hooks:
 
     def line(self, agent: str, *words: str) -> str:
         """As `hook AGENT --settings` prints it."""
-        command = [sys.executable, "-m", "workers.cli", "hook", agent, "--settings", "--rules", str(self.rules), *words]
-        printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        command = ["hook", agent, "--settings", "--rules", str(self.rules), *words]
+        printed = run(command, env=self.gateway.environment).stdout
         [[entry]] = json.loads(printed)["hooks"].values()
         line: str = entry["hooks"][0]["command"]
         return line
 
     def start(self, agent: str, event: dict[str, Any], *words: str) -> subprocess.Popen[str]:
-        environment = {**self.gateway.environment}
-        environment.pop("PYTHONPATH")
-        process = subprocess.Popen(
-            self.line(agent, *words),
-            shell=True,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdin
-        process.stdin.write(json.dumps(event))
-        process.stdin.close()
-        process.stdin = None
-        return process
+        return start_line(self.line(agent, *words), event, self.gateway.environment)
 
     def __call__(self, agent: str, event: dict[str, Any], *words: str) -> tuple[int, Any]:
         return ended(self.start(agent, event, *words))
@@ -237,10 +222,10 @@ async def test_a_corrected_command_is_told_to_qwen_and_the_first_one_does_not_ru
     await ann.close()
 
 
+@pytest.mark.usefixtures("no_gateway")
 def test_without_a_gateway_qwen_is_told_to_ask_its_user_where_the_settings_say_so(
     hooks: Hooks, gateway: RunningGateway
 ) -> None:
-    gateway.kill9()
     event = qwen("run_shell_command", command="ls")
     code, said = hooks("qwen", event, "--grace", "0", "--on-unreachable", "agent")
     assert (code, said["hookSpecificOutput"]["permissionDecision"]) == (0, "ask")
@@ -263,13 +248,13 @@ async def test_before_the_agents_limit_the_answer_is_to_ask_again_and_asking_aga
     await ann.close()
 
 
+@pytest.mark.usefixtures("no_gateway")
 @pytest.mark.parametrize(
     ("agent", "event"), [("codex", codex("ls")), ("gemini", gemini("run_shell_command", command="ls"))]
 )
 def test_without_a_gateway_nothing_is_allowed(
     hooks: Hooks, gateway: RunningGateway, agent: str, event: dict[str, Any]
 ) -> None:
-    gateway.kill9()
     code, said = hooks(agent, event, "--grace", "0")
     assert (code, '"deny"' in json.dumps(said), "nobody could be asked" in json.dumps(said)) == (0, True, True)
     assert f"nothing listens at `{gateway.address}`; start the gateway with `permission-ledger up`" in json.dumps(said)
@@ -279,18 +264,9 @@ def test_without_a_gateway_nothing_is_allowed(
 @pytest.mark.parametrize("agent", ["codex", "gemini", "qwen"])
 @pytest.mark.parametrize("broken", ["", "[]", '{"hook_event_name": "Stop"}', '{"hook_event_name": "BeforeTool"}'])
 def test_what_cannot_be_read_blocks_the_call(hooks: Hooks, agent: str, broken: str) -> None:
-    command = [sys.executable, "-m", "workers.cli", "hook", agent]
-    for line in (hooks.line(agent), command):
-        done = subprocess.run(
-            line,
-            shell=isinstance(line, str),
-            cwd=ROOT,
-            env=hooks.gateway.environment,
-            input=broken,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    installed = shlex.split(hooks.line(agent).removesuffix(" || exit 2"))[2:]
+    for words in (installed, ["hook", agent]):
+        done = run(words, broken, env=hooks.gateway.environment)
         assert (done.returncode, done.stdout) == (2, "")
         assert "the tool does not run" in done.stderr
 

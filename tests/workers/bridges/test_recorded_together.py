@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.command_line import CommandLine
-from tests.support.gateways import RunningGateway
+from tests.support.gateways import RunningGateway, ServedGateway
 from tests.support.processes import ROOT
 from tests.support.servers import RealServer
 
@@ -45,7 +45,7 @@ def ledger(server: RealServer) -> CommandLine:
 
 @pytest.fixture
 def running(server: RealServer) -> Iterator[RunningGateway]:
-    gateway = RunningGateway(server)
+    gateway = ServedGateway(server)
     try:
         gateway.start()
         yield gateway

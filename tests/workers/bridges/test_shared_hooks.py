@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.support.forks import run
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
 from tests.workers.bridges.test_hooks_of_others import codex, gemini, qwen
@@ -59,10 +60,7 @@ class Project:
         return self.command(*command, code=code)
 
     def command(self, *words: str, code: int = 0) -> str:
-        program = [sys.executable, "-m", "workers.cli", *words]
-        done = subprocess.run(
-            program, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=60, check=False
-        )
+        done = run(words, env=self.environment, cwd=self.folder)
         assert done.returncode == code, done
         return done.stdout + done.stderr
 

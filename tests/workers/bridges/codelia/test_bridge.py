@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from tests.support.forks import Fork, run
 from tests.support.gateways import Person, RunningGateway
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until_async
@@ -24,9 +24,9 @@ from tests.workers.bridges.codelia.conversation import (
     run_cancel,
     run_start,
 )
+from tests.workers.bridges.recorded import PLAYER
 
 SESSION: Final = "9c5b94b1"
-PLAYER: Final = (sys.executable, "-m", "tests.support.transcript_player")
 
 Play = Callable[..., subprocess.Popen[bytes]]
 
@@ -36,10 +36,10 @@ def play(gateway: RunningGateway, tmp_path: Path) -> Iterator[Play]:
     """The bridge around a played runtime, to which the host says `said`."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def run(conversation: Conversation, *options: str, said: tuple[Any, ...] = ()) -> subprocess.Popen[bytes]:
+    def start(conversation: Conversation, *options: str, said: tuple[Any, ...] = ()) -> subprocess.Popen[bytes]:
         path = conversation.write(tmp_path / "conversation.jsonl")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "workers.cli", "bridge", "codelia", *options, "--", *PLAYER, str(path)],
+        process: subprocess.Popen[bytes] = Fork(
+            ["bridge", "codelia", *options, "--", *PLAYER, str(path)],
             cwd=ROOT,
             env=gateway.environment,
             stdin=subprocess.PIPE,
@@ -50,7 +50,7 @@ def play(gateway: RunningGateway, tmp_path: Path) -> Iterator[Play]:
         tell(process, *(said or (INITIALIZE, run_start(SESSION))))
         return process
 
-    yield run
+    yield start
     for process in started:
         process.kill()
         process.communicate()
@@ -260,6 +260,7 @@ async def test_a_killed_bridge_leaves_its_question_to_the_resumed_agent(play: Pl
     await ann.close()
 
 
+@pytest.mark.usefixtures("killable_gateway")
 async def test_a_gateway_that_comes_back_has_the_question_still(play: Play, gateway: RunningGateway) -> None:
     conversation = pushes().answered("ui_1", ok=True).ends()
     process = play(conversation)
@@ -272,8 +273,8 @@ async def test_a_gateway_that_comes_back_has_the_question_still(play: Play, gate
     await ann.close()
 
 
+@pytest.mark.usefixtures("no_gateway")
 def test_without_a_gateway_nothing_is_allowed_and_the_agent_is_told_why(play: Play, gateway: RunningGateway) -> None:
-    gateway.kill9()
     told = (
         "denied, because nobody could be asked: the permission ledger cannot be reached: nothing listens at "
         f"`{gateway.address}`; start the gateway with `permission-ledger up`, or set PERMISSION_LEDGER_GATEWAY to where "
@@ -283,8 +284,8 @@ def test_without_a_gateway_nothing_is_allowed_and_the_agent_is_told_why(play: Pl
     assert ended(play(conversation, "--grace", "0"), conversation) == (0, conversation.for_host)
 
 
+@pytest.mark.usefixtures("no_gateway")
 def test_without_a_gateway_the_person_at_the_host_may_be_asked(play: Play, gateway: RunningGateway) -> None:
-    gateway.kill9()
     conversation = pushes().answered("ui_1", ok=True).ends()
     process = play(conversation, "--grace", "0", "--on-unreachable", "agent")
     assert process.stdout
@@ -326,6 +327,5 @@ def test_a_broken_line_of_the_host_does_not_reach_the_runtime(play: Play, gatewa
 
 
 def test_a_runtime_that_cannot_be_started_is_told_of(play: Play, gateway: RunningGateway) -> None:
-    command = [sys.executable, "-m", "workers.cli", "bridge", "codelia", "--", "no-such-runtime"]
-    done = subprocess.run(command, cwd=ROOT, env=gateway.environment, capture_output=True, text=True, check=False)
+    done = run(["bridge", "codelia", "--", "no-such-runtime"], env=gateway.environment)
     assert (done.returncode, "`no-such-runtime` cannot be started" in done.stderr) == (12, True)

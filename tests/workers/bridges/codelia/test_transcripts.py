@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from tests.support.forks import Fork
 from tests.support.gateways import RunningGateway
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until_async
+from tests.workers.bridges.recorded import PLAYER
 
 FOLDER: Final = ROOT / "tests" / "data" / "agents" / "codelia"
-PLAYER: Final = (sys.executable, "-m", "tests.support.transcript_player")
 ASK: Final = "ui.confirm.request"
 SESSION: Final = "talk"
 
@@ -33,8 +33,8 @@ class Recorded:
         self.by_host = [line for is_hosts, line, message in said if is_hosts and "method" in message]
 
     def play(self, gateway: RunningGateway) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "workers.cli", "bridge", "codelia", "--session", SESSION, "--", *PLAYER]
-        process = subprocess.Popen(
+        command = ["bridge", "codelia", "--session", SESSION, "--", *PLAYER]
+        process: subprocess.Popen[bytes] = Fork(
             [*command, str(self.path)],
             cwd=ROOT,
             env=gateway.environment,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateways import RunningGateway, ann, gateway
+from tests.support.gateways import RunningGateway, ann, gateway, killable_gateway, no_gateway
 from tests.support.opencode import OpenCodeServer
 from tests.support.waiting import wait_until_async
 from workers.bridges.opencode.bridge import OpencodeBridge
@@ -17,7 +17,7 @@ from workers.bridges.opencode.server import OpenCode
 from workers.bridges.options import BridgeOptions
 from workers.transport.gateway_client import GatewayClient
 
-__all__ = ["ann", "gateway"]
+__all__ = ["ann", "gateway", "killable_gateway", "no_gateway"]
 
 
 class Bridged:

@@ -172,6 +172,7 @@ async def test_a_bridge_that_was_killed_is_followed_by_one_that_attaches(bridged
     assert [event["type"] for event in await ann.events("ses_1")].count("asked") == 1
 
 
+@pytest.mark.usefixtures("killable_gateway")
 async def test_a_gateway_that_was_killed_and_started_again_still_holds_the_request(
     bridged: Bridged, ann: Person
 ) -> None:
@@ -184,8 +185,8 @@ async def test_a_gateway_that_was_killed_and_started_again_still_holds_the_reque
         assert await reply_to(bridged.opencode, request_id) == ("once", None)
 
 
+@pytest.mark.usefixtures("no_gateway")
 async def test_a_gateway_that_stays_away_is_a_reject_that_says_so(bridged: Bridged) -> None:
-    bridged.gateway.kill9()
     async with bridged.running(grace=0.2):
         reply, message = await reply_to(bridged.opencode, bridged.opencode.ask())
     assert reply == "reject"
@@ -193,10 +194,10 @@ async def test_a_gateway_that_stays_away_is_a_reject_that_says_so(bridged: Bridg
     assert message.startswith("denied, because nobody could be asked: ")
 
 
+@pytest.mark.usefixtures("no_gateway")
 async def test_a_question_may_be_left_to_opencode_s_own_prompt_and_is_recorded_later(
     bridged: Bridged, ann: Person
 ) -> None:
-    bridged.gateway.kill9()
     async with bridged.running(grace=0.2, on_unreachable="agent"):
         request_id = bridged.opencode.ask()
         await wait_until_async(lambda: bridged.told, "the person to be told")

@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from tests.support.forks import Fork
 from tests.support.gateways import Person, RunningGateway
 from tests.support.processes import ROOT, free_port
 from tests.support.waiting import wait_until_async
@@ -41,8 +42,8 @@ class Started:
 
     def __init__(self, gateway: RunningGateway, *words: str) -> None:
         program = [sys.executable, "-c", SERVER, "serve", "--port", str(free_port()), *words]
-        self.bridge = subprocess.Popen(
-            [sys.executable, "-m", "workers.cli", "bridge", "opencode", "--", *program],
+        self.bridge: subprocess.Popen[bytes] = Fork(
+            ["bridge", "opencode", "--", *program],
             cwd=ROOT,
             env=gateway.environment,
             stdin=subprocess.DEVNULL,
@@ -89,6 +90,7 @@ async def test_a_bridge_that_is_told_to_end_leaves_nothing_pending(
     assert await ann.pending("ses_1") == []
 
 
+@pytest.mark.slow
 async def test_a_server_that_does_not_want_to_end_keeps_nothing_pending_meanwhile(start: Start, ann: Person) -> None:
     started = start("--stubborn")
     await wait_until_async(lambda: ann.pending("ses_1"), "the request")
