@@ -49,7 +49,9 @@ def every(names: str | tuple[str, ...], rows: Rows, ids: Callable[[Any], str] = 
 
         chosen: Test = run_async if inspect.iscoroutinefunction(test) else run
         given = inspect.signature(test)
-        others = [one for one in given.parameters.values() if one.name not in ([names] if isinstance(names, str) else names)]
+        others = [
+            one for one in given.parameters.values() if one.name not in ([names] if isinstance(names, str) else names)
+        ]
         chosen.__signature__ = given.replace(parameters=others)  # type: ignore[attr-defined] # pytest reads fixtures there
         return chosen
 
@@ -58,8 +60,8 @@ def every(names: str | tuple[str, ...], rows: Rows, ids: Callable[[Any], str] = 
 
 def none_of(offenders: Iterable[str], instead: str = "") -> None:
     """Fail where there are offenders of a rule, and name all; `instead` says what to do."""
-    found = list(offenders)
-    assert not found, f"{len(found)} against the rule. {instead}\n" + "\n".join(found)
+    if found := list(offenders):
+        raise AssertionError(f"{len(found)} against the rule. {instead}\n" + "\n".join(found))
 
 
 class _Tally:
@@ -74,7 +76,7 @@ class _Tally:
         self._tried += 1
         try:
             yield
-        except (Exception, pytest.fail.Exception) as error:
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - the other rows are tried all the same
             self._failed.append((name, error))
 
     def close(self) -> None:
