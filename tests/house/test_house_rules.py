@@ -112,7 +112,7 @@ def test_a_file_uses_no_banned_name() -> None:
     none_of(
         f"{file}:{line}: `{name}` is not used here; instead: {ban.instead}"
         for file in files("tests", *PACKAGES)
-        for bans in [{ban.name: ban for ban in BANS if ban.covers(file)}]
+        if (bans := {ban.name: ban for ban in BANS if ban.covers(file)})
         for line, name in names_used(file)
         if (ban := bans.get(name))
     )

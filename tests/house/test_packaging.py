@@ -162,6 +162,7 @@ def bill(wheel: Path) -> dict[str, Any]:
     return written
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_is_cyclonedx(bill: dict[str, Any]) -> None:
     # The validator makes grammars of addresses when it is imported, which takes seconds.
     from cyclonedx.schema import SchemaVersion  # noqa: PLC0415
@@ -196,6 +197,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return folder, digests
 
 
+@pytest.mark.slow
 def test_two_builds_of_the_packages_have_the_same_bytes(packages: tuple[Path, dict[str, str]]) -> None:
     folder, digests = packages
     assert {name.partition("-")[2] for name in digests} == {
@@ -205,6 +207,7 @@ def test_two_builds_of_the_packages_have_the_same_bytes(packages: tuple[Path, di
     assert {path.name: sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()} == digests
 
 
+@pytest.mark.slow
 def test_the_source_distribution_holds_every_file_that_the_tests_need_and_no_other(
     packages: tuple[Path, dict[str, str]],
 ) -> None:
@@ -220,6 +223,7 @@ def test_the_source_distribution_holds_every_file_that_the_tests_need_and_no_oth
     assert kept - inside == set()
 
 
+@pytest.mark.slow
 def test_a_project_on_a_package_index_needs_no_address_of_it(packages: tuple[Path, dict[str, str]]) -> None:
     [built] = packages[0].glob("*.whl")
     with ZipFile(built) as archive:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from ledger.policy.shell.forms import program_table
 from ledger.policy.shell.forms.nodes import ProgramNode
 from tests.support.program_help import PROGRAMS, is_here, options_of, version_of
@@ -49,7 +51,8 @@ def test_every_recorded_option_has_a_class(program: str) -> None:
     assert [" ".join(words) for words in options if not has_class(program, words)] == []
 
 
-@every("program", [one for one in PROGRAMS if is_here(one)])
+@pytest.mark.slow
+@every("program", lambda: filter(is_here, PROGRAMS))
 def test_the_options_of_a_program_on_this_machine_have_classes(program: str) -> None:
     version, _ = recorded(program)
     options = list(options_of(program))
