@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -17,12 +18,16 @@ from workers.notifier.neutral import neutral
 from workers.presentation.hidden_characters import text as html_text
 from workers.presentation.text import json_line, visible
 
-HIDING = [
-    one
-    for one in map(chr, range(sys.maxunicode + 1))
-    if not is_visible(one) and one not in "\t\n" and unicodedata.category(one) not in ("Cn", "Co", "Cs")
-]
-"""Every assigned character that nobody sees. TAB and LF move the text after them, which a command shows."""
+
+@cache
+def hiding() -> list[str]:
+    """Return every assigned character that nobody sees. TAB and LF move the text after them, which a command shows."""
+    return [
+        one
+        for one in map(chr, range(sys.maxunicode + 1))
+        if not is_visible(one) and one not in "\t\n" and unicodedata.category(one) not in ("Cn", "Co", "Cs")
+    ]
+
 
 REVEALERS: dict[str, Callable[[str], object]] = {
     "shell": lambda one: strange_character(f"ls {one}") is not None,
@@ -54,12 +59,12 @@ def test_swapping_one_letter_for_its_double(letter: str) -> None:
 @pytest.mark.parametrize("revealer", REVEALERS)
 def test_hiding_a_character_from_one_reader_but_not_another(revealer: str) -> None:
     drawn_as_is = ["U+FE0F"] if revealer == "shell" else []  # a line with an emoji is not asked about
-    assert [f"U+{ord(one):04X}" for one in HIDING if not REVEALERS[revealer](one)] == drawn_as_is
+    assert [f"U+{ord(one):04X}" for one in hiding() if not REVEALERS[revealer](one)] == drawn_as_is
     assert [one for one in "a7~ Бя日é✓€→ह" if REVEALERS[revealer](one)] == []
 
 
 def test_the_blanks_that_unicode_calls_letters_or_symbols_are_invisible() -> None:
-    assert {"\u2800", "\u3164", "\ufe0f", "\U0001d159", "\U000e01ef", "\u200b", "\x1b"} <= set(HIDING)
+    assert {"\u2800", "\u3164", "\ufe0f", "\U0001d159", "\U000e01ef", "\u200b", "\x1b"} <= set(hiding())
 
 
 def test_mixing_letters_of_two_scripts_in_a_word() -> None:

@@ -6,6 +6,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 import pytest
@@ -56,10 +57,9 @@ def resolves(document: str, section: str) -> bool:
     return (document, section) in TITLES
 
 
-PROSE: Final = [(file, line, text) for file in files(*PACKAGES) for line, text in prose_of(file)]
-CITED: Final = [
-    (f"{file}:{line}", document, section) for file, line, text in PROSE for document, section in citations(text)
-]
+@cache
+def prose() -> list[tuple[str, int, str]]:
+    return [(file, line, text) for file in files(*PACKAGES) for line, text in prose_of(file)]
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,11 @@ def test_a_citation_is_read_as_it_is_written(text: str, expected: list[tuple[str
 
 
 def test_each_section_that_the_code_cites_is_on_the_page_of_specifications() -> None:
-    assert len(CITED) > 50
-    assert [cited for cited in CITED if not resolves(cited[1], cited[2])] == []
+    cited_here = [
+        (f"{file}:{line}", document, section) for file, line, text in prose() for document, section in citations(text)
+    ]
+    assert len(cited_here) > 50
+    assert [cited for cited in cited_here if not resolves(cited[1], cited[2])] == []
 
 
 def test_each_cited_section_has_an_anchor_of_its_own() -> None:
@@ -92,7 +95,7 @@ def test_each_cited_section_has_an_anchor_of_its_own() -> None:
 def test_each_page_that_the_code_cites_exists() -> None:
     pages = [
         (f"{file}:{line}", page)
-        for file, line, text in PROSE
+        for file, line, text in prose()
         for page in re.findall(r"`((?:docs|workers|ledger|tests|examples)/[\w/.-]+\.md)`", text)
     ]
     assert len(pages) > 5

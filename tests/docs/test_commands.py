@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 import click
-import pytest
 
 from tests.support.command_line import ROOT
+from tests.support.rows import every
 from workers.cli import cli
 
 PROGRAM: Final = "permission-ledger"
@@ -95,13 +95,13 @@ def options_named(page: Path) -> Iterator[tuple[str, str, click.Command]]:
         yield from ((found, word.partition("=")[0], command) for word in rest if re.fullmatch(r"--[a-z][a-z=-]*", word))
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_every_command_of_a_page_is_taken_by_the_parser(name: str) -> None:
     refused = {" ".join(words): said for words in typed(PAGES[name]) if (said := refusal(words)) is not None}
     assert refused == {}
 
 
-@pytest.mark.parametrize("name", PAGES)
+@every("name", PAGES)
 def test_every_option_that_a_page_gives_a_command_is_one_of_that_command(name: str) -> None:
     unknown = [
         f"{found}: no {option}"

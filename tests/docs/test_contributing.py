@@ -9,13 +9,14 @@ from typing import Final
 import pytest
 
 from tests.house.sources import PACKAGES, ROOT, text_of
+from tests.support.rows import every
 
 PAGE: Final = text_of("CONTRIBUTING.md")
 PATHS: Final = sorted(set(re.findall(r"`((?:ledger|projections|workers|tests|docs)/[\w/.-]*)`", PAGE)))
 NAMED: Final = re.findall(r"`(\w+)`,? (?:of|in) `([\w/]+\.py)`", PAGE)
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if "NAME" not in path])
+@every("path", [path for path in PATHS if "NAME" not in path])
 def test_every_path_of_the_page_exists(path: str) -> None:
     assert (ROOT / path).exists()
 

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.command_line import ROOT
+from tests.support.rows import every
 from workers.cli import cli
 
 GUIDES: Final = ROOT / "docs" / "guides"
@@ -45,7 +46,7 @@ def test_the_page_has_twenty_examples_of_forms() -> None:
     assert len(FORMS) >= 20
 
 
-@pytest.mark.parametrize(("command", "form", "unclear"), FORMS, ids=[command for command, _, _ in FORMS])
+@every(("command", "form", "unclear"), FORMS)
 def test_a_command_has_the_form_that_the_page_shows(command: str, form: str, unclear: str) -> None:
     lines = printed(f"permission-ledger policy shell {shlex.quote(command)}").splitlines()
     at = lines.index(f"`{command}`: {form}")

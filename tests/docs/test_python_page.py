@@ -7,12 +7,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import pytest
-
 from ledger import Ledger, Session
 from ledger.guarding import asking, guarded
 from ledger.guarding.langgraph import asks_ledger
 from tests.house.sources import text_of
+from tests.support.rows import every
 
 PAGE: Final = text_of("docs/reference/python.md")
 WRITTEN: Final = re.findall(r"^(?:## |\| )`(?:@|with )?([\w.]+)\(([^`]*)\):?`", PAGE, re.MULTILINE)
@@ -56,7 +55,7 @@ def parameters_of(function: Callable[..., Any]) -> Iterator[str]:
             yield name
 
 
-@pytest.mark.parametrize(("name", "parameters"), [one for one in WRITTEN if "…" not in one[1]])
+@every(("name", "parameters"), [one for one in WRITTEN if "…" not in one[1]])
 def test_the_page_has_the_parameters_of_the_function(name: str, parameters: str) -> None:
     real = set(parameters_of(function_of(name))) - {"self"}
     named = {"id": "session_id"} if name in ("session", "attach") else {}

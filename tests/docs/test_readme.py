@@ -7,11 +7,10 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from ledger.core.extras import PACKAGES
 from tests.docs.running import python_file
 from tests.support.command_line import ROOT, CommandLine
+from tests.support.rows import every
 from tests.support.waiting import wait_until
 
 README: Final = (ROOT / "README.md").read_text()
@@ -82,12 +81,12 @@ def test_the_install_commands_name_extras_that_exist() -> None:
     assert re.findall(r"[a-z]*(?:pypi|github|gitlab)[a-z.]*", README) == []
 
 
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\(([^)#]+)\)", README))), ids=str)
+@every("link", sorted(set(re.findall(r"\]\(([^)#]+)\)", README))), ids=str)
 def test_every_link_of_the_readme_leads_to_a_file(link: str) -> None:
     assert (ROOT / link).exists()
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT)))
+@every("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_of_the_docs_leads_to_a_file(page: Path) -> None:
     broken = [
         link

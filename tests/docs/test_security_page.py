@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import pytest
-
 from tests.house.sources import files, shown_by, text_of, written_tests
+from tests.support.rows import every
 
 PAGE: Final = "SECURITY.md"
 ATTACKS: Final = [file for file in files("tests/attacks") if file.rpartition("/")[2].startswith("test_")]
@@ -24,7 +23,7 @@ def test_every_line_on_an_attacker_names_a_test() -> None:
     assert len(rows) > 10
 
 
-@pytest.mark.parametrize("file", ATTACKS)
+@every("file", ATTACKS)
 def test_every_file_of_attacks_is_on_the_page(file: str) -> None:
     assert f"`{file}`" in text_of(PAGE)
 

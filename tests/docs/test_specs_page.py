@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from tests.support.command_line import ROOT
+from tests.support.rows import every
 
 SPECS_PAGE: Final = (ROOT / "docs/reference/specs.md").read_text(encoding="utf-8")
 RULES_PAGE: Final = (ROOT / "docs/reference/rules-of-the-ledger.md").read_text(encoding="utf-8")
@@ -122,7 +123,7 @@ def test_both_pages_have_rows() -> None:
     assert len(RULES) > 50
 
 
-@pytest.mark.parametrize("row", EVERY, ids=named)
+@every("row", EVERY, ids=named)
 def test_a_row_says_where_it_is_kept_and_by_what(row: Row) -> None:
     assert len(row.cells) == (4 if row.page == "specs.md" else 3)
     assert all(row.cells)

@@ -16,9 +16,11 @@ WRITTEN: Final = (*PACKAGES, "tests", "bench", "examples", "docs", "scripts", ".
 
 
 def files(*folders: str, suffix: str = ".py") -> list[str]:
-    """Return the paths below the folders that exist, relative to the checkout, in order."""
-    found = (path for folder in folders for path in _below(ROOT / folder) if path.name.endswith(suffix))
-    return sorted(path.relative_to(ROOT).as_posix() for path in found if "__pycache__" not in path.parts)
+    """Return the paths below the folders, relative to the checkout, in order. A rule about no file is a failure."""
+    paths = (path for folder in folders for path in _below(ROOT / folder) if path.name.endswith(suffix))
+    found = sorted(path.relative_to(ROOT).as_posix() for path in paths if "__pycache__" not in path.parts)
+    assert found, f"no file ends in `{suffix}` below {', '.join(folders)}"
+    return found
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -38,6 +40,11 @@ def tree_of(file: str) -> ast.Module:
     return tree
 
 
+@cache
+def nodes_of(file: str) -> list[ast.AST]:
+    return list(ast.walk(tree_of(file)))
+
+
 def module_of(file: str) -> str:
     """`ledger/policy/__init__.py` is the module `ledger.policy`."""
     return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -49,7 +56,7 @@ def imports_of(file: str) -> list[tuple[int, str]]:
     if not file.endswith("__init__.py"):
         package.pop()
     found: list[tuple[int, str]] = []
-    for node in ast.walk(tree_of(file)):
+    for node in nodes_of(file):
         if isinstance(node, ast.Import):
             found += [(node.lineno, name.name) for name in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -61,9 +68,8 @@ def imports_of(file: str) -> list[tuple[int, str]]:
 
 def names_used(file: str) -> list[tuple[int, str]]:
     """Return line and full dotted name of every reference in a file, aliases resolved: `t.sleep` is `time.sleep`."""
-    tree = tree_of(file)
     meaning: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes_of(file):
         if isinstance(node, ast.Import):
             meaning |= {
                 n.asname or n.name.partition(".")[0]: n.name if n.asname else n.name.partition(".")[0]
@@ -73,7 +79,7 @@ def names_used(file: str) -> list[tuple[int, str]]:
             meaning |= {n.asname or n.name: f"{node.module}.{n.name}" for n in node.names}
     return [
         (node.lineno, name)
-        for node in ast.walk(tree)
+        for node in nodes_of(file)
         if isinstance(node, ast.Attribute | ast.Name) and (name := _dotted(node, meaning))
     ]
 
@@ -90,7 +96,7 @@ def strings_in(file: str) -> list[tuple[int, str]]:
     """Return line and text of every string, the fixed parts of f-strings included."""
     return [
         (node.lineno, node.value)
-        for node in ast.walk(tree_of(file))
+        for node in nodes_of(file)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from typing import Final
 
 import pytest
 
 from ledger.policy.dialects import DIALECTS
-from tests.house.sources import PACKAGES, files, tree_of
+from tests.house.sources import PACKAGES, files, nodes_of
 
 NAMES: Final = frozenset({*DIALECTS, "own"})
 HOMES: Final = ("ledger/policy/dialects.py", *(f"ledger/policy/{name}/*" for name in sorted(NAMES)))
@@ -29,16 +29,16 @@ EXCEPTIONS: Final = {
 }
 
 
-def names_compared(tree: ast.AST) -> list[int]:
+def names_compared(nodes: Sequence[ast.AST]) -> list[int]:
     """Return the lines that compare a dialect's name: by operator, pattern, collection or key."""
     constants = {
         target.id: node.value
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name)
     }
-    compared = (value for node in ast.walk(tree) for value in _compared(node, constants))
+    compared = (value for node in nodes for value in _compared(node, constants))
     return sorted({value.lineno for value in compared if _is_name(value)})
 
 
@@ -75,15 +75,15 @@ def _is_name(value: ast.expr) -> bool:
     ],
 )
 def test_each_way_to_compare_a_name_is_seen(text: str) -> None:
-    assert names_compared(ast.parse(text)) != []
+    assert names_compared(list(ast.walk(ast.parse(text)))) != []
 
 
 def test_a_name_that_is_only_given_is_no_comparison() -> None:
-    assert names_compared(ast.parse('PolicySource("codelia", layers=())\nname = "claude"\n')) == []
+    assert names_compared(list(ast.walk(ast.parse('PolicySource("codelia", layers=())\nname = "claude"\n')))) == []
 
 
 def test_no_module_but_the_registry_and_the_dialects_own_compares_a_dialect_by_name() -> None:
     checked = [file for file in files(*PACKAGES) if not any(fnmatch(file, home) for home in HOMES)]
-    found = {file: lines for file in checked if (lines := names_compared(tree_of(file)))}
+    found = {file: lines for file in checked if (lines := names_compared(nodes_of(file)))}
     assert {file: lines for file, lines in found.items() if file not in EXCEPTIONS} == {}
     assert sorted(EXCEPTIONS) == sorted(file for file in EXCEPTIONS if file in found)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from typing import Final
 
 import pytest
 
-from tests.house.sources import PACKAGES, files, tree_of
+from tests.house.sources import PACKAGES, files, nodes_of
 
 FOLDERS: Final = (*PACKAGES, "tests", "bench")
 OPENER: Final = re.compile(r"(?:What|Who|Whose|Whether|How|Where|Which|Why)\b")
@@ -18,11 +19,11 @@ Docstring = tuple[int, str]
 """Line and text."""
 
 
-def docstrings_of(tree: ast.Module) -> list[Docstring]:
+def docstrings_of(nodes: Iterable[ast.AST]) -> list[Docstring]:
     """Return the docstrings of a module, its classes and its functions, and the strings below constants and members."""
     bodies = [
         node.body
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     return [
@@ -36,7 +37,7 @@ def docstrings_of(tree: ast.Module) -> list[Docstring]:
 
 
 def test_at_most_three_docstrings_in_a_hundred_open_with_a_question_word() -> None:
-    found = [(file, line, text) for file in files(*FOLDERS) for line, text in docstrings_of(tree_of(file))]
+    found = [(file, line, text) for file in files(*FOLDERS) for line, text in docstrings_of(nodes_of(file))]
     riddles = [f"{file}:{line}: {text.splitlines()[0]}" for file, line, text in found if OPENER.match(text)]
     assert len(riddles) <= SHARE_MAX * len(found), (
         f"{len(riddles)} of {len(found)}; instead: a noun phrase for a type or a value, a verb for a function\n"
@@ -57,6 +58,6 @@ def test_at_most_three_docstrings_in_a_hundred_open_with_a_question_word() -> No
     ],
 )
 def test_docstrings_are_found_wherever_they_may_stand(source: str, text: str) -> None:
-    last = docstrings_of(ast.parse(source))[-1][1]
+    last = docstrings_of(ast.walk(ast.parse(source)))[-1][1]
     assert last == text
     assert OPENER.match(last)

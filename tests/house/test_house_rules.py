@@ -8,10 +8,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from functools import cache
 from typing import Final
-
-import pytest
 
 from tests.house.sources import (
     PACKAGES,
@@ -21,10 +18,11 @@ from tests.house.sources import (
     imports_of,
     module_of,
     names_used,
+    nodes_of,
     strings_in,
     text_of,
-    tree_of,
 )
+from tests.support.rows import none_of
 
 MOST_LINES: Final = 600
 
@@ -36,12 +34,6 @@ PURE: Final = (
     "ledger/core/chain.py",
 )
 SOURCES: Final = files(*PACKAGES)
-# Written by people; recordings, pictures and test data stay as they are.
-AUTHORED: Final = [
-    file
-    for file in files(*WRITTEN, suffix="")
-    if not {"data", "corpus", "cases"} & {*file.split("/")} and not file.endswith(".png")
-]
 PURE_SOURCES: Final = [file for file in SOURCES if any(fnmatch(file, pattern) for pattern in PURE)]
 
 
@@ -116,77 +108,101 @@ ENTRANCES: Final = {
 }
 
 
-@pytest.mark.parametrize("file", files("tests", *PACKAGES))
-def test_a_file_uses_no_banned_name(file: str) -> None:
-    bans = [ban for ban in BANS if ban.covers(file)]
-    found = [
+def test_a_file_uses_no_banned_name() -> None:
+    none_of(
         f"{file}:{line}: `{name}` is not used here; instead: {ban.instead}"
+        for file in files("tests", *PACKAGES)
+        if (bans := {ban.name: ban for ban in BANS if ban.covers(file)})
         for line, name in names_used(file)
-        for ban in bans
-        if name == ban.name
-    ]
-    assert found == []
+        if (ban := bans.get(name))
+    )
 
 
-@pytest.mark.parametrize("file", files("tests"))
-def test_no_test_sets_a_deadline_of_its_own_for_examples(file: str) -> None:
-    given = [
-        f"{file}:{node.lineno}: `deadline` is set for all in tests/support/profile.py"
-        for node in ast.walk(tree_of(file))
-        if isinstance(node, ast.keyword) and node.arg == "deadline" and file not in PROFILE
-    ]
-    assert given == []
+def test_no_test_sets_a_deadline_of_its_own_for_examples() -> None:
+    none_of(
+        (
+            f"{file}:{node.lineno}"
+            for file in files("tests")
+            for node in nodes_of(file)
+            if isinstance(node, ast.keyword) and node.arg == "deadline" and file not in PROFILE
+        ),
+        "`deadline` is set for all in tests/support/profile.py",
+    )
 
 
-@pytest.mark.parametrize("pattern", PURE)
-def test_a_pattern_of_pure_files_matches_some(pattern: str) -> None:
-    assert any(fnmatch(file, pattern) for file in SOURCES)
+def test_every_pattern_of_pure_files_matches_some() -> None:
+    none_of(pattern for pattern in PURE if not any(fnmatch(file, pattern) for file in SOURCES))
 
 
-@pytest.mark.parametrize("file", PURE_SOURCES)
-def test_pure_code_never_waits(file: str) -> None:
+def test_pure_code_never_waits() -> None:
     waiting = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
-    assert [f"{file}:{node.lineno}" for node in ast.walk(tree_of(file)) if isinstance(node, waiting)] == []
+    none_of(f"{file}:{node.lineno}" for file in PURE_SOURCES for node in nodes_of(file) if isinstance(node, waiting))
 
 
-@pytest.mark.parametrize("file", AUTHORED)
-def test_a_file_holds_no_leftover_notes(file: str) -> None:
+def test_no_file_holds_leftover_notes() -> None:
+    """Of files written by people; recordings, pictures and test data stay as they are."""
     leftover = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3)) + r")\b")
-    lines = enumerate((ROOT / file).read_text(encoding="utf-8", errors="replace").splitlines(), 1)
-    assert [f"{file}:{number}: {line}" for number, line in lines if leftover.search(line)] == []
+    none_of(
+        f"{file}:{number}: {line}"
+        for file in files(*WRITTEN, suffix="")
+        if not {"data", "corpus", "cases"} & {*file.split("/")} and not file.endswith(".png")
+        for text in [(ROOT / file).read_text(encoding="utf-8", errors="replace")]
+        if leftover.search(text)
+        for number, line in enumerate(text.splitlines(), 1)
+        if leftover.search(line)
+    )
 
 
-@pytest.mark.parametrize("file", SOURCES)
-def test_a_source_file_is_short_enough_to_be_read_in_one_go(file: str) -> None:
-    assert len(text_of(file).splitlines()) <= MOST_LINES
+def test_a_source_file_is_short_enough_to_be_read_in_one_go() -> None:
+    lengths = {file: len(text_of(file).splitlines()) for file in SOURCES}
+    none_of(f"{file}: {length} lines" for file, length in lengths.items() if length > MOST_LINES)
 
 
-@pytest.mark.parametrize("file", [file for file in SOURCES if file != "ledger/stores/keys.py"])
-def test_key_names_are_made_in_one_module_only(file: str) -> None:
-    own = [f"{file}:{line}: `{text}`" for line, text in strings_in(file) if text.startswith(("pl:", "{pl:"))]
-    assert own == [], "every key name comes from ledger/stores/keys.py"
+def test_key_names_are_made_in_one_module_only() -> None:
+    none_of(
+        (
+            f"{file}:{line}: `{text}`"
+            for file in SOURCES
+            if file != "ledger/stores/keys.py"
+            for line, text in strings_in(file)
+            if text.startswith(("pl:", "{pl:"))
+        ),
+        "Every key name comes from ledger/stores/keys.py.",
+    )
 
 
-@pytest.mark.parametrize("file", files("ledger", suffix=".lua"))
-def test_scripts_are_given_their_keys(file: str) -> None:
-    assert re.findall(r"""["']\{?pl:""", text_of(file)) == [], "a script takes its keys from KEYS"
+def test_scripts_are_given_their_keys() -> None:
+    none_of(
+        (
+            f"{file}: {found}"
+            for file in files("ledger", suffix=".lua")
+            for found in re.findall(r"""["']\{?pl:""", text_of(file))
+        ),
+        "A script takes its keys from KEYS.",
+    )
 
 
-@pytest.mark.parametrize("file", SOURCES)
-def test_every_error_is_named_so_and_derives_from_the_root(file: str) -> None:
+def test_every_error_is_named_so_and_derives_from_the_root() -> None:
+    none_of(
+        name
+        for file in SOURCES
+        if any(isinstance(node, ast.ClassDef) for node in nodes_of(file))
+        for name in _strangers(module_of(file))
+        if name not in SIGNALS
+    )
+
+
+def _strangers(module: str) -> list[str]:
+    """Return the module's own errors that are named otherwise or derive from another root."""
     from ledger.core.errors import LedgerError  # noqa: PLC0415 - a broken package is this test's failure, not the file's
 
-    module = module_of(file)
-    if not any(isinstance(node, ast.ClassDef) for node in ast.walk(tree_of(file))):
-        return
     classes = [value for value in vars(importlib.import_module(module)).values() if isinstance(value, type)]
     own = [cls for cls in classes if issubclass(cls, BaseException) and cls.__module__ == module]
-    strangers = [
+    return [
         f"{module}.{cls.__name__}"
         for cls in own
         if not (cls.__name__.endswith("Error") and issubclass(cls, LedgerError)) and not _shown_by_click(cls)
     ]
-    assert [name for name in strangers if name not in SIGNALS] == []
 
 
 def _shown_by_click(cls: type) -> bool:
@@ -194,19 +210,21 @@ def _shown_by_click(cls: type) -> bool:
     return cls.__name__.endswith("Error") and any(base.__module__ == "click.exceptions" for base in cls.__mro__)
 
 
-@pytest.mark.parametrize("name", SIGNALS)
-def test_every_exempted_signal_exists(name: str) -> None:
-    module, _, cls = name.rpartition(".")
-    assert isinstance(getattr(importlib.import_module(module), cls), type)
+def test_every_exempted_signal_exists() -> None:
+    none_of(
+        name
+        for name in SIGNALS
+        for module, _, cls in [name.rpartition(".")]
+        if not isinstance(getattr(importlib.import_module(module), cls, None), type)
+    )
 
 
-@pytest.mark.parametrize("file", [file for file in SOURCES if not file.endswith(("__init__.py", "__main__.py"))])
-def test_every_module_is_imported_by_another_or_is_an_entrance(file: str) -> None:
+def test_every_module_is_imported_by_another_or_is_an_entrance() -> None:
     entered = {*_reached(), *_started(), *ENTRANCES}
-    assert [module for module in [module_of(file)] if module not in entered] == []
+    modules = [module_of(file) for file in SOURCES if not file.endswith(("__init__.py", "__main__.py"))]
+    none_of(module for module in modules if module not in entered)
 
 
-@cache
 def _reached() -> set[str]:
     """Return the modules that a source file imports, or names in a string for a late import."""
     return {

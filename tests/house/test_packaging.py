@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from zipfile import ZipFile
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.house.sources import PACKAGES, ROOT, files, imports_of, module_of, text_of
+from tests.support.rows import none_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,14 +102,17 @@ def test_every_module_loads_without_the_packages_of_development() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("file", files(*PACKAGES))
-def test_a_source_file_imports_only_what_is_declared(file: str) -> None:
+def test_a_source_file_imports_only_what_is_declared() -> None:
     extras = [line for lines in PROJECT["optional-dependencies"].values() for line in lines]
     declared = [*PROJECT["dependencies"], *extras, "hiredis"]
     names = [Requirement(line).name for line in declared]
     known = {*sys.stdlib_module_names, *OF_SOME_VERSIONS, *PACKAGES, *(IMPORTED_AS.get(name, name) for name in names)}
-    strangers = [f"{file}:{line}: {name}" for line, name in imports_of(file) if name.partition(".")[0] not in known]
-    assert strangers == []
+    none_of(
+        f"{file}:{line}: {name}"
+        for file in files(*PACKAGES)
+        for line, name in imports_of(file)
+        if name.partition(".")[0] not in known
+    )
 
 
 def entries(lock: str) -> list[str]:
@@ -160,7 +162,12 @@ def bill(wheel: Path) -> dict[str, Any]:
     return written
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_is_cyclonedx(bill: dict[str, Any]) -> None:
+    # The validator makes grammars of addresses when it is imported, which takes seconds.
+    from cyclonedx.schema import SchemaVersion  # noqa: PLC0415
+    from cyclonedx.validation.json import JsonStrictValidator  # noqa: PLC0415
+
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(bill)) is None
 
@@ -190,6 +197,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     return folder, digests
 
 
+@pytest.mark.slow
 def test_two_builds_of_the_packages_have_the_same_bytes(packages: tuple[Path, dict[str, str]]) -> None:
     folder, digests = packages
     assert {name.partition("-")[2] for name in digests} == {
@@ -199,6 +207,7 @@ def test_two_builds_of_the_packages_have_the_same_bytes(packages: tuple[Path, di
     assert {path.name: sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()} == digests
 
 
+@pytest.mark.slow
 def test_the_source_distribution_holds_every_file_that_the_tests_need_and_no_other(
     packages: tuple[Path, dict[str, str]],
 ) -> None:
@@ -214,6 +223,7 @@ def test_the_source_distribution_holds_every_file_that_the_tests_need_and_no_oth
     assert kept - inside == set()
 
 
+@pytest.mark.slow
 def test_a_project_on_a_package_index_needs_no_address_of_it(packages: tuple[Path, dict[str, str]]) -> None:
     [built] = packages[0].glob("*.whl")
     with ZipFile(built) as archive:

@@ -27,6 +27,7 @@ from ledger.core.limits import EVENT_BYTES
 from ledger.session.evolve import evolve
 from ledger.session.state import SessionState
 from tests.support.events import EVENT_TYPES, any_actor, any_event, events_of
+from tests.support.rows import every
 from tests.support.salts import SALT, salted, unsalted
 
 ACTOR = Actor("agent", "claude")
@@ -242,10 +243,10 @@ DAMAGED: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("payload", DAMAGED.values(), ids=list(DAMAGED))
-def test_what_no_version_has_written_is_damage_and_never_another_error(payload: bytes) -> None:
+@every("what", DAMAGED)
+def test_what_no_version_has_written_is_damage_and_never_another_error(what: str) -> None:
     with pytest.raises(DamageError) as caught:
-        codec.decode(payload)
+        codec.decode(DAMAGED[what])
     assert caught.value.code == "DAMAGED"
 
 

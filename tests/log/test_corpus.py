@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
 from msgspec import inspect
 
 from ledger.core import codec
@@ -20,6 +19,7 @@ from ledger.core.grants import Recorded
 from ledger.session.evolve import evolve
 from ledger.session.state import SessionState
 from tests.support.events import EVENT_TYPES
+from tests.support.rows import every
 
 CORPUS = Path(__file__).parents[1] / "data" / "log"
 ENTRIES: list[dict[str, str]] = [json.loads(line) for line in (CORPUS / "v1.jsonl").read_text().splitlines()]
@@ -40,7 +40,7 @@ def fields_in(entry: dict[str, str]) -> codec.EntryFields:
 EVERY_EVENT = [read(*fields_in(one)).event for one in ENTRIES]
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: json.loads(entry["d"])["id"])
+@every("entry", ENTRIES, ids=lambda entry: json.loads(entry["d"])["id"])
 def test_an_entry_is_read_whole_and_written_the_same_today(entry: dict[str, str]) -> None:
     payload, content = fields_in(entry)
     written, envelope = json.loads(payload), read(payload, content)
@@ -52,7 +52,7 @@ def test_an_entry_is_read_whole_and_written_the_same_today(entry: dict[str, str]
     assert again == (payload, content)
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: json.loads(entry["d"])["id"])
+@every("entry", ENTRIES, ids=lambda entry: json.loads(entry["d"])["id"])
 def test_an_entry_without_its_content_is_still_read(entry: dict[str, str]) -> None:
     payload, content = fields_in(entry)
     assert codec.is_redacted(read(payload), None) == (content is not None)
@@ -62,7 +62,7 @@ def test_every_type_of_event_stands_in_the_corpus() -> None:
     assert {event_type(event) for event in EVERY_EVENT} == set(EVENT_TYPES)
 
 
-@pytest.mark.parametrize("tag", EVENT_TYPES)
+@every("tag", EVENT_TYPES)
 def test_every_field_stands_in_the_corpus_with_a_value_of_its_own(tag: str) -> None:
     events = [msgspec.to_builtins(event) for event in EVERY_EVENT]
     seen = {path for event in events if event["type"] == tag for path in paths_of(event)}

@@ -13,6 +13,7 @@ from ledger.stores.divided import CHECKPOINTS_VIEW, DividedView
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
 from projections.views import FIXED
+from tests.support.rows import every
 
 ALL_VIEWS = [one for module in (of_log, of_stores) for one in vars(module).values() if isinstance(one, DividedView)]
 IDS_COUNT = 16_000
@@ -24,8 +25,8 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("view", ALL_VIEWS, ids=lambda view: view.parts[0])
-@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
+@every("view", ALL_VIEWS, ids=lambda view: view.parts[0])
+@every("spelling", SPELLINGS.values())
 def test_no_part_is_much_larger_than_the_others(view: DividedView, spelling: str) -> None:
     sizes = Counter(view.of(spelling.format(number)) for number in range(IDS_COUNT))
     assert set(sizes) == set(view.parts)

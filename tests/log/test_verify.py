@@ -22,6 +22,7 @@ from ledger.log.wholeness import WholeEntries, is_whole, whole_entries
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
 from tests.support.commands import asks, closes, connects, opens, replies
+from tests.support.rows import every
 from tests.support.salts import SALT
 from tests.support.scenario import T0, Scenario, after, given, later
 
@@ -183,8 +184,8 @@ class TestEdits:
 
 
 class TestRedating:
-    @pytest.mark.parametrize("version", range(1, len(ENTRIES)))
-    @pytest.mark.parametrize("by_ms", [-1, 1, 500])
+    @every("version", range(1, len(ENTRIES)))
+    @every("by_ms", [-1, 1, 500])
     def test_an_entry_with_another_time_is_found(self, version: int, by_ms: int) -> None:
         entry = at(version)
         found = verify_entries(KEY, changed(version, entry._replace(ms=entry.ms + by_ms)))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from time import thread_time
 
-import pytest
-
 from ledger.core.limits import METADATA_BYTES
 from ledger.masks.finder import find
 from ledger.masks.masking import may_need_masks
+from tests.support.rows import every
 
 PARTS = 4
 GROWTH_MAX = 8.0
@@ -26,7 +25,7 @@ REPEATED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", REPEATED)
+@every("text", REPEATED)
 def test_a_long_line_of_anything_is_searched_in_linear_time(text: str) -> None:
     assert any(
         seconds(text, METADATA_BYTES) <= GROWTH_MAX * seconds(text, METADATA_BYTES // PARTS) for _ in range(TRIES)

@@ -9,6 +9,7 @@ import pytest
 
 from ledger.policy import Call, Layer, PolicySource, Rule, Verdict, compile_policy
 from ledger.policy.urls import ascii_host, read_address
+from tests.support.rows import every
 
 TOOL_RULES: Final = ("betcode", "claude")
 WILDCARDS: Final = ("brutus", "opencode")
@@ -59,7 +60,7 @@ def judge(dialect: str, config: Mapping[str, Any], url: str) -> Verdict:
     return policy.evaluate(Call(tool, (), tool, {"url": url, "prompt": "x"})).verdict
 
 
-@pytest.mark.parametrize("url", TO_EVIL)
+@every("url", TO_EVIL)
 def test_a_denied_host_is_denied_in_every_spelling(url: str) -> None:
     tools = {"permissions": {"allow": ["WebFetch"], "deny": ["WebFetch(domain:evil.com)"]}}
     texts = {"*": "allow", "https://evil.com*": "deny"}

@@ -11,6 +11,7 @@ import pytest
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
 from ledger.policy.disk import DiskFacts
 from ledger.policy.spelled import spelled_paths
+from tests.support.rows import every
 
 HOME: Final = "/home/ann"
 FOLDER: Final = "/home/ann/shop"
@@ -53,8 +54,8 @@ def judge(dialect: str, tool: str, value: dict[str, Any]) -> Verdict:
     return policy.evaluate(Call(permission, (), tool, value)).verdict
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize(
+@every("dialect", DIALECTS)
+@every(
     "path",
     [
         ".env",
@@ -82,17 +83,15 @@ def test_a_denied_file_is_denied_in_every_spelling(dialect: str, path: str) -> N
     assert judge(dialect, editing, {member: path, "content": "x"}) is Verdict.DENY
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize(
-    "path", ["/proc/self/environ", "/proc/77/cwd/x", "fds/3", "src/a.ts\0", "/proc/self/task/1/cwd/x"]
-)
+@every("dialect", DIALECTS)
+@every("path", ["/proc/self/environ", "/proc/77/cwd/x", "fds/3", "src/a.ts\0", "/proc/self/task/1/cwd/x"])
 def test_a_file_that_nobody_can_name_is_asked_about(dialect: str, path: str) -> None:
     _, editing, member = DIALECTS[dialect]
     assert judge(dialect, editing, {member: path}) is Verdict.ASK
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("path", ["src/a.ts", "README.md", "src/env.ts", "a b.txt", "50%.txt", "/home/ann/shop/src/x"])
+@every("dialect", DIALECTS)
+@every("path", ["src/a.ts", "README.md", "src/env.ts", "a b.txt", "50%.txt", "/home/ann/shop/src/x"])
 def test_any_other_file_is_still_allowed(dialect: str, path: str) -> None:
     reading, editing, member = DIALECTS[dialect]
     assert judge(dialect, reading, {member: path}) is Verdict.ALLOW

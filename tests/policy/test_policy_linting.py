@@ -11,6 +11,7 @@ from ledger.policy import Layer, PolicySource, compile_policy
 from ledger.policy.dialects import dialect_named
 from ledger.policy.jsonc import parse
 from ledger.policy.lint import LintFinding, lint_rules, lint_text
+from tests.support.rows import every
 
 
 def linted(dialect: str, config: Any) -> list[LintFinding]:
@@ -40,7 +41,7 @@ def tools(**lists: list[str]) -> dict[str, Any]:
     return {"permissions": lists}
 
 
-@pytest.mark.parametrize(
+@every(
     ("dialect", "config", "found"),
     [
         ("opencode", {"permission": {"bash": {"git *": "allow", "rm *": "deny"}}}, []),

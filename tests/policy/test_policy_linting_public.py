@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
 from ledger.policy.lint import lint_rules
+from tests.support.rows import every
 
 FILES = json.loads(Path("tests/data/rules/public.json").read_text(encoding="utf-8"))
 NAMED_LEAK = frozenset({"exact-deny", "leaky-deny", "never-asked"})
@@ -45,12 +44,12 @@ def meant(action: str) -> list[Meant]:
     return [one for one in rules if one.commands]
 
 
-@pytest.mark.parametrize("one", meant("allow"), ids=lambda one: one.rule)
+@every("one", meant("allow"), ids=lambda one: one.rule)
 def test_lint_names_the_allows_that_hardened_never_honours_and_no_others(one: Meant) -> None:
     assert ("not-honoured" in one.codes()) is (Verdict.ALLOW not in one.verdicts("hardened"))
 
 
-@pytest.mark.parametrize("one", meant("deny"), ids=lambda one: one.rule)
+@every("one", meant("deny"), ids=lambda one: one.rule)
 def test_lint_names_every_deny_that_a_command_it_was_meant_for_passes(one: Meant) -> None:
     if one.verdicts("faithful") | one.verdicts("hardened") != {Verdict.DENY}:
         assert one.codes() & NAMED_LEAK

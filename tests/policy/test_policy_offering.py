@@ -12,6 +12,7 @@ from ledger.core.policy import Offer
 from ledger.policy import Call, Grant, Layer, Policy, PolicySource, Verdict, compile_policy
 from ledger.policy.asked import call_of
 from ledger.policy.offers import narrowed, offers
+from tests.support.rows import every
 
 DIALECTS = ("opencode", "brutus", "claude", "betcode", "codelia")
 PROFILES = ("hardened", "faithful")
@@ -50,11 +51,9 @@ def test_the_choice_is_from_the_command_alone_to_its_family() -> None:
     )
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize(
-    "line", ["rm -rf build", "rm x", "dd if=a of=b", "git clean -fd", "sudo ls", "git branch -D x"]
-)
+@every("dialect", DIALECTS)
+@every("profile", PROFILES)
+@every("line", ["rm -rf build", "rm x", "dd if=a of=b", "git clean -fd", "sudo ls", "git branch -D x"])
 def test_no_family_is_offered_of_what_deletes_or_has_other_rights(dialect: str, profile: str, line: str) -> None:
     for one in of_line(dialect, line, profile):
         assert one.reach == "exact" or one.name is not None, one

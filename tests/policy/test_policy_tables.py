@@ -21,6 +21,7 @@ from ledger.policy import (
     merge,
 )
 from ledger.policy.matching.wildcard import match
+from tests.support.rows import every
 
 DATA = Path(__file__).parents[1] / "data" / "policy"
 HOME = "/home/ann"
@@ -39,20 +40,20 @@ def by_order(order: str) -> list[dict[str, Any]]:
     return [row for row in table("evaluate") if row["order"] == order]
 
 
-@pytest.mark.parametrize("row", table("wildcard"), ids=lambda row: f"{row['matcher']}: {row['pattern']!a}")
+@every("row", table("wildcard"), ids=lambda row: f"{row['matcher']}: {row['pattern']!a}")
 def test_a_pattern_matches_the_values_that_its_dialect_says(row: dict[str, Any]) -> None:
     values = [*row["matches"], *row["refuses"]]
     matched = [v for v in values if match(v, row["pattern"], slashes=row["slashes"], dot_all=row["dot_all"])]
     assert matched == row["matches"]
 
 
-@pytest.mark.parametrize("row", by_order("insertion"), ids=lambda row: json.dumps(row["rules"])[:80])
+@every("row", by_order("insertion"), ids=lambda row: json.dumps(row["rules"])[:80])
 def test_the_last_rule_that_matches_decides(row: dict[str, Any]) -> None:
     answers = [[p, text, evaluate(p, text, rules(row["rules"])).action.value] for p, text, _ in row["verdicts"]]
     assert answers == row["verdicts"]
 
 
-@pytest.mark.parametrize("row", table("evaluate"), ids=lambda row: row["order"] + json.dumps(row["rules"])[:80])
+@every("row", table("evaluate"), ids=lambda row: row["order"] + json.dumps(row["rules"])[:80])
 def test_a_policy_answers_as_the_table_in_both_orders(row: dict[str, Any]) -> None:
     policy = compile_policy(
         PolicySource(layers=(Layer("table", rules=rules(row["rules"])),), options={"order": row["order"]})

@@ -74,6 +74,7 @@ from ledger.session.would_run import LINE_CHARS
 from ledger.stores.port import StreamKey
 from projections.sentences import sentence_of
 from projections.timeline import line_of
+from tests.support.rows import every
 from workers.cli.log import event_line
 from workers.demo.story import Story
 from workers.presentation.timeline import TimelineFold
@@ -442,8 +443,8 @@ def test_the_table_holds_every_type_of_event() -> None:
     assert {type(event) for event, _ in SENTENCES} == set(get_args(Event))
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize(("event", "sentence"), SENTENCES)
+@every("reader", READERS)
+@every(("event", "sentence"), SENTENCES)
 def test_every_reader_tells_an_event_in_the_same_sentence(event: Event, sentence: str, reader: str) -> None:
     shown = READERS[reader](event)
     if shown is None:

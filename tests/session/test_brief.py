@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import pytest
 from msgspec.structs import replace
 
 from ledger.core import codec
@@ -12,6 +11,7 @@ from ledger.core.events import Actor, Asked, AskedDetail, Claimed, Event, Settin
 from ledger.core.policy import Evaluation, Part, RuleRef, Verdict
 from ledger.session.brief import fill_in, shortened
 from ledger.session.state import SessionState
+from tests.support.rows import every
 from tests.support.salts import SALT
 
 DIGEST: Final = "ab" * 32
@@ -61,7 +61,7 @@ def test_what_the_session_says_is_in_no_payload_and_in_every_event() -> None:
     assert read(written(CLAIMED)) == CLAIMED
 
 
-@pytest.mark.parametrize(
+@every(
     "event",
     [
         replace(PENDING, policy_digest="ef" * 32),
@@ -87,7 +87,7 @@ def test_what_the_session_says_is_in_no_payload_and_in_every_event() -> None:
         replace(CLAIMED, project_version=0),
     ],
 )
-@pytest.mark.parametrize(
+@every(
     "state",
     [STATE, SessionState(session_id="ses_1"), replace(STATE, settings=Settings(unattended_ms=None, cap_ms=None))],
 )

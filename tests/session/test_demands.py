@@ -17,6 +17,7 @@ from ledger.policy.dialects import DIALECTS
 from ledger.policy.errors import PolicyError
 from ledger.session.commands import Ask, MakeGrant, Open
 from tests.support.commands import AGENT, ANN, BOB, asks, grants_in_project, opens, releases, replies
+from tests.support.rows import every
 from tests.support.scenario import Project, Scenario, given
 
 NOT_ASKER = Demand(not_by="asker")
@@ -114,7 +115,7 @@ def test_a_grant_of_the_project_releases_nothing_of_its_owner_s() -> None:
     assert scenario.waiting() == ["per_1"]
 
 
-@pytest.mark.parametrize(
+@every(
     "line",
     [
         "cd /tmp && env A=1 git push origin main",
@@ -125,7 +126,7 @@ def test_a_grant_of_the_project_releases_nothing_of_its_owner_s() -> None:
         "$X push",
     ],
 )
-@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+@every("dialect", sorted(DIALECTS))
 def test_no_spelling_of_a_command_slips_past_a_demand(dialect: str, line: str) -> None:
     policy = compile_policy(PolicySource(dialect, (Layer("own", demands=(PUSHES,)),)))
     name = "Bash" if dialect in ("betcode", "claude") else "bash"

@@ -34,6 +34,7 @@ from ledger.core.runners import Runner
 from ledger.session.evolve import evolve
 from ledger.session.state import SessionState, Settled
 from tests.support.commands import asks, cancels, claims, finishes_tool, opens, replies
+from tests.support.rows import every
 from tests.support.scenario import Scenario, given
 
 AGENT: Final = Actor("agent", "builder")
@@ -63,8 +64,8 @@ def stored(records: PackedMap[Any], packing: Packing[Any]) -> PackedMap[Any]:
     return from_parts(packing, records.parts(), {number: one.data for number, one in records.blocks().items()})
 
 
-@pytest.mark.parametrize("mark", [mark_of, lambda key: int(key[4:]) % 7], ids=["apart", "the same of many keys"])
-@pytest.mark.parametrize("seed", range(20))
+@every("mark", [mark_of, lambda key: int(key[4:]) % 7])
+@every("seed", range(20))
 def test_a_packed_map_is_read_as_a_dictionary_is(seed: int, mark: Callable[[str], int]) -> None:
     chance = random.Random(seed)
     packed, plain = small(mark), dict[str, Record]()

@@ -11,6 +11,7 @@ from ledger.core.events import GrantBounds
 from ledger.core.policy import ReplyKind
 from ledger.session.commands import OutdatedRulesError, Repeat, Reply
 from tests.support.commands import ANN, BOB, asks, cancels, connects, opens, repeat_of, replies
+from tests.support.rows import every
 from tests.support.scenario import Scenario, given, later
 
 RULES: Final = {"bash": {"*": "ask", "rm *": "deny", "ls": "allow"}}
@@ -54,8 +55,8 @@ def outcome(scenario: Scenario, answer: Reply | Repeat) -> object:
     return happened.events if refused is None else (type(refused), refused.code, refused.text, refused.data)
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda one: one.given.reply)
-@pytest.mark.parametrize("settled", SETTLED)
+@every("answer", ANSWERS, ids=lambda one: one.given.reply)
+@every("settled", SETTLED)
 def test_an_answer_to_a_settled_request_is_decided_with_and_without_rules_alike(settled: str, answer: Reply) -> None:
     scenario = SETTLED[settled]()
     assert outcome(scenario, repeat_of(answer)) == outcome(scenario, answer)

@@ -16,6 +16,7 @@ from ledger.policy import Call, Grant, PolicySource
 from ledger.policy.acceptance import still_asked
 from ledger.policy.dialects import compile_policy
 from tests.support.calls import CALLS
+from tests.support.rows import every
 
 TABLE = [(dialect, *call) for dialect, calls in CALLS.items() for call in calls]
 STANDS = "a grant of `live*` exists already"
@@ -37,8 +38,8 @@ async def _asked(session: Session, tool: str, given: dict[str, Any], request_id:
     raise AssertionError(result)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize(("dialect", "tool", "given"), TABLE, ids=lambda one: str(one)[:40])
+@every("profile", PROFILES)
+@every(("dialect", "tool", "given"), TABLE)
 async def test_the_next_such_call_is_allowed_or_the_request_said_that_it_is_asked(
     dialect: str, tool: str, given: dict[str, Any], profile: str
 ) -> None:

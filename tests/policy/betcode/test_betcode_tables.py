@@ -10,6 +10,7 @@ import pytest
 
 from ledger.policy import Call, Evaluation, Layer, PolicySource, compile_policy
 from ledger.policy.toolrules import read_grant
+from tests.support.rows import every
 
 DATA: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data" / "policy" / "betcode.json").read_text("utf-8"))
 STRICTNESS = ["allow", "ask", "deny"]
@@ -34,7 +35,7 @@ def named(row: dict[str, Any]) -> str:
     return ascii(f"{row['tool']} {row['input']} {row.get('rules')}")[:100]
 
 
-@pytest.mark.parametrize("row", DATA["rows"], ids=named)
+@every("row", DATA["rows"], ids=named)
 def test_a_call_gets_the_verdict_of_the_table(row: dict[str, Any]) -> None:
     found = {profile: evaluation(row, profile).verdict.value for profile in profiles(row)}
     assert found == dict.fromkeys(profiles(row), row["verdict"])
@@ -45,7 +46,7 @@ def test_a_denied_call_names_the_first_deny_of_the_deciding_tier(row: dict[str, 
     assert evaluation(row, "faithful").message == row["message"]
 
 
-@pytest.mark.parametrize("row", DATA["rows"], ids=named)
+@every("row", DATA["rows"], ids=named)
 def test_the_hardened_profile_is_never_looser_than_the_faithful_one(row: dict[str, Any]) -> None:
     faithful, hardened = (evaluation(row, profile).verdict.value for profile in ("faithful", "hardened"))
     assert STRICTNESS.index(hardened) >= STRICTNESS.index(faithful)

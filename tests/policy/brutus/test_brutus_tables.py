@@ -12,11 +12,12 @@ from ledger.policy import Call, Grant
 from ledger.policy.brutus import arity_prefix
 from ledger.policy.brutus.rules import matcher
 from tests.policy.brutus.brutus_calls import PROFILES, bash, policy
+from tests.support.rows import every
 
 TABLE: dict[str, list[Any]] = json.loads((Path(__file__).parents[2] / "data/policy/brutus.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(("pattern", "value", "matches"), TABLE["wildcards"], ids=ascii)
+@every(("pattern", "value", "matches"), TABLE["wildcards"])
 def test_a_wildcard_matches_as_gos_regular_expression_would(pattern: str, value: str, matches: bool) -> None:
     assert matcher(pattern)(value) is matches
 
@@ -32,13 +33,13 @@ def test_rules_are_sorted_by_permission_and_the_last_match_decides(row: dict[str
     assert answers == [row["verdict"], row.get("hardened", row["verdict"])]
 
 
-@pytest.mark.parametrize(("command", "prefix"), TABLE["arity"])
+@every(("command", "prefix"), TABLE["arity"])
 def test_an_approval_covers_as_many_words_as_the_longest_entry_that_fits(command: str, prefix: str) -> None:
     assert arity_prefix(command.split()) == tuple(prefix.split())
 
 
-@pytest.mark.parametrize("row", TABLE["lines"], ids=lambda row: row["line"])
-@pytest.mark.parametrize("profile", PROFILES)
+@every("row", TABLE["lines"], ids=lambda row: row["line"])
+@every("profile", PROFILES)
 def test_the_bash_tool_asks_for_folders_first_and_then_for_commands(row: dict[str, Any], profile: str) -> None:
     rules = policy([], profile=profile)
     more = {"workdir": row["workdir"]} if "workdir" in row else {}

@@ -10,6 +10,7 @@ import pytest
 
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
 from ledger.policy.claude import ClaudePolicy
+from tests.support.rows import every
 
 FOLDER = Path(__file__).parents[2] / "data" / "policy"
 DATA: dict[str, Any] = json.loads((FOLDER / "claude-lines.json").read_text("utf-8"))
@@ -64,7 +65,7 @@ def test_no_line_is_looser_in_hardened_than_in_faithful(given: tuple[dict[str, A
     assert [row for row in found if STRICTNESS.index(row[2]) < STRICTNESS.index(row[1])] == []
 
 
-@pytest.mark.parametrize("program", OPTIONS)
+@every("program", OPTIONS)
 def test_a_program_that_only_looks_runs_with_the_options_with_which_the_program_runs_it(program: str) -> None:
     operand, runs, asks = OPTIONS[program]
     rules = policy({"permissions": {}, "mode": "default"}, "faithful")

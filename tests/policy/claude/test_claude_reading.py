@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
+from tests.support.rows import every
 
 CWD, HOME = "/home/ann/shop", "/home/ann"
 FACTS = {"src": "dir", "notes.txt": "file", "away": "-> /etc", "/etc": "dir", "/etc/passwd": "file"}
@@ -22,7 +21,7 @@ def _bash(command: str) -> Call:
     return Call("Bash", (), "Bash", {"command": command})
 
 
-@pytest.mark.parametrize(
+@every(
     "command",
     [
         "tac ~/.ssh/id_rsa",
@@ -51,7 +50,7 @@ def test_what_a_command_looks_at_outside_the_project_is_asked_where_no_rule_allo
     assert verdict(command) is Verdict.ASK
 
 
-@pytest.mark.parametrize(
+@every(
     "command",
     [
         "tac notes.txt",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ledger.policy import Call, Evaluation, Layer, PolicySource, compile_policy
+from tests.support.rows import every
 
 CWD, HOME = "/home/ann/shop", "/home/ann"
 MESSAGE = "\"$(cat <<'EOF'\nFix `it`\n# for $5\nEOF\n)\""
@@ -42,7 +43,7 @@ def test_a_line_that_the_program_runs_under_these_rules_is_allowed(command: str)
     assert judged(command).verdict.value == "allow"
 
 
-@pytest.mark.parametrize(
+@every(
     "command",
     [
         'mytool "$?"',

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ledger.policy import Call, Evaluation, Layer, PolicySource, Verdict, compile_policy
+from tests.support.rows import every
 
 DATA: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data" / "policy" / "claude.json").read_text("utf-8"))
 CWD, HOME = DATA["cwd"], DATA["home"]
@@ -61,12 +62,12 @@ def named(group: dict[str, Any]) -> str:
     return ascii(json.dumps([group["layers"], group.get("mode", "")]))[:90]
 
 
-@pytest.mark.parametrize("group", DATA["groups"], ids=named)
+@every("group", DATA["groups"], ids=named)
 def test_the_faithful_profile_answers_as_the_program_did(group: dict[str, Any]) -> None:
     assert [observed(group, row) for row in group["rows"]] == [expected(row) for row in group["rows"]]
 
 
-@pytest.mark.parametrize("group", DATA["groups"], ids=named)
+@every("group", DATA["groups"], ids=named)
 def test_the_hardened_profile_is_never_looser_than_the_program(group: dict[str, Any]) -> None:
     hardened = [answer(group, row[0], row[1], "hardened").verdict.value for row in group["rows"]]
     looser = [

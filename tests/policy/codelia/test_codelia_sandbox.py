@@ -8,6 +8,7 @@ from ledger.policy import Verdict
 from ledger.policy.codelia.sandbox import real_cd, virtual_cd
 from ledger.policy.facts import MappedFacts
 from tests.policy.codelia.codelia_calls import PROFILES, ROOT, commands, grant, judge, policy, verdict
+from tests.support.rows import every
 
 LINES = [
     ("cd a", True),
@@ -36,8 +37,8 @@ LINES = [
 ]
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize(("line", "allowed"), LINES)
+@every("profile", PROFILES)
+@every(("line", "allowed"), LINES)
 def test_cd_is_allowed_to_a_literal_folder_inside_the_sandbox(line: str, allowed: bool, profile: str) -> None:
     rules = policy(profile=profile, sandbox_root=ROOT)
     assert (verdict(line, rules) is Verdict.ALLOW) is allowed

@@ -11,6 +11,7 @@ import pytest
 from ledger.policy import PolicyError, Verdict
 from ledger.policy.codelia.text import normalise, split
 from tests.policy.codelia.codelia_calls import ROOT, bash, grant, judge, policy, tool
+from tests.support.rows import every
 
 TABLE: dict[str, list[Any]] = json.loads((Path(__file__).parents[2] / "data/policy/codelia.json").read_text("utf-8"))
 OPTIONS = ("defaults", "sandbox_root", "cwd", "fs", "edition")
@@ -26,7 +27,7 @@ def answer(row: dict[str, Any], profile: str) -> str:
     return rules.evaluate(tool(row["tool"], row["input"])).verdict.value
 
 
-@pytest.mark.parametrize("row", TABLE["calls"], ids=lambda row: row["what"])
+@every("row", TABLE["calls"], ids=lambda row: row["what"])
 def test_a_call_is_judged_as_the_table_says_in_both_profiles(row: dict[str, Any]) -> None:
     assert [answer(row, profile) for profile in ("faithful", "hardened")] == [row["faithful"], row["hardened"]]
 
@@ -47,7 +48,7 @@ def test_five_rows_of_approval_modes_are_left_out_and_nine_differences_are_known
     assert (len(TABLE["left_out"]), len(TABLE["differences"])) == (5, 9)
 
 
-@pytest.mark.parametrize("row", TABLE["lines"], ids=lambda row: ascii(row["line"]))
+@every("row", TABLE["lines"], ids=lambda row: ascii(row["line"]))
 def test_a_line_is_split_as_the_program_splits_it(row: dict[str, Any]) -> None:
     line = split(row["line"])
     found = {
@@ -60,7 +61,7 @@ def test_a_line_is_split_as_the_program_splits_it(row: dict[str, Any]) -> None:
     assert found == row
 
 
-@pytest.mark.parametrize("row", TABLE["lines"], ids=lambda row: ascii(row["line"]))
+@every("row", TABLE["lines"], ids=lambda row: ascii(row["line"]))
 def test_the_parts_of_a_faithful_evaluation_are_the_segments(row: dict[str, Any]) -> None:
     evaluation = judge(row["line"], policy(profile="faithful"))
     assert [part.text for part in evaluation.parts] == row["segments"]
@@ -71,7 +72,7 @@ def test_white_space_is_what_javascript_takes_for_it(text: str, normalised: str)
     assert normalise(text) == normalised
 
 
-@pytest.mark.parametrize("row", TABLE["remembered"], ids=lambda row: json.dumps(row["input"]))
+@every("row", TABLE["remembered"], ids=lambda row: json.dumps(row["input"]))
 def test_remembering_stores_the_rules_of_the_table(row: dict[str, Any]) -> None:
     call = tool(row["tool"], row["input"])
     found = [policy(row.get("allow"), profile=profile).evaluate(call).always for profile in ("faithful", "hardened")]
@@ -97,9 +98,9 @@ def test_a_confirm_request_has_the_title_and_message_of_the_table(row: dict[str,
     assert (request.title, request.message) == (row["title"], row["message"])
 
 
-@pytest.mark.parametrize("operator", ["|", "||", "&&", ";", "|&"])
-@pytest.mark.parametrize("shape", ["ls {} rm x", "ls{}rm x", "ls {}rm x"])
-@pytest.mark.parametrize("profile", ["faithful", "hardened"])
+@every("operator", ["|", "||", "&&", ";", "|&"])
+@every("shape", ["ls {} rm x", "ls{}rm x", "ls {}rm x"])
+@every("profile", ["faithful", "hardened"])
 def test_every_operator_splits_with_or_without_spaces(operator: str, shape: str, profile: str) -> None:
     line = shape.format(operator)
     allow = [{"tool": "bash", "command": "ls"}]
@@ -108,9 +109,9 @@ def test_every_operator_splits_with_or_without_spaces(operator: str, shape: str,
     assert judge(line, policy([{"tool": "bash"}], deny, profile=profile)).verdict is Verdict.DENY
 
 
-@pytest.mark.parametrize("operator", [">", ">>", "<", "2>", "2>>"])
-@pytest.mark.parametrize("shape", ["rg a {} f", "rg a {}f", "rg b; rg a {} f", "rg a {} f | rg b"])
-@pytest.mark.parametrize("profile", ["faithful", "hardened"])
+@every("operator", [">", ">>", "<", "2>", "2>>"])
+@every("shape", ["rg a {} f", "rg a {}f", "rg b; rg a {} f", "rg a {} f | rg b"])
+@every("profile", ["faithful", "hardened"])
 def test_every_redirection_needs_a_glob_for_the_full_text(operator: str, shape: str, profile: str) -> None:
     line = shape.format(operator)
     assert judge(line, policy([{"tool": "bash", "command": "rg"}], profile=profile)).verdict is Verdict.ASK

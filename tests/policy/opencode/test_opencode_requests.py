@@ -9,6 +9,7 @@ import pytest
 from ledger.policy import Call, Layer, Part, PolicySource, Verdict
 from ledger.policy.opencode import OpenCodePolicy, OpenCodeRequest
 from ledger.policy.opencode.patch import PatchedFile, patched_files
+from tests.support.rows import every
 
 FILES = {"../.git": "dir", "../outside": "dir", "../../etc": "dir", "link": "-> /etc"}
 PATCH = """*** Begin Patch
@@ -34,7 +35,7 @@ def request(tool: str, value: Any, **options: Any) -> OpenCodeRequest | None:
 OUTSIDE = (("/etc/*",),)
 
 
-@pytest.mark.parametrize(
+@every(
     ("tool", "value", "asked"),
     [
         ("read", {"filePath": "src/a.ts"}, OpenCodeRequest("read", ("app/src/a.ts",))),

@@ -11,6 +11,7 @@ import pytest
 from ledger.policy import Call, Layer, PolicySource
 from ledger.policy.opencode import OpenCodePolicy
 from ledger.policy.opencode.arity import ARITY, prefix
+from tests.support.rows import every
 
 DATA = Path(__file__).parents[2] / "data" / "policy"
 HOME, PROJECT = "/srv/home", "/srv/shop"
@@ -41,7 +42,7 @@ def bash(command: str, **more: str) -> Call:
     return Call("bash", (), "bash", {"command": command, **more})
 
 
-@pytest.mark.parametrize("row", table("shell"), ids=lambda row: row["command"])
+@every("row", table("shell"), ids=lambda row: row["command"])
 def test_a_shell_line_asks_the_patterns_the_grants_and_the_directories_that_were_recorded(row: dict[str, Any]) -> None:
     more = {"workdir": row["workdir"]} if "workdir" in row else {}
     judged = policy(profile="faithful").evaluate(bash(row["command"], **more))
@@ -55,13 +56,13 @@ def test_a_shell_line_asks_the_patterns_the_grants_and_the_directories_that_were
     assert {call.permission for call in judged.ask_first} <= {"external_directory"}
 
 
-@pytest.mark.parametrize("row", table("agents"), ids=lambda row: f"{row['agent']} {row['permission']} {row['pattern']}")
+@every("row", table("agents"), ids=lambda row: f"{row['agent']} {row['permission']} {row['pattern']}")
 def test_a_built_in_agent_may_do_what_the_program_lets_it(row: dict[str, Any]) -> None:
     judge = policy(Layer("user", config=row["config"]), profile="faithful", defaults=True, agent=row["agent"])
     assert judge.evaluate(Call(row["permission"], (row["pattern"],))).verdict.value == row["verdict"]
 
 
-@pytest.mark.parametrize("row", table("arity"), ids=lambda row: " ".join(row["words"]))
+@every("row", table("arity"), ids=lambda row: " ".join(row["words"]))
 def test_the_prefix_of_a_command_has_as_many_words_as_its_entry_says(row: dict[str, Any]) -> None:
     assert prefix(row["words"]) == tuple(row["prefix"])
 

@@ -10,6 +10,7 @@ import pytest
 from ledger.core.policy import Verdict
 from ledger.policy.shell.analyse import analyse
 from tests.policy.dialect_rules import FIVE, allowing, evaluated
+from tests.support.rows import every
 
 PROGRAMS: Final = ("grep", "echo", "sed", "git log")
 LITERAL: Final = {
@@ -51,27 +52,27 @@ def test_it_is_the_value_of_the_word(word: str, text: str) -> None:
     assert said.stdout == text
 
 
-@pytest.mark.parametrize("dialect", FIVE)
-@pytest.mark.parametrize("word", LITERAL)
+@every("dialect", FIVE)
+@every("word", LITERAL)
 def test_a_line_with_it_is_allowed_by_a_rule(dialect: str, word: str) -> None:
     wanted = Verdict.ASK if dialect == "claude" and word in ASKED_BY_CLAUDE else Verdict.ALLOW
     assert evaluated(dialect, f"grep {word} a", allowing(dialect, PROGRAMS)).verdict is wanted
     assert evaluated(dialect, f"echo a | grep {word} && grep x a", allowing(dialect, PROGRAMS)).verdict is wanted
 
 
-@pytest.mark.parametrize("word", EXPANDED)
+@every("word", EXPANDED)
 def test_an_expansion_has_no_known_value(word: str) -> None:
     analysis = analyse(f"grep {word} a")
     assert not analysis.plain or analysis.commands[0].words[1].resolved is None
 
 
-@pytest.mark.parametrize("dialect", ["betcode", "claude"])
-@pytest.mark.parametrize("word", EXPANDED)
+@every("dialect", ["betcode", "claude"])
+@every("word", EXPANDED)
 def test_a_line_with_an_expansion_is_asked_where_variables_are(dialect: str, word: str) -> None:
     assert evaluated(dialect, f"grep {word} a", allowing(dialect, PROGRAMS)).verdict is Verdict.ASK
 
 
-@pytest.mark.parametrize("dialect", FIVE)
-@pytest.mark.parametrize("line", ['grep "a$ $(rm x)" a', 'grep "a$`rm x`" a', 'grep "a$"$(rm x) a', 'grep "$" a; rm x'])
+@every("dialect", FIVE)
+@every("line", ['grep "a$ $(rm x)" a', 'grep "a$`rm x`" a', 'grep "a$"$(rm x) a', 'grep "$" a; rm x'])
 def test_a_command_behind_it_is_judged(dialect: str, line: str) -> None:
     assert evaluated(dialect, line, allowing(dialect, PROGRAMS)).verdict is Verdict.ASK

@@ -10,6 +10,7 @@ import pytest
 from ledger.policy import Call, Layer, PolicySource, Verdict, compile_policy
 from ledger.policy.shell.braces import EXPANSIONS_MAX, expanded
 from ledger.policy.shell.file_rules import LOOKED_UP_MAX
+from tests.support.rows import every
 
 HOME: Final = "/home/ann"
 FOLDER: Final = "/home/ann/shop"
@@ -102,15 +103,15 @@ SPELLINGS: Final = (
 )
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("place", PLACES)
+@every("dialect", DIALECTS)
+@every("place", PLACES)
 def test_a_denied_file_is_never_allowed_wherever_a_word_names_it(dialect: str, place: str) -> None:
     allowed = [one for one in SPELLINGS if verdict(dialect, place.format(one)) is Verdict.ALLOW]
     assert allowed == []
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize(
+@every("dialect", DIALECTS)
+@every(
     "command",
     [
         "cd secret && tool key",
@@ -134,8 +135,8 @@ def test_folders_addresses_and_patterns_lead_to_a_denied_file(dialect: str, comm
     assert verdict(dialect, command) is not Verdict.ALLOW
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize(
+@every("dialect", DIALECTS)
+@every(
     "command",
     [
         "git log -- src/env.ts",

@@ -11,6 +11,7 @@ from ledger.policy.shell.budget import COMMANDS_MAX
 from ledger.policy.shell.model import ShellCommand, Wrapper
 from ledger.policy.shell.parse import source_commands
 from ledger.policy.shell.unwrap import UNWRAP_DEPTH_MAX, peel
+from tests.support.rows import every
 
 DATA = Path(__file__).parents[2] / "data/policy"
 CORPUS: dict[str, list[dict[str, Any]]] = json.loads((DATA / "shell_fuzz.json").read_text())
@@ -27,14 +28,14 @@ def test_a_command_is_found_where_the_grammar_alone_misses_it(row: dict[str, Any
     assert any(text == row["finds"] or text.startswith(row["finds"] + " ") for text in found), found
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE["adversarial"] if "programs" in row], ids=lambda row: row["id"])
+@every("row", [row for row in TABLE["adversarial"] if "programs" in row], ids=lambda row: row["id"])
 def test_every_program_that_the_shell_would_run_is_found_in_order(row: dict[str, Any]) -> None:
     found = iter([command.name for command in analyse(row["command"]).commands if command.words])
     missing = [program for program in row["programs"] if not any(name == program for name in found)]
     assert missing == []
 
 
-@pytest.mark.parametrize(
+@every(
     ("line", "inner", "wrapper"),
     [
         ("timeout -k 5 10s rm x", "rm x", Wrapper.TRANSPARENT),

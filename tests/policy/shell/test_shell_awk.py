@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from ledger.policy.shell.scripts import is_harmless_awk
+from tests.support.rows import every
 
 
 @pytest.mark.parametrize(
@@ -30,7 +31,7 @@ def test_a_program_that_only_calculates_and_prints_is_harmless(program: str) -> 
     assert is_harmless_awk(program)
 
 
-@pytest.mark.parametrize(
+@every(
     "program",
     [
         '{system("id")}',

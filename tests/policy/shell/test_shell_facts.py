@@ -14,6 +14,7 @@ from ledger.policy.shell.facts import (
     path_dangers,
 )
 from ledger.policy.shell.layout import ROWS_COUNT, rows_of
+from tests.support.rows import every
 
 FOLDER = "/srv/shop"
 
@@ -112,12 +113,7 @@ DANGERS: dict[str, dict[str, set[DangerKind]]] = {
 TABLE = [(line, expected) for lines in DANGERS.values() for line, expected in lines.items()]
 
 
-def named(one: str | set[DangerKind]) -> str:
-    """Return a name that is the same in every process; a set's own text is not."""
-    return one[:40] if isinstance(one, str) else "+".join(sorted(one)) or "none"
-
-
-@pytest.mark.parametrize(("line", "expected"), TABLE, ids=named)
+@every(("line", "expected"), TABLE)
 def test_the_dangers_of_a_line_are_told(line: str, expected: set[DangerKind]) -> None:
     assert {one.kind for one in command_dangers(line, FOLDER)} == expected
 

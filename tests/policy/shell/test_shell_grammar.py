@@ -9,6 +9,7 @@ from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.grammar.cursor import WORDS_MAX
 from ledger.policy.shell.grammar.walk import STEPS_MAX
 from tests.policy.shell.simple_rules import judge, verdict
+from tests.support.rows import every
 
 ALLOW = [
     f"prefix {name}"
@@ -58,7 +59,7 @@ def words(line: str) -> list[list[str | None]]:
     return [[word.resolved for word in command.words] for command in analysis.commands]
 
 
-@pytest.mark.parametrize(
+@every(
     "line",
     [
         'for f in src/*.ts; do wc -l "$f"; done',
@@ -147,7 +148,7 @@ def test_the_text_of_a_quoted_here_document_is_the_word() -> None:
     assert words("git commit -m " + HERE.format('a\n  it\'s "b"\n\n')) == [["git", "commit", "-m", 'a\n  it\'s "b"']]
 
 
-@pytest.mark.parametrize(
+@every(
     "line",
     [
         # what a variable stands for is judged

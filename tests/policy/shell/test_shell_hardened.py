@@ -10,17 +10,18 @@ from ledger.core.policy import Evaluation, Part, RuleRef, Verdict
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.text import SENTENCE_CHARS_MAX
 from tests.policy.shell.simple_rules import ROOT, SimpleRules, judge, verdict
+from tests.support.rows import every
 
 TABLE: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parents[2] / "data/policy/shell.json").read_text())
 RM = RuleRef("prefix rm")
 
 
-@pytest.mark.parametrize("row", TABLE["adversarial"], ids=lambda row: row["id"])
+@every("row", TABLE["adversarial"], ids=lambda row: row["id"])
 def test_no_smuggled_command_is_allowed(row: dict[str, Any]) -> None:
     assert verdict(row["command"], row["allow"], row.get("deny", ())) is not Verdict.ALLOW
 
 
-@pytest.mark.parametrize("row", TABLE["benign"], ids=lambda row: row["id"])
+@every("row", TABLE["benign"], ids=lambda row: row["id"])
 def test_every_benign_command_is_allowed(row: dict[str, Any]) -> None:
     assert judge(row["command"], row["allow"], row.get("deny", ())) == Evaluation(Verdict.ALLOW)
 

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from ledger.core.policy import Verdict
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Word
 from tests.policy.shell.simple_rules import verdict
+from tests.support.rows import every
 
 HARMLESS_ELSEWHERE = {
     "own-lexical-12": "the backslash at the end of the line quotes what is put behind it",
@@ -53,7 +52,7 @@ def _rewritten(word: Word) -> Iterator[str]:
         yield from (f"'{text}'", f'"{text}"', f'{text[0]}""{text[1:]}', f"{text[:1]}'{text[1:]}'", f"\\{text}")
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
+@every("row", ROWS, ids=lambda row: row["id"])
 def test_a_dangerous_row_stays_dangerous_however_it_is_written(row: dict[str, Any]) -> None:
     allow, deny = [*row["allow"], "prefix ls", "prefix true"], row.get("deny", ())
     found = [line for line in mutations(row["command"]) if verdict(line, allow, deny) is Verdict.ALLOW]

@@ -20,6 +20,7 @@ from ledger.policy.shell.forms import known_programs, program_table
 from ledger.policy.shell.forms.nodes import OperandKind
 from ledger.policy.shell.operands import wanted_operands
 from ledger.policy.shell.tables.operands import PROGRAM_FILES, read_programs
+from tests.support.rows import every
 
 FOLDER: Final = "/w"
 HOME: Final = "/home/ann"
@@ -57,7 +58,7 @@ def test_the_table_has_more_than_two_hundred_lines() -> None:
     assert len({line for line, _ in ROWS}) == len(ROWS)
 
 
-@pytest.mark.parametrize(("line", "files"), ROWS, ids=[line.replace("\n", "⏎")[:60] for line, _ in ROWS])
+@every(("line", "files"), ROWS)
 def test_a_line_executes_the_files_of_the_table(line: str, files: tuple[str, ...]) -> None:
     found = wanted_operands(line, FOLDER, HOME)
     padded = [*files, *[""] * len(found)]

@@ -7,6 +7,7 @@ import re
 import shlex
 import socket
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +15,9 @@ import click
 import pytest
 import redis
 
-from tests.house.sources import ROOT
+from tests.house.sources import PACKAGES, files, nodes_of
 from tests.support.command_line import CommandLine
+from tests.support.rows import every
 from tests.workers.cli.filling import fill
 from tests.workers.cli.test_help import ALL
 from workers.cli import failures
@@ -29,20 +31,12 @@ FILLED_IN: Final = "x"
 """Stands for what an f-string fills in, and for a word in capitals."""
 
 
-def texts() -> list[str]:
-    """Every text of the sources that somebody may be told: all but docstrings."""
-    found: list[str] = []
-    for folder in ("ledger", "projections", "workers"):
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            found += texts_of(ast.parse(file.read_text(encoding="utf-8")))
-    return found
-
-
-def texts_of(tree: ast.AST) -> list[str]:
+def texts_of(nodes: list[ast.AST]) -> list[str]:
+    """Return every text of a source that somebody may be told: all but docstrings."""
     found: list[str] = []
     # A text that stands alone is a docstring; a piece of an f-string is told with the others only.
-    passed = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    passed = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.JoinedStr):
             parts = [one.value if isinstance(one, ast.Constant) else FILLED_IN for one in node.values]
             passed |= {id(one) for one in node.values}
@@ -52,23 +46,29 @@ def texts_of(tree: ast.AST) -> list[str]:
     return found
 
 
-NAMED: Final = sorted(
-    {
-        command
-        for text in texts()
-        for command in COMMAND.findall(text)
-        if command.split()[1] not in (FILLED_IN, "COMMAND")
-    }
-)
+@cache
+def named() -> list[str]:
+    """Return the commands that texts of the sources name."""
+    return sorted(
+        {
+            command
+            for file in files(*PACKAGES)
+            for text in texts_of(nodes_of(file))
+            for command in COMMAND.findall(text)
+            if command.split()[1] not in (FILLED_IN, "COMMAND")
+        }
+    )
+
+
 HINTED: Final = sorted({command for hint in failures._HINTS.values() for command in COMMAND.findall(hint)})
 
 
 def test_hints_were_found() -> None:
-    assert len(NAMED) > 8
+    assert len(named()) > 8
     assert len(HINTED) > 5
 
 
-@pytest.mark.parametrize("command", NAMED)
+@every("command", named)
 def test_a_command_that_a_text_names_parses(command: str) -> None:
     words = [FILLED_IN if re.fullmatch("[A-Z]+", word) else word for word in shlex.split(command)[1:]]
     name = next(name for name in sorted(ALL, key=len, reverse=True) if words[: len(name.split())] == name.split())

@@ -6,6 +6,7 @@ import pytest
 
 from ledger.core.policy import Verdict
 from tests.policy.shell.simple_rules import verdict
+from tests.support.rows import every
 
 REACHED = {
     "rm -rf": ["rm -r -f x", "rm -fr x", "rm x -rf", "rm --rec --fo x", "rm -Rf x", "/bin/rm -rvf -- x", "env rm -rf x"],
@@ -61,7 +62,7 @@ def rows(table: dict[str, list[str]]) -> list[tuple[str, str]]:
     return [(deny, line) for deny, lines in table.items() for line in lines]
 
 
-@pytest.mark.parametrize(("deny", "line"), rows(REACHED))
+@every(("deny", "line"), rows(REACHED))
 def test_a_deny_reaches_every_spelling_of_what_it_says(deny: str, line: str) -> None:
     assert verdict(line, ["tool"], [f"prefix {deny}"]) is Verdict.DENY
 

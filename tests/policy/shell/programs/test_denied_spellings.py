@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ledger.policy.check_questions import Checker
+from tests.support.rows import every
 
 ROWS = tuple((Path(__file__).parents[3] / "data/programs/denies.txt").read_text(encoding="utf-8").splitlines()[1:])
 
@@ -17,7 +18,7 @@ def verdict(rule: str, command: str) -> object:
     return Checker().answer({**question, "id": 1, "home": "/home/ann", "input": {"command": command}})["verdict"]
 
 
-@pytest.mark.parametrize("row", ROWS)
+@every("row", ROWS)
 def test_a_spelling_of_what_is_denied_is_not_allowed(row: str) -> None:
     rule, _, command = row.partition(" | ")
     assert verdict(rule, command) != "allow"

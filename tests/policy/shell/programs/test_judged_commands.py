@@ -10,6 +10,7 @@ import pytest
 from ledger.policy.shell.forms import form_of
 from ledger.policy.shell.lexer import lex
 from tests.policy.shell.programs.worries import obstacle_of
+from tests.support.rows import every
 
 COMMANDS = Path(__file__).parents[3] / "data/programs/commands"
 
@@ -28,12 +29,12 @@ def _under(section: str, file: Path) -> Iterator[tuple[str, str]]:
             yield line, heading.partition("`")[2].rstrip("`")
 
 
-@pytest.mark.parametrize(("line", "rule"), commands("Harmless"))
+@every(("line", "rule"), commands("Harmless"))
 def test_everyday_commands_are_allowed_where_edits_are(line: str, rule: str) -> None:
     assert obstacle_of(line, rule, editable=True) is None
 
 
-@pytest.mark.parametrize(("line", "rule"), commands("Not harmless"))
+@every(("line", "rule"), commands("Not harmless"))
 def test_what_runs_writes_sends_or_destroys_is_not_covered(line: str, rule: str) -> None:
     assert obstacle_of(line, rule) is not None
 

@@ -9,6 +9,7 @@ import pytest
 from ledger.policy.shell.forms import program_table
 from ledger.policy.shell.forms.nodes import ProgramNode
 from tests.support.program_help import PROGRAMS, is_here, options_of, version_of
+from tests.support.rows import every
 
 RECORDS = Path(__file__).parents[3] / "data/programs/options"
 RECORDED = sorted(file.stem for file in RECORDS.glob("*.txt"))
@@ -43,14 +44,15 @@ def test_no_listed_program_is_without_a_record() -> None:
     assert sorted(set(PROGRAMS) - set(RECORDED)) == []
 
 
-@pytest.mark.parametrize("program", RECORDED)
+@every("program", RECORDED)
 def test_every_recorded_option_has_a_class(program: str) -> None:
     _, options = recorded(program)
     assert options
     assert [" ".join(words) for words in options if not has_class(program, words)] == []
 
 
-@pytest.mark.parametrize("program", [one for one in PROGRAMS if is_here(one)])
+@pytest.mark.slow
+@every("program", lambda: filter(is_here, PROGRAMS))
 def test_the_options_of_a_program_on_this_machine_have_classes(program: str) -> None:
     version, _ = recorded(program)
     options = list(options_of(program))

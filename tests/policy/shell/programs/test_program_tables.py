@@ -7,19 +7,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from ledger.policy.shell.forms import known_programs, program_table
 from ledger.policy.shell.forms.notation import read_tables
 from ledger.policy.shell.tables import ARGUMENTS
 from ledger.policy.shell.tables.arguments import DangerousArguments
 from tests.policy.shell.programs.worries import worries
+from tests.support.rows import every
 
 TABLES: Final = files("ledger.policy.shell") / "programs"
 DANGEROUS: Final = Path(__file__).parents[3] / "data/programs/dangerous.txt"
 
 
-@pytest.mark.parametrize("program", known_programs())
+@every("program", known_programs())
 def test_every_table_is_read_and_says_what_it_was_made_from(program: str) -> None:
     table = program_table(program)
     assert table is not None
