@@ -8,7 +8,7 @@ import pytest
 
 from ledger import Ledger
 from tests.gateway import who_may
-from tests.gateway.callers import served
+from tests.gateway.callers import in_process
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "who-may-do-what.md"
 WALK_SECONDS = 300
@@ -17,7 +17,7 @@ WALK_SECONDS = 300
 
 @pytest.mark.timeout(WALK_SECONDS)
 async def test_the_page_says_what_every_caller_may_do(ledger: Ledger, sockets: Path) -> None:
-    async with served(ledger, sockets / "who.sock", who_may.settings_in(sockets)) as gateway:
+    async with in_process(ledger, who_may.settings_in(sockets)) as gateway:
         found = who_may.page(await who_may.walk(gateway))
     # `python -m tests.gateway.who_may > docs/reference/who-may-do-what.md` writes it anew; look at what changed.
     assert PAGE.read_text(encoding="utf-8") == found

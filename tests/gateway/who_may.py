@@ -17,7 +17,7 @@ import msgspec
 from litestar.handlers import HTTPRouteHandler
 
 from ledger import Ledger
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from tests.support.indexing import index
 from workers.gateway.app import make_app
 from workers.gateway.authentication import operation_of
@@ -324,7 +324,7 @@ async def written(folder: Path) -> str:
     """Return the page as a gateway of this program makes it."""
     async with (
         Ledger.connect("memory://") as ledger,
-        served(ledger, folder / "gateway.sock", settings_in(folder)) as gateway,
+        in_process(ledger, settings_in(folder)) as gateway,
     ):
         return page(await walk(gateway))
 
