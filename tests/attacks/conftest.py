@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.gateway.conftest import admin_caller, agent, ann, gateway, gateway_on_socket, ledger, sockets
 from tests.gateway.inbox.fixtures import browser, inbox
 from tests.support.browsers import browser_left_out
@@ -11,3 +13,11 @@ __all__ = ["admin_caller", "agent", "ann", "browser", "gateway", "gateway_on_soc
 PAGES = ["test_answer_page.py", "test_cards.py", "test_keys.py", "test_other_ports.py", "test_passkeys_page.py"]
 
 collect_ignore = [] if browser_left_out() is None else PAGES
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave what needs a browser to `make test-all`."""
+    for item in items:
+        if "/attacks/" in item.path.as_posix() and "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)

@@ -114,7 +114,7 @@ class Guarded:
         return {(row[b"username"].decode(), row[b"object"].decode()) for row in rows}
 
 
-@pytest.fixture(params=[EMBEDDED, *others_to_test()])
+@pytest.fixture(params=[EMBEDDED, *(pytest.param(one, marks=pytest.mark.slow) for one in others_to_test())])
 def guarded(start_server: StartServer, tmp_path: Path, request: pytest.FixtureRequest) -> Guarded:
     return Guarded(start_server, tmp_path, request.param)
 
@@ -149,6 +149,7 @@ def test_emptying_a_history_from_inside_a_script(guarded: Guarded) -> None:
         assert client.xlen(STREAM) == 1
 
 
+@pytest.mark.slow
 async def test_the_ledgers_whole_work_needs_no_other_right(
     guarded: Guarded, server: RealServer, tmp_path: Path
 ) -> None:

@@ -112,7 +112,7 @@ async def in_process(ledger: Ledger, settings: GatewaySettings | None = None) ->
     """Have a gateway take requests without a socket until the block ends."""
     settings = settings or GatewaySettings()
     gateway = Gateway(ledger, settings)
-    with _application(gateway) as app:
+    with application(gateway) as app:
         await gateway.start()
         following = asyncio.create_task(follow_while_waiting(gateway))
         edge = with_edge(with_slashes_in_ids(app), names_of([], settings.public_url, settings.hosts))
@@ -139,7 +139,7 @@ async def served(ledger: Ledger, socket: Path, settings: GatewaySettings | None 
         ready.set()
 
     with ExitStack() as stack, closing(listen(ListenAddress(path=socket))) as listener:
-        with patch.object(server, "make_app", lambda gateway: stack.enter_context(_application(gateway))):
+        with patch.object(server, "make_app", lambda gateway: stack.enter_context(application(gateway))):
             serving = asyncio.create_task(server.run(ledger, settings or GatewaySettings(), [listener], stop, started))
             await asyncio.wait((serving, asyncio.ensure_future(ready.wait())), return_when=asyncio.FIRST_COMPLETED)
         try:
@@ -156,7 +156,7 @@ async def served(ledger: Ledger, socket: Path, settings: GatewaySettings | None 
 
 
 @contextmanager
-def _application(gateway: Gateway) -> Iterator[Litestar]:
+def application(gateway: Gateway) -> Iterator[Litestar]:
     """Return the application of a gateway: one that served another gateway before, or a new one."""
     if recording_api() is not None:  # the application is another one where spans are recorded
         yield make_app(gateway)
