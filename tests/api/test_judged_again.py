@@ -85,10 +85,14 @@ def conversations(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=150)
-@given(conversations())
-def test_every_evaluation_is_the_same_without_the_disk(told: dict[str, Any]) -> None:
-    asyncio.run(_hold(told))
+@pytest.mark.parametrize("examples", [20, pytest.param(150, marks=pytest.mark.slow)])
+def test_every_evaluation_is_the_same_without_the_disk(examples: int) -> None:
+    @settings(max_examples=examples)
+    @given(conversations())
+    def hold(told: dict[str, Any]) -> None:
+        asyncio.run(_hold(told))
+
+    hold()
 
 
 def _real(folder: str) -> Path:
