@@ -11,7 +11,7 @@ import pytest
 
 from ledger import InputError, Ledger, Session, Timeouts
 from ledger.core.events import Actor, ToolRef
-from ledger.core.limits import DURATION_MS_MAX, METADATA_BYTES
+from ledger.core.limits import DURATION_MS_MAX, EVENT_BYTES, METADATA_BYTES
 from tests.api.actors import events_of, pend, pending_ids, raised, text_of_input_error
 
 ITSELF: list[Any] = []
@@ -281,7 +281,7 @@ async def test_a_ruleset_that_is_too_large_is_refused(ledger: Ledger) -> None:
 
 async def test_what_cannot_be_written_fails_alone_and_not_what_is_asked_beside_it(ledger: Ledger) -> None:
     session = await ledger.session("ses_1")
-    huge = ["x" * 65000] * 40
+    huge = ["x" * 65000] * (EVENT_BYTES // 65000 + 1)
     answers = await asyncio.gather(
         session.submit("bash", ["ls 1"], request_id="call_1"),
         session.submit("bash", huge, request_id="call_2"),

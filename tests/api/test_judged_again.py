@@ -26,8 +26,7 @@ from ledger.core.policy import ConsultedFile, Evaluation
 from ledger.log.judgements import judge_again
 from ledger.log.rulesets import RecordedRules
 from ledger.log.tail import read_events
-from ledger.policy import DIALECTS, Layer, PolicySource
-from ledger.policy.consulted import FILES_BYTES
+from ledger.policy import DIALECTS, Layer, PolicySource, consulted
 from ledger.policy.errors import PolicyError
 from ledger.policy.replayed import ReplayedPolicies
 from ledger.session.evolve import evolve
@@ -85,10 +84,14 @@ def conversations(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=150)
-@given(conversations())
-def test_every_evaluation_is_the_same_without_the_disk(told: dict[str, Any]) -> None:
-    asyncio.run(_hold(told))
+@pytest.mark.parametrize("examples", [20, pytest.param(150, marks=pytest.mark.slow)])
+def test_every_evaluation_is_the_same_without_the_disk(examples: int) -> None:
+    @settings(max_examples=examples)
+    @given(conversations())
+    def hold(told: dict[str, Any]) -> None:
+        asyncio.run(_hold(told))
+
+    hold()
 
 
 def _real(folder: str) -> Path:
@@ -277,17 +280,27 @@ async def test_a_reply_by_a_grant_of_the_project_is_judged_by_the_grants_of_then
     assert [(one.recorded, one.result) for one in found] == [("allow", "same"), ("ask", "same")]
 
 
-def patch_of_many(*more: str) -> dict[str, str]:
+@pytest.fixture(params=[8 * 1024, pytest.param(consulted.FILES_BYTES, marks=pytest.mark.slow)])
+def files_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The bytes of facts about files that an event holds: a few, and as many as it does."""
+    count: int = request.param
+    monkeypatch.setattr(consulted, "FILES_BYTES", count)
+    return count
+
+
+def patch_of_many(files_bytes: int, *more: str) -> dict[str, str]:
     """A patch of files whose names take more bytes than an event holds of them."""
-    files = [*more, *(f"src/{number}{'x' * 200}.ts" for number in range(FILES_BYTES // 200))]
+    files = [*more, *(f"src/{number}{'x' * 200}.ts" for number in range(files_bytes // 200))]
     changes = "".join(f"*** Update File: {file}\n@@\n-a\n+b\n" for file in files)
     return {"patchText": f"*** Begin Patch\n{changes}*** End Patch\n"}
 
 
-async def test_more_files_than_an_event_holds_are_asked_about_and_judged_the_same(project: Path) -> None:
+async def test_more_files_than_an_event_holds_are_asked_about_and_judged_the_same(
+    project: Path, files_bytes: int
+) -> None:
     async with Ledger.connect("memory://", entry_points=False) as ledger:
         session = await opened(ledger, project, {"permission": {"*": "allow"}})
-        result = await session.submit_tool("apply_patch", patch_of_many())
+        result = await session.submit_tool("apply_patch", patch_of_many(files_bytes))
         assert result.outcome is None
         assert result.evaluation is not None
         assert "make smaller calls" in (result.evaluation.reason or "")
@@ -297,11 +310,11 @@ async def test_more_files_than_an_event_holds_are_asked_about_and_judged_the_sam
         assert not_same(await judged(ledger, session)) == []
 
 
-async def test_many_files_do_not_hide_one_that_is_denied(project: Path) -> None:
+async def test_many_files_do_not_hide_one_that_is_denied(project: Path, files_bytes: int) -> None:
     rules = {"permission": {"*": "allow", "edit": {"*": "allow", "*.env": "deny"}}}
     async with Ledger.connect("memory://", entry_points=False) as ledger:
         session = await opened(ledger, project, rules)
-        result = await session.submit_tool("apply_patch", patch_of_many("innocent.txt"))
+        result = await session.submit_tool("apply_patch", patch_of_many(files_bytes, "innocent.txt"))
         assert result.outcome == "denied"
         assert not_same(await judged(ledger, session)) == []
 

@@ -10,7 +10,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.client.tokens import Tokens
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from workers.gateway.address_file import write_address
 from workers.gateway.own_rules import rule_file
 from workers.gateway.settings import GatewaySettings
@@ -25,7 +25,7 @@ async def ruled(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
     strict.write_text('{"permission": {"*": "ask", "bash": {"git status": "allow", "rm *": "deny"}}}')
     other.write_text('{"permissions": {"deny": ["Bash(rm:*)"]}}')
     policies = {"opencode": rule_file("opencode", strict), "claude": rule_file("claude", other)}
-    async with served(ledger, sockets / "ruled.sock", GatewaySettings(policies=policies)) as one:
+    async with in_process(ledger, GatewaySettings(policies=policies)) as one:
         yield one
 
 

@@ -16,7 +16,7 @@ from ledger import Ledger
 from ledger.client.tokens import Made
 from ledger.core.durations import DAY_MS
 from ledger.testing import TestClock
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from tests.support.processes import ROOT, environment_without_settings
 from tests.support.servers import RealServer
 from workers.gateway.settings import GatewaySettings, LinkAnswers
@@ -26,12 +26,12 @@ Serve = Callable[[GatewaySettings], Awaitable[Served]]
 
 
 @pytest.fixture
-async def serve(ledger: Ledger, sockets: Path) -> AsyncIterator[Serve]:
+async def serve(ledger: Ledger) -> AsyncIterator[Serve]:
     """Start another gateway on the same ledger, with these settings."""
     async with AsyncExitStack() as stack:
 
         async def start(settings: GatewaySettings) -> Served:
-            return await stack.enter_async_context(served(ledger, sockets / "other.sock", settings))
+            return await stack.enter_async_context(in_process(ledger, settings))
 
         yield start
 

@@ -16,7 +16,7 @@ from ledger.core import chain
 from ledger.core.events import Actor
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from tests.support.servers import RealServer
 from workers.gateway.own_rules import rule_file
 from workers.gateway.settings import GatewaySettings
@@ -36,7 +36,7 @@ async def guarded(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
     file = sockets / "opencode.json"
     file.write_text(RULES)
     settings = GatewaySettings(policies={"opencode": rule_file("opencode", file)})
-    async with served(ledger, sockets / "guarded.sock", settings) as one:
+    async with in_process(ledger, settings) as one:
         yield one
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ledger import DemandNotMetError, Ledger
 from ledger.core.events import Actor
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from tests.support.processes import environment_without_settings
 from tests.support.servers import RealServer
 from workers.gateway.own_rules import rule_file
@@ -31,7 +31,7 @@ async def guarded(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
     file = sockets / "opencode.json"
     file.write_text(RULES)
     settings = GatewaySettings(policies={"opencode": rule_file("opencode", file)})
-    async with served(ledger, sockets / "guarded.sock", settings) as one:
+    async with in_process(ledger, settings) as one:
         yield one
 
 

@@ -150,6 +150,7 @@ def test_emptying_a_history_from_inside_a_script(guarded: Guarded) -> None:
         assert client.xlen(STREAM) == 1
 
 
+@pytest.mark.slow
 async def test_the_ledgers_whole_work_needs_no_other_right(
     guarded: Guarded, server: RealServer, tmp_path: Path
 ) -> None:

@@ -105,39 +105,36 @@ def guards(found: Evaluation) -> bool:
 
 
 @pytest.mark.parametrize("dialect", FIVE)
-@pytest.mark.parametrize("line", READING)
-def test_reading_is_left_to_the_rules(dialect: str, line: str) -> None:
-    found = judged(dialect, line)
-    assert found.verdict is not Verdict.DENY
-    assert not guards(found)
+def test_reading_is_left_to_the_rules(dialect: str) -> None:
+    found = {line: judged(dialect, line) for line in READING}
+    assert {line for line, one in found.items() if one.verdict is Verdict.DENY or guards(one)} == set()
 
 
 @pytest.mark.parametrize("dialect", FIVE)
-@pytest.mark.parametrize("line", MAY_WRITE)
-def test_a_glob_that_may_write_a_guarded_file_is_asked(dialect: str, line: str) -> None:
-    found = judged(dialect, line)
-    assert found.verdict is Verdict.ASK
-    assert guards(found)
-    assert (found.parts[-1].verdict, found.parts[-1].liftable, found.always) == (Verdict.ASK, False, ())
+def test_a_glob_that_may_write_a_guarded_file_is_asked(dialect: str) -> None:
+    found = {line: judged(dialect, line) for line in MAY_WRITE}
+    asked = (Verdict.ASK, True, Verdict.ASK, False, ())
+    said = {
+        line: (one.verdict, guards(one), one.parts[-1].verdict, one.parts[-1].liftable, one.always)
+        for line, one in found.items()
+    }
+    assert {line: one for line, one in said.items() if one != asked} == {}
 
 
 @pytest.mark.parametrize("dialect", FIVE)
-@pytest.mark.parametrize("line", DENIED)
-def test_the_secrets_of_the_ledger_and_a_write_by_name_are_denied(dialect: str, line: str) -> None:
-    found = judged(dialect, line)
-    assert found.verdict is Verdict.DENY
-    assert guards(found)
+def test_the_secrets_of_the_ledger_and_a_write_by_name_are_denied(dialect: str) -> None:
+    found = {line: judged(dialect, line) for line in DENIED}
+    assert {line for line, one in found.items() if one.verdict is not Verdict.DENY or not guards(one)} == set()
 
 
 @pytest.mark.parametrize("dialect", FIVE)
-@pytest.mark.parametrize("line", ["git diff -- '*.json' && rm a.log", "ls p* | head", "jq . *.json"])
-def test_a_rule_for_the_programs_allows_it(dialect: str, line: str) -> None:
+def test_a_rule_for_the_programs_allows_it(dialect: str) -> None:
     programs = ("git diff", "ls", "head", "jq", "rm")
     if dialect == "codelia":
         programs = ("git", *programs[1:])
-    found = evaluated(dialect, line, allowing(dialect, programs), FACTS)
-    assert not guards(found)
-    assert found.verdict is not Verdict.DENY
+    lines = ("git diff -- '*.json' && rm a.log", "ls p* | head", "jq . *.json")
+    found = {line: evaluated(dialect, line, allowing(dialect, programs), FACTS) for line in lines}
+    assert {line for line, one in found.items() if one.verdict is Verdict.DENY or guards(one)} == set()
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ def line(command: str) -> dict[str, Any]:
     return {**ENDLESS, "tool": "Bash", "input": {"command": command}, "cwd": "/w"}
 
 
+@pytest.mark.slow
 async def test_stalling_everybody_with_one_policy_check(gateway: Served) -> None:
     agent, ann = await patient(gateway), await patient(gateway, "approver")
     checking = asyncio.create_task(agent.post("/v1/policy/check", [line(f"{LONG}{n}") for n in range(LINES_COUNT)]))
@@ -91,6 +92,7 @@ async def test_stalling_everybody_with_one_policy_check(gateway: Served) -> None
     assert done.json()["verdict"] == "allow"
 
 
+@pytest.mark.slow
 async def test_taking_all_the_processes_with_many_checks_at_once(gateway: Served) -> None:
     agent, other = await patient(gateway), await patient(gateway, "agent", "other")
     lines = [line(f"{LONG}{n}") for n in range(LINES_COUNT)]
@@ -141,6 +143,7 @@ def endless(beside: Beside, caller: str, *, seconds: float = 20) -> asyncio.Task
     return asyncio.create_task(beside.run(caller, "check", [line(f"{LONG}{n}") for n in range(50)], seconds=seconds))
 
 
+@pytest.mark.slow
 async def test_keeping_the_loop_busy_with_costly_work_one_after_the_other(beside: Beside) -> None:
     long = [{"dialect": "opencode", "permission": "bash", "patterns": [f"echo {LONG}{n}" for n in range(LINES_COUNT)]}]
     await beside.run("plt_1", "check", long, seconds=20, rests=True)
@@ -151,12 +154,14 @@ async def test_keeping_the_loop_busy_with_costly_work_one_after_the_other(beside
     assert time.monotonic() - began > REST_SECONDS_MAX / 2
 
 
+@pytest.mark.slow
 async def test_work_without_an_end_is_ended_and_more_of_it_is_refused(beside: Beside) -> None:
     found = await asyncio.gather(*(endless(beside, "plt_1", seconds=0.1) for _ in range(9)), return_exceptions=True)
     assert {type(one) for one in found} == {TooCostlyError, BusyError}
     assert LOOP_SECONDS_MAX < 0.3
 
 
+@pytest.mark.slow
 async def test_work_that_is_killed_takes_no_other_along(beside: Beside) -> None:
     long = endless(beside, "plt_1")
     await wait_until_async(lambda: beside.is_busy, "the work to be under way")

@@ -6,14 +6,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import pytest
 
 from ledger import InputError, Ledger
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from tests.gateway.test_roles import routes
 from workers.gateway.gateway import Gateway
 from workers.gateway.rate_limit import Limiter
@@ -47,7 +46,7 @@ async def on_tcp(ledger: Ledger, **settings: Any) -> AsyncIterator[httpx.AsyncCl
             run(ledger, GatewaySettings(**{"public_url": url, **settings}), [listener], stop, lambda _: ready.set())
         )
         await ready.wait()
-        async with httpx.AsyncClient(base_url=url, timeout=30) as http:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
             yield http
         stop.set()
         await serving
@@ -65,9 +64,9 @@ async def test_an_error_of_the_gateway_by_asking_any_route_for_its_options(gatew
     assert [path for path, one in answers.items() if "OPTIONS" not in one.headers["allow"] or one.content] == []
 
 
-async def test_asking_for_options_without_end(ledger: Ledger, sockets: Path) -> None:
+async def test_asking_for_options_without_end(ledger: Ledger) -> None:
     slow = GatewaySettings(requests_per_second=0.001, requests_burst=2)
-    async with served(ledger, sockets / "gateway.sock", slow) as one:
+    async with in_process(ledger, slow) as one:
         stranger = one.caller_with(None)
         codes = [(await stranger.send("OPTIONS", "/v1/me")).status_code for _ in range(3)]
         assert codes == [204, 204, 429]
@@ -75,9 +74,9 @@ async def test_asking_for_options_without_end(ledger: Ledger, sockets: Path) -> 
         assert (await stranger.get("/")).status_code == 200
 
 
-async def test_asking_for_addresses_that_no_route_has_without_end(ledger: Ledger, sockets: Path) -> None:
+async def test_asking_for_addresses_that_no_route_has_without_end(ledger: Ledger) -> None:
     slow = GatewaySettings(requests_per_second=0.001, requests_burst=2)
-    async with served(ledger, sockets / "gateway.sock", slow) as one:
+    async with in_process(ledger, slow) as one:
         stranger = one.caller_with(None)
         codes = [
             await stranger.status(*asked) for asked in (("GET", "/what"), ("PUT", "/healthz"), ("GET", "/v1/what"))
@@ -184,10 +183,10 @@ async def test_calling_a_gateway_with_tokens_by_another_name(ledger: Ledger) -> 
     }
 
 
-async def test_signing_in_from_the_page_without_tls_of_the_same_name(ledger: Ledger, sockets: Path) -> None:
+async def test_signing_in_from_the_page_without_tls_of_the_same_name(ledger: Ledger) -> None:
     token = (await ledger.tokens.create("ann", "approver")).text
     behind_tls = GatewaySettings(public_url="https://permits.example", hosts=("https://phone.example:443",))
-    async with served(ledger, sockets / "gateway.sock", behind_tls) as one:
+    async with in_process(ledger, behind_tls) as one:
         for host in ("permits.example", "phone.example"):
             for origin in (f"http://{host}", f"https://{host}:8443", "https://evil.example", "null"):
                 refused = await sign_in(one, token, host, origin)
@@ -235,8 +234,10 @@ async def test_an_error_in_place_of_an_answer_framed_or_guessed(
 @pytest.mark.parametrize(
     ("sent", "status"), [(b"no HTTP\r\n\r\n", b"400"), (b"GET / HTTP/1.1\r\nX: " + b"x" * 500_000, b"431")]
 )
-async def test_an_answer_to_what_is_no_request_framed_or_guessed(gateway: Served, sent: bytes, status: bytes) -> None:
-    reader, writer = await asyncio.open_unix_connection(str(gateway.socket))
+async def test_an_answer_to_what_is_no_request_framed_or_guessed(
+    gateway_on_socket: Served, sent: bytes, status: bytes
+) -> None:
+    reader, writer = await asyncio.open_unix_connection(str(gateway_on_socket.socket))
     try:
         for start in range(0, len(sent), 65_536):
             writer.write(sent[start : start + 65_536])

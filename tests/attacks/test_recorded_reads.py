@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from ledger.core.errors import StoreError
 from ledger.core.events import Actor
 from ledger.log.reads import KINDS, TEXT_CHARS_MAX, AuditedRead, ReadKind, record, recorded
 from ledger.testing import TestClock
-from tests.gateway.callers import Served, served
+from tests.gateway.callers import Served, in_process
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
@@ -27,21 +25,14 @@ from workers.runtime.answer_links import AnswerLink, AnswerLinks
 
 
 @pytest.fixture
-def sockets() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="pl-gw-"))
-    yield folder
-    shutil.rmtree(folder)
-
-
-@pytest.fixture
 async def ledger(server: RealServer) -> AsyncIterator[Ledger]:
     async with Ledger.connect(server.url) as ledger:
         yield ledger
 
 
 @pytest.fixture
-async def gateway(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
-    async with served(ledger, sockets / "gateway.sock") as one:
+async def gateway(ledger: Ledger) -> AsyncIterator[Served]:
+    async with in_process(ledger) as one:
         yield one
 
 

@@ -19,7 +19,7 @@ from joserfc.jwk import OctKey, RSAKey
 from ledger import Ledger
 from ledger.core.errors import InputError
 from ledger.testing import TestClock
-from tests.gateway.callers import Served, served
+from tests.gateway.callers import Served, in_process, served
 from tests.gateway.conftest import sockets
 from tests.support.providers import CLIENT, SECRET, Claims, LyingProvider
 from workers.gateway.authentication import PROOF_HEADER
@@ -87,8 +87,8 @@ async def ledger(server: Any, clock: TestClock) -> AsyncIterator[Ledger]:
 
 
 @pytest.fixture
-async def gateway(ledger: Ledger, sockets: Path, settings: GatewaySettings) -> AsyncIterator[Served]:
-    async with served(ledger, sockets / "gateway.sock", settings) as one:
+async def gateway(ledger: Ledger, settings: GatewaySettings) -> AsyncIterator[Served]:
+    async with in_process(ledger, settings) as one:
         yield one
 
 
@@ -334,10 +334,10 @@ async def test_a_new_key_of_the_provider_is_taken_at_once(gateway: Served, provi
 
 
 async def test_signing_with_a_key_that_the_provider_withdrew(
-    ledger: Ledger, sockets: Path, settings: GatewaySettings, provider: LyingProvider
+    ledger: Ledger, settings: GatewaySettings, provider: LyingProvider
 ) -> None:
     now = [0.0]
-    async with served(ledger, sockets / "other.sock", settings) as gateway:
+    async with in_process(ledger, settings) as gateway:
         gateway.gateway.provider = of_provider.Provider(gateway.gateway.settings.oidc, lambda: now[0])  # type: ignore[arg-type]
         assert code_in(await came_back(gateway, provider))
         old = provider.keys[0]
@@ -367,14 +367,14 @@ async def test_a_provider_that_names_another_or_sends_secrets_in_clear(
 
 
 async def test_a_provider_that_is_gone_is_told_and_keeps_no_token_out(
-    ledger: Ledger, sockets: Path, settings: GatewaySettings
+    ledger: Ledger, settings: GatewaySettings
 ) -> None:
     with LyingProvider().serving() as gone:
         issuer = gone.issuer
     oidc = settings.oidc
     assert oidc
     unreachable = type(oidc)(**{**{name: getattr(oidc, name) for name in oidc.__struct_fields__}, "issuer": issuer})
-    async with served(ledger, sockets / "other.sock", GatewaySettings(public_url=ORIGIN, oidc=unreachable)) as gateway:
+    async with in_process(ledger, GatewaySettings(public_url=ORIGIN, oidc=unreachable)) as gateway:
         refused = await gateway.caller_with(None).get("/v1/oidc/sign-in")
         assert refused.json()["code"] == "PROVIDER"
         assert (await (await gateway.caller("approver", "bob")).get("/v1/me")).status_code == 200

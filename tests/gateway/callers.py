@@ -1,32 +1,48 @@
-"""A gateway for tests, served on a real socket in the test's own loop, and callers with a token each."""
+"""A gateway for tests, in the test's own loop, with a socket or without one, and callers with a token each."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from unittest.mock import patch
 
 import httpx
+from litestar import Litestar
+from litestar.types import ASGIApp
 
 from ledger import Ledger
+from ledger.client.spans import recording_api
 from ledger.core.access_events import Role
+from tests.gateway.in_process import InProcess
+from workers.gateway import server
+from workers.gateway.app import connect, make_app
 from workers.gateway.authentication import PROOF_HEADER
+from workers.gateway.edge import with_edge
 from workers.gateway.gateway import Gateway
-from workers.gateway.server import ListenAddress, listen, run
+from workers.gateway.names import names_of
+from workers.gateway.own_rules import follow_while_waiting
+from workers.gateway.server import ListenAddress, listen
 from workers.gateway.settings import GatewaySettings
+from workers.gateway.slashes import with_slashes_in_ids
 
 ROLES: tuple[Role, ...] = ("agent", "approver", "auditor", "admin")
+
+_idle: Final[list[Litestar]] = []
+"""Applications whose gateways have ended. Making one takes longer than most tests do."""
 
 
 class Caller:
     """A caller with a token, or without one (None)."""
 
-    def __init__(self, socket: Path, token: str | None = None) -> None:
+    def __init__(self, way: Path | httpx.AsyncBaseTransport, token: str | None = None) -> None:
+        """`way`: to the gateway, a unix socket or a transport."""
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        transport = httpx.AsyncHTTPTransport(uds=str(socket))
-        self.http = httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers, timeout=30)
+        # Without TLS nothing is verified, and certificates need not be read.
+        transport = httpx.AsyncHTTPTransport(uds=str(way), verify=False) if isinstance(way, Path) else way
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://gateway", headers=headers, timeout=60)
 
     async def send(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -54,13 +70,18 @@ class Caller:
 
 
 class Served:
-    """A running gateway: its ledger, its socket, and callers."""
+    """A running gateway: its ledger, the way to it, and callers."""
 
-    def __init__(self, ledger: Ledger, gateway: Gateway, socket: Path) -> None:
+    def __init__(self, ledger: Ledger, gateway: Gateway, way: Path | ASGIApp) -> None:
         self.ledger = ledger
         self.gateway = gateway
-        self.socket = socket
+        self._way = way
         self._callers: list[Caller] = []
+
+    @property
+    def socket(self) -> Path:
+        assert isinstance(self._way, Path), "this gateway has no socket; serve it with `served`"
+        return self._way
 
     async def caller(self, role: Role | None, name: str | None = None, **scope: Any) -> Caller:
         token = None
@@ -69,7 +90,7 @@ class Served:
         return self.caller_with(token)
 
     def caller_with(self, token: str | None) -> Caller:
-        caller = Caller(self.socket, token)
+        caller = Caller(self._way if isinstance(self._way, Path) else InProcess(self._way), token)
         self._callers.append(caller)
         return caller
 
@@ -87,8 +108,29 @@ class Served:
 
 
 @asynccontextmanager
+async def in_process(ledger: Ledger, settings: GatewaySettings | None = None) -> AsyncIterator[Served]:
+    """Have a gateway take requests without a socket until the block ends."""
+    settings = settings or GatewaySettings()
+    gateway = Gateway(ledger, settings)
+    with application(gateway) as app:
+        await gateway.start()
+        following = asyncio.create_task(follow_while_waiting(gateway))
+        edge = with_edge(with_slashes_in_ids(app), names_of([], settings.public_url, settings.hosts))
+        one = Served(ledger, gateway, edge)
+        try:
+            yield one
+        finally:
+            gateway.stop()
+            await one.close()
+            following.cancel()
+            with suppress(asyncio.CancelledError):
+                await following
+            await gateway.close()
+
+
+@asynccontextmanager
 async def served(ledger: Ledger, socket: Path, settings: GatewaySettings | None = None) -> AsyncIterator[Served]:
-    """Serve a gateway until the block ends."""
+    """Serve a gateway on a socket until the block ends."""
     stop, ready = asyncio.Event(), asyncio.Event()
     held: list[Gateway] = []
 
@@ -96,21 +138,35 @@ async def served(ledger: Ledger, socket: Path, settings: GatewaySettings | None 
         held.append(gateway)
         ready.set()
 
-    listener = listen(ListenAddress(path=socket))
-    serving = asyncio.create_task(run(ledger, settings or GatewaySettings(), [listener], stop, started))
-    try:
-        await asyncio.wait((serving, asyncio.ensure_future(ready.wait())), return_when=asyncio.FIRST_COMPLETED)
-        if serving.done():
-            await serving
-        one = Served(ledger, held[0], socket)
+    with ExitStack() as stack, closing(listen(ListenAddress(path=socket))) as listener:
+        with patch.object(server, "make_app", lambda gateway: stack.enter_context(application(gateway))):
+            serving = asyncio.create_task(server.run(ledger, settings or GatewaySettings(), [listener], stop, started))
+            await asyncio.wait((serving, asyncio.ensure_future(ready.wait())), return_when=asyncio.FIRST_COMPLETED)
         try:
-            yield one
+            if serving.done():
+                await serving
+            one = Served(ledger, held[0], socket)
+            try:
+                yield one
+            finally:
+                await one.close()
         finally:
-            await one.close()
+            stop.set()
+            await serving
+
+
+@contextmanager
+def application(gateway: Gateway) -> Iterator[Litestar]:
+    """Return the application of a gateway: one that served another gateway before, or a new one."""
+    if recording_api() is not None:  # the application is another one where spans are recorded
+        yield make_app(gateway)
+        return
+    app = _idle.pop() if _idle else make_app(gateway)
+    connect(app, gateway)
+    try:
+        yield app
     finally:
-        stop.set()
-        await serving
-        listener.close()
+        _idle.append(app)
 
 
 async def pages(caller: Caller, path: str, query: str) -> list[list[dict[str, Any]]]:

@@ -12,7 +12,7 @@ import pytest
 from ledger import Ledger
 from ledger.stores.embedded import stop
 from ledger.testing import TestClock
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process, served
 from tests.journeys.processes import Stage
 from tests.support.promtool import promtool_left_out
 from tests.support.servers import RealServer
@@ -36,7 +36,14 @@ async def ledger(server: RealServer, clock: TestClock) -> AsyncIterator[Ledger]:
 
 
 @pytest.fixture
-async def gateway(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
+async def gateway(ledger: Ledger) -> AsyncIterator[Served]:
+    async with in_process(ledger) as one:
+        yield one
+
+
+@pytest.fixture
+async def gateway_on_socket(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
+    """As `gateway`, on a unix socket: for event streams, and where connections and their limits are the subject."""
     async with served(ledger, sockets / "gateway.sock") as one:
         yield one
 

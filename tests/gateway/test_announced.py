@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ledger import Ledger
+from tests.gateway.callers import served
 from tests.journeys.processes import Process, Stage
 from tests.support.servers import RealServer
-from tests.support.waiting import wait_until
-from workers.gateway.announcement import local_url
+from tests.support.waiting import wait_until, wait_until_async
+from workers.gateway import announcement
+from workers.gateway.address_file import read_address, write_address
+from workers.gateway.announcement import announced, local_url
 from workers.gateway.server import ListenAddress, listen
 
 
@@ -35,6 +41,7 @@ def asked(stage: Stage) -> int:
     return inbox.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_server", [False, True], ids=["embedded", "a server by its URL"])
 def test_a_gateway_on_tcp_is_found_and_after_a_clean_stop_nothing_is(
     stage: Stage, shared_server: RealServer, on_server: bool
@@ -49,6 +56,7 @@ def test_a_gateway_on_tcp_is_found_and_after_a_clean_stop_nothing_is(
     assert asked(stage) == 12
 
 
+@pytest.mark.slow
 def test_the_next_gateway_uses_the_same_token(stage: Stage) -> None:
     for _ in range(2):
         gateway, _address = serve(stage)
@@ -60,6 +68,7 @@ def test_the_next_gateway_uses_the_same_token(stage: Stage) -> None:
     assert len(agents) == 1
 
 
+@pytest.mark.slow
 def test_the_first_of_two_gateways_is_found_and_the_other_takes_its_place(stage: Stage) -> None:
     first, here = serve(stage)
     wait_until(lambda: found(stage), "the first to be announced")
@@ -72,6 +81,7 @@ def test_the_first_of_two_gateways_is_found_and_the_other_takes_its_place(stage:
     assert found(stage) == {}
 
 
+@pytest.mark.slow
 def test_a_file_that_a_killed_gateway_left_is_recognised_and_replaced(stage: Stage) -> None:
     killed, _ = serve(stage)
     wait_until(lambda: found(stage), "the gateway to be announced")
@@ -83,6 +93,30 @@ def test_a_file_that_a_killed_gateway_left_is_recognised_and_replaced(stage: Sta
     gateway, address = serve(stage)
     wait_until(lambda: found(stage)["url"] == address, "the new one to be announced")
     gateway.end()
+
+
+async def test_the_first_gateway_that_answers_is_found_and_another_takes_its_place(
+    ledger: Ledger, sockets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(announcement, "LOOK_SECONDS", 0.01)
+    here, there = f"unix:{sockets / 'here.sock'}", "unix:/there"
+    async with AsyncExitStack() as first:
+        await first.enter_async_context(served(ledger, sockets / "here.sock"))
+        await write_address(sockets, here, "", ledger.tokens)
+        file = sockets / "gateway.json"
+        row = json.loads(file.read_text())
+        assert (row["process"], file.stat().st_mode & 0o777) == (os.getpid(), 0o600)
+        file.write_text(json.dumps({**row, "process": os.getppid()}))
+        async with announced(sockets, there, "", ledger.tokens) as other:
+            assert (other, read_address(sockets)["url"]) == (here, here)
+        assert read_address(sockets)["url"] == here
+        async with announced(sockets, there, "", ledger.tokens):
+            await first.aclose()
+            await wait_until_async(lambda: read_address(sockets)["url"] == there, "the other to take its place")
+            assert read_address(sockets) == {**row, "url": there}
+    assert read_address(sockets) == {}
+    async with announced(sockets, here, "", ledger.tokens) as other:
+        assert (other, read_address(sockets)["token"]) == (None, row["token"])
 
 
 def test_programs_are_told_the_socket_first_and_an_address_of_this_machine(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from ledger.core.policy import Evaluation
 from ledger.core.questions import Question
 from ledger.core.runners import Runner, claim_id_of
 from ledger.testing import TestClock
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from tests.support.servers import RealServer
 
 ASKS = "/v1/sessions/ses_1/asks"
@@ -108,11 +108,9 @@ class Fails:
         raise RuntimeError("no answer")
 
 
-async def test_4_time_failure_restart_and_bad_input_never_allow(
-    server: RealServer, clock: TestClock, sockets: Path
-) -> None:
+async def test_4_time_failure_restart_and_bad_input_never_allow(server: RealServer, clock: TestClock) -> None:
     async with Ledger.connect(server.url, clock=clock, plugins=[Fails()]) as ledger:
-        async with served(ledger, sockets / "one.sock") as one:
+        async with in_process(ledger) as one:
             agent = await one.caller("agent", "worker", brings_rules=True)
             await agent.put("/v1/sessions/ses_1", {"rules": RULES})
             failed = await agent.post(ASKS, {"request_id": "r1", "permission": "read", "patterns": ["a.py"]})
@@ -121,7 +119,7 @@ async def test_4_time_failure_restart_and_bad_input_never_allow(
             assert waiting.json()["outcome"] != "allowed"
             for body in ({"runner": ""}, {"runner": {"name": "job"}}, {"runner": 7}, {"surprise": 1}):
                 assert (await agent.post(f"{ASKS}/r1/claim", body)).status_code in (400, 422)
-        async with served(ledger, sockets / "two.sock") as restarted:
+        async with in_process(ledger) as restarted:
             again = await restarted.caller("agent", "other", everything=True)
             assert (await claim(again, "r1")).status_code != 200
             clock.advance("8d")

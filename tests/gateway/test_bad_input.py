@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ledger import Ledger
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from workers.gateway.rate_limit import Limiter, RateLimitedError
 from workers.gateway.settings import BODY_BYTES_MAX, GatewaySettings
 
@@ -120,9 +119,9 @@ async def test_an_idempotency_key_out_of_bounds_is_refused(root: Caller, key: st
     assert (answer.status_code, answer.json()["code"]) == (422, "INPUT")
 
 
-async def test_too_many_requests_are_told_when_to_come_again(ledger: Ledger, sockets: Path) -> None:
+async def test_too_many_requests_are_told_when_to_come_again(ledger: Ledger) -> None:
     settings = GatewaySettings(requests_per_second=0.5, requests_burst=2)
-    async with served(ledger, sockets / "slow.sock", settings) as gateway:
+    async with in_process(ledger, settings) as gateway:
         caller = await gateway.caller("auditor")
         assert [(await caller.get("/v1/me")).status_code for _ in range(3)] == [200, 200, 429]
         refused = await caller.get("/v1/me")

@@ -22,6 +22,8 @@ from tests.gateway.callers import Caller
 from tests.gateway.events.listening import Told, listening
 from tests.support.waiting import wait_until_async
 
+pytestmark = pytest.mark.slow
+
 Row: TypeAlias = dict[str, Any]
 
 ATTENDED_S: Final = 3.0

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ledger import Ledger, Timeouts
 from ledger.core.run_limits import RunLimits
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from workers.gateway.settings import GatewaySettings
 
 
 @pytest.fixture
-async def gateway(ledger: Ledger, sockets: Path) -> AsyncIterator[Served]:
+async def gateway(ledger: Ledger) -> AsyncIterator[Served]:
     settings = GatewaySettings(timeouts=Timeouts(attended=120, unattended=3600))
-    async with served(ledger, sockets / "timed.sock", settings) as one:
+    async with in_process(ledger, settings) as one:
         yield one
 
 
@@ -122,10 +121,10 @@ async def test_limits_out_of_bounds_are_refused_by_their_names(
 
 
 async def test_an_agent_that_brings_no_rules_states_no_longer_life_of_approvals_than_the_gateway(
-    ledger: Ledger, sockets: Path
+    ledger: Ledger,
 ) -> None:
     settings = GatewaySettings(limits=RunLimits(approval_lifetime=600, claim_timeout=60))
-    async with served(ledger, sockets / "limited.sock", settings) as gateway:
+    async with in_process(ledger, settings) as gateway:
         worker = await gateway.caller("agent", "worker")
         for longer in ("none", "11m"):
             refused = await worker.put("/v1/sessions/ses_1", {"approval_lifetime": longer})

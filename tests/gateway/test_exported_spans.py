@@ -60,6 +60,7 @@ class Serving:
         return time.monotonic() - before
 
 
+@pytest.mark.slow
 def test_a_collector_takes_the_spans_with_the_names_of_the_environment(stage: Stage, collector: Collector) -> None:
     serving = Serving(
         stage,
@@ -87,6 +88,7 @@ def test_the_last_spans_are_sent_at_the_end_under_the_name_that_was_chosen(stage
     assert [one.resource["service.name"] for one in collector.named("r1")] == ["desk"]
 
 
+@pytest.mark.slow
 def test_a_collector_that_hangs_delays_no_ask_and_the_end_by_a_few_seconds(stage: Stage, collector: Collector) -> None:
     collector.answers.clear()
     named = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint, "OTEL_EXPORTER_OTLP_TIMEOUT": "60"}
@@ -98,6 +100,7 @@ def test_a_collector_that_hangs_delays_no_ask_and_the_end_by_a_few_seconds(stage
     assert "the collector did not take the last spans within 3 s; they are lost" in serving.process.complained[-1]
 
 
+@pytest.mark.slow
 def test_a_collector_that_is_not_there_delays_and_fails_no_ask(stage: Stage) -> None:
     serving = Serving(stage, OTEL_EXPORTER_OTLP_ENDPOINT=NOWHERE, OTEL_EXPORTER_OTLP_TIMEOUT="1", **AT_ONCE)
     assert serving.ask() < SLOW_S
@@ -107,6 +110,7 @@ def test_a_collector_that_is_not_there_delays_and_fails_no_ask(stage: Stage) -> 
     assert "Failed to export spans batch" in serving.process.complained[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "told"),
     [
@@ -126,6 +130,7 @@ def test_variables_that_are_for_other_programs_keep_the_gateway_from_nothing(
     assert said == [] if told is None else (len(said), told in said[0]) == (1, True)
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_gateway_says_so_and_serves(tmp_path: Path) -> None:
     python = python_without(tmp_path / "venv", "telemetry")
     place = {"PERMISSION_LEDGER_HOME": str(tmp_path / "data"), "OTEL_EXPORTER_OTLP_ENDPOINT": NOWHERE}

@@ -11,10 +11,13 @@ import pytest
 
 from ledger import Ledger
 from tests.gateway.callers import Caller, Served
+from tests.gateway.conftest import gateway_on_socket as gateway
 from tests.support.waiting import TIMEOUT_S, wait_until_async
 from workers.gateway import protocol
 from workers.gateway.protocol import HEAD_BYTES_MAX
 from workers.gateway.settings import BODY_BYTES_MAX
+
+__all__ = ["gateway"]
 
 ASK: Final = json.dumps({"permission": "bash", "patterns": ["ls"], "request_id": "r1"}).encode()
 REPLY: Final = b'{"reply": "once"}'

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ledger import Ledger
 from ledger.core.times import parse_time
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from tests.support.backends import Operator
 from tests.support.servers import RealServer
 from workers.projector.worker import CatchingUp
@@ -65,12 +64,12 @@ async def test_what_is_pending_is_found_by_session_tree_project_and_agent(
 
 
 async def test_a_gateway_that_was_just_started_knows_the_whole_lineage(
-    root: Caller, server: RealServer, clock: Any, sockets: Path
+    root: Caller, server: RealServer, clock: Any
 ) -> None:
     for session, parent in (("root", None), ("child", "root"), ("grandchild", "child")):
         await root.put(f"/v1/sessions/{session}", {} if parent is None else {"parent": parent})
     await root.ask("grandchild")
-    async with Ledger.connect(server.url, clock=clock) as ledger, served(ledger, sockets / "new.sock") as gateway:
+    async with Ledger.connect(server.url, clock=clock) as ledger, in_process(ledger) as gateway:
         caller = await gateway.caller("auditor")
         [row] = (await caller.get("/v1/pending?tree=root")).json()["pending"]
         assert row["lineage"] == ["root", "child"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ledger import Ledger, Timeouts
 from ledger.testing import TestClock
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from tests.projections.looking import differences, project_all
 from tests.support.servers import RealServer
 from workers.gateway.metrics import PEOPLE_COUNT, PersonLabels, labelled
@@ -27,9 +26,9 @@ async def scraped(caller: Caller) -> dict[tuple[str, str], float]:
 
 
 @pytest.fixture
-async def other_gateway(server: RealServer, clock: TestClock, sockets: Path) -> AsyncIterator[Served]:
+async def other_gateway(server: RealServer, clock: TestClock) -> AsyncIterator[Served]:
     """A second one on the same ledger, with a connection of its own."""
-    async with Ledger.connect(server.url, clock=clock) as beside, served(beside, sockets / "other.sock") as one:
+    async with Ledger.connect(server.url, clock=clock) as beside, in_process(beside) as one:
         yield one
 
 

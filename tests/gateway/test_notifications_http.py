@@ -12,7 +12,7 @@ import pytest
 from ledger import Ledger
 from ledger.core.limits import DEVICES_PER_PERSON_COUNT
 from ledger.testing import TestClock
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from tests.support.push import PushService, push_service, trusted
 from workers.gateway.settings import GatewaySettings
 
@@ -28,9 +28,9 @@ async def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 
 @pytest.fixture
-async def pushing(ledger: Ledger, sockets: Path, service: PushService) -> AsyncIterator[Served]:
+async def pushing(ledger: Ledger, service: PushService) -> AsyncIterator[Served]:
     settings = GatewaySettings(push_contact="ops@example.com", push_services=(service.place,))
-    async with served(ledger, sockets / "pushing.sock", settings) as one:
+    async with in_process(ledger, settings) as one:
         yield one
 
 
@@ -82,9 +82,9 @@ async def test_a_browser_with_another_address_keeps_its_device(pushing: Served, 
     }
 
 
-async def test_two_gateways_have_the_same_key(pushing: Served, ledger: Ledger, sockets: Path) -> None:
+async def test_two_gateways_have_the_same_key(pushing: Served, ledger: Ledger) -> None:
     settings = GatewaySettings(push_contact="ops@example.com")
-    async with served(ledger, sockets / "other.sock", settings) as other:
+    async with in_process(ledger, settings) as other:
         keys = [(await (await browser(one)).get("/v1/notifications")).json()["public_key"] for one in (pushing, other)]
     assert keys[0] == keys[1] is not None
 

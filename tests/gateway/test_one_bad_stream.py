@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from ledger import Ledger
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
-from tests.gateway.callers import Served, served
+from tests.gateway.callers import Served, in_process
 from tests.support.backends import as_redis
 from tests.support.forging import forge, with_an_edit, with_endless_durations
 from tests.support.servers import RealServer
@@ -21,7 +20,7 @@ BAD: Final = ["session:ses_edited", "session:ses_endless"]
 
 
 @pytest.fixture
-async def beside_damage(server: RealServer, clock: TestClock, sockets: Path) -> AsyncIterator[Served]:
+async def beside_damage(server: RealServer, clock: TestClock) -> AsyncIterator[Served]:
     """A gateway that begins when one session is whole, and a child of a damaged one, and two are damaged."""
     async with Ledger.connect(server.url, clock=clock) as before:
         for name, parent in (("ses_1", None), ("ses_edited", None), ("ses_endless", None), ("child", "ses_edited")):
@@ -31,7 +30,7 @@ async def beside_damage(server: RealServer, clock: TestClock, sockets: Path) -> 
         keys = {name: as_redis(before.store).keys.stream(StreamKey.parse(name)) for name in BAD}
     with_an_edit(server.url, keys["session:ses_edited"])
     forge(server.url, keys["session:ses_endless"], with_endless_durations)
-    async with Ledger.connect(server.url, clock=clock) as ledger, served(ledger, sockets / "gateway.sock") as one:
+    async with Ledger.connect(server.url, clock=clock) as ledger, in_process(ledger) as one:
         yield one
 
 

@@ -125,6 +125,7 @@ def test_every_documented_operation_is_guessed_at(operations: dict[str, list[Any
     assert {*operations} == {*GUESSED}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GUESSED)
 def test_no_request_makes_the_gateway_fail(name: str, operations: dict[str, list[Any]], http: httpx.Client) -> None:
     failures = [line for operation in operations[name] for line in _failures_of(operation, http)]

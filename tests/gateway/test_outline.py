@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from ledger import Ledger
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from tests.support.backends import Operator, as_redis
 from tests.support.servers import RealServer
 
@@ -121,7 +120,7 @@ async def test_what_is_out_of_bounds_is_refused(story: Caller, query: str) -> No
 
 
 async def test_a_damaged_session_is_still_verified_and_only_for_those_who_may_see_it(
-    story: Caller, server: RealServer, admin: Operator, clock: TestClock, sockets: Path
+    story: Caller, server: RealServer, admin: Operator, clock: TestClock
 ) -> None:
     assert lines(await outline(story)) != []
     async with Ledger.connect(server.url, clock=clock) as other:
@@ -129,7 +128,7 @@ async def test_a_damaged_session_is_still_verified_and_only_for_those_who_may_se
         log = await admin.run("XRANGE", key, "-", "+")
         await admin.run("XDEL", key, log[4][0])
         # Only then: a gateway that starts counts what waits, and keeps the sessions that it has read.
-        async with served(other, sockets / "new.sock") as gateway:
+        async with in_process(other) as gateway:
             eve = await gateway.caller("auditor", "eve")
             assert (await eve.get("/v1/sessions/s1")).json()["code"] == "DAMAGED"
             checked = (await eve.get("/v1/sessions/s1/verify")).json()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ledger import Ledger
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from workers.gateway.own_rules import rule_file
 from workers.gateway.settings import GatewaySettings
 
@@ -30,9 +30,9 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def ruled(ledger: Ledger, sockets: Path, file: Path) -> AsyncIterator[Served]:
+async def ruled(ledger: Ledger, file: Path) -> AsyncIterator[Served]:
     settings = GatewaySettings(policies={"opencode": rule_file("opencode", file)})
-    async with served(ledger, sockets / "ruled.sock", settings) as one:
+    async with in_process(ledger, settings) as one:
         yield one
 
 

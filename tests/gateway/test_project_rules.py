@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from tests.support.trusting import TrustedProject, of_its_own, rewritten_unseen
 from tests.support.waiting import wait_until_async
 from workers.gateway.own_rules import rule_file
@@ -39,9 +39,9 @@ def second(first: TrustedProject) -> TrustedProject:
 
 
 @pytest.fixture
-async def one(ledger: Ledger, sockets: Path, first: TrustedProject) -> AsyncIterator[Served]:
+async def one(ledger: Ledger, first: TrustedProject) -> AsyncIterator[Served]:
     settings = GatewaySettings(policies={"claude": rule_file("claude", first.rules)})
-    async with served(ledger, sockets / "one.sock", settings) as one:
+    async with in_process(ledger, settings) as one:
         yield one
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from workers.gateway.own_rules import rule_file
 from workers.gateway.settings import GatewaySettings
 
@@ -41,7 +41,7 @@ async def test_the_gateway_s_rules_judge_where_an_agent_brings_none(ledger: Ledg
     file = sockets / "opencode.json"
     file.write_text('{"permission": {"bash": {"git status": "allow"}}}')
     settings = GatewaySettings(policies={"opencode": rule_file("opencode", file)})
-    async with served(ledger, sockets / "own.sock", settings) as gateway:
+    async with in_process(ledger, settings) as gateway:
         agent = await gateway.caller("agent")
         assert (await agent.put("/v1/sessions/ses_1", {"project": "shop"})).status_code == 201
         assert (await agent.ask("ses_1", "git status")).json()["outcome"] == "allowed"

@@ -11,9 +11,9 @@ from litestar.handlers import HTTPRouteHandler
 
 from ledger import Ledger
 from ledger.core.access_events import Role
-from tests.gateway.callers import ROLES, Served
+from tests.gateway.callers import ROLES, Served, application
 from workers.gateway.access import ACCESS, ADMIN, AGENT, ANYBODY, APPROVER, AUDITOR
-from workers.gateway.app import make_app, require_roles
+from workers.gateway.app import require_roles
 from workers.gateway.authentication import operation_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.settings import GatewaySettings
@@ -76,12 +76,12 @@ def test_a_route_that_nobody_has_said_anything_of_keeps_the_gateway_from_startin
 
 
 async def test_every_place_of_the_table_is_a_route(ledger: Ledger) -> None:
-    app = make_app(Gateway(ledger, GatewaySettings()))
-    assert set(ACCESS) - {operation for _, _, operation in routes_of(app)} == set()
+    assert set(ACCESS) - {operation for _, _, operation in routes(Gateway(ledger, GatewaySettings()))} == set()
 
 
 def routes(gateway: Gateway) -> list[tuple[str, str, str]]:
-    return list(routes_of(make_app(gateway)))
+    with application(gateway) as app:
+        return list(routes_of(app))
 
 
 def routes_of(app: Litestar) -> Iterator[tuple[str, str, str]]:

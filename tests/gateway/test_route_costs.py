@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import pytest
@@ -11,7 +10,7 @@ import redis
 from ledger import Ledger
 from ledger.stores.urls import open_store
 from ledger.testing import TestClock
-from tests.gateway.callers import Caller, served
+from tests.gateway.callers import Caller, in_process
 from tests.support.backends import PARTITION_COUNT
 from tests.support.projecting import project_as_a_worker
 from tests.support.servers import RealServer
@@ -86,9 +85,9 @@ async def filled(url: str, clock: TestClock, count: int) -> None:
         await project_as_a_worker(ledger)
 
 
-async def costs(server: RealServer, clock: TestClock, socket: Path) -> dict[str, Cost]:
+async def costs(server: RealServer, clock: TestClock) -> dict[str, Cost]:
     with redis.Redis.from_url(server.url) as client:
-        async with Ledger.connect(server.url, clock=clock) as ledger, served(ledger, socket) as gateway:
+        async with Ledger.connect(server.url, clock=clock) as ledger, in_process(ledger) as gateway:
             root = await gateway.caller("admin", "root")
             return {f"{one[0]} {one[1]}": await _cost(client, root, *one) for one in REQUESTS}
 
@@ -110,15 +109,15 @@ def _counts(client: redis.Redis) -> tuple[int, int, int]:
 
 
 async def test_a_request_costs_the_same_whatever_the_number_of_sessions(
-    server: RealServer, clock: TestClock, sockets: Path, monkeypatch: pytest.MonkeyPatch
+    server: RealServer, clock: TestClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fresh, "LOOK_EVERY_SECONDS", 0.0)
     await filled(server.url, clock, FEW)
-    few = await costs(server, clock, sockets / "few.sock")
+    few = await costs(server, clock)
     with redis.Redis.from_url(server.url) as client:
         client.flushall()
     await filled(server.url, clock, MANY)
-    many = await costs(server, clock, sockets / "many.sock")
+    many = await costs(server, clock)
     assert {path: (few[path], one) for path, one in many.items() if one.status != few[path].status} == {}
     assert {path for path, one in many.items() if one.status >= 400} == set()
     grown = {

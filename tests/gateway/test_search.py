@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, in_process
 from tests.support.indexing import index
 from workers.gateway import request_search
 from workers.gateway.settings import GatewaySettings
@@ -21,8 +21,8 @@ def file(sockets: Path) -> Path:
 
 
 @pytest.fixture
-async def gateway(ledger: Ledger, sockets: Path, file: Path) -> AsyncIterator[Served]:
-    async with served(ledger, sockets / "gateway.sock", GatewaySettings(index_file=file)) as one:
+async def gateway(ledger: Ledger, file: Path) -> AsyncIterator[Served]:
+    async with in_process(ledger, GatewaySettings(index_file=file)) as one:
         yield one
 
 

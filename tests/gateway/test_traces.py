@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ledger import Ledger
-from tests.gateway.callers import Caller, served
+from tests.gateway.callers import Caller, in_process
 from tests.support.recorded_spans import ids, recording, told
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -58,9 +57,9 @@ async def test_a_context_of_another_shape_is_ignored(ledger: Ledger, agent: Call
     assert await recorded(ledger, "s1") == [None]
 
 
-async def test_the_spans_of_a_gateway_that_records_are_children_of_its_callers(ledger: Ledger, sockets: Path) -> None:
+async def test_the_spans_of_a_gateway_that_records_are_children_of_its_callers(ledger: Ledger) -> None:
     with recording() as spans:
-        async with served(ledger, sockets / "gateway.sock") as gateway:
+        async with in_process(ledger) as gateway:
             agent, ann = await gateway.caller("agent", "worker"), await gateway.caller("approver", "ann")
             await agent.put("/v1/sessions/s1")
             asks = "/v1/sessions/s1/asks"

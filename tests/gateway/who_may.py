@@ -17,9 +17,8 @@ import msgspec
 from litestar.handlers import HTTPRouteHandler
 
 from ledger import Ledger
-from tests.gateway.callers import Caller, Served, served
+from tests.gateway.callers import Caller, Served, application, in_process
 from tests.support.indexing import index
-from workers.gateway.app import make_app
 from workers.gateway.authentication import operation_of
 from workers.gateway.own_rules import rule_file
 from workers.gateway.settings import GatewaySettings
@@ -172,13 +171,16 @@ async def walk(gateway: Served) -> dict[Route, list[str]]:
 
 def routes(gateway: Served) -> Iterator[Route]:
     """The routes of a gateway, as its own application has them."""
-    for route in make_app(gateway.gateway).routes:
-        for handler in getattr(route, "route_handlers", ()):
-            if isinstance(handler, HTTPRouteHandler):
-                place = (route.path_format, operation_of(handler))
-                if place[1] == "openapi" and place[0] != "/openapi.json":
-                    continue  # the framework serves the document under more names
-                yield from (Route(method, *place) for method in sorted(set(handler.http_methods) - {"OPTIONS", "HEAD"}))
+    with application(gateway.gateway) as app:
+        for route in app.routes:
+            for handler in getattr(route, "route_handlers", ()):
+                if isinstance(handler, HTTPRouteHandler):
+                    place = (route.path_format, operation_of(handler))
+                    if place[1] == "openapi" and place[0] != "/openapi.json":
+                        continue  # the framework serves the document under more names
+                    yield from (
+                        Route(method, *place) for method in sorted(set(handler.http_methods) - {"OPTIONS", "HEAD"})
+                    )
 
 
 async def _cell(world: World, route: Route, column: tuple[str, str]) -> str:
@@ -324,7 +326,7 @@ async def written(folder: Path) -> str:
     """Return the page as a gateway of this program makes it."""
     async with (
         Ledger.connect("memory://") as ledger,
-        served(ledger, folder / "gateway.sock", settings_in(folder)) as gateway,
+        in_process(ledger, settings_in(folder)) as gateway,
     ):
         return page(await walk(gateway))
 

@@ -69,12 +69,13 @@ RESOURCES = (
 
 def make_app(gateway: Gateway) -> Litestar:
     """Return the ASGI application of one gateway."""
-    presences = Presences(gateway.ledger)
 
     async def the_gateway() -> Gateway:
-        return gateway
+        served: Gateway = app.state.gateway
+        return served
 
     async def the_presences() -> Presences:
+        presences: Presences = app.state.presences
         return presences
 
     handlers: list[ControllerRouterHandler] = [one for module in RESOURCES for one in module.HANDLERS]
@@ -110,8 +111,14 @@ def make_app(gateway: Gateway) -> Litestar:
         response_cache_config=ResponseCacheConfig(default_expiration=None),
         logging_config=None,
     )
-    app.state.gateway = gateway
+    connect(app, gateway)
     return app
+
+
+def connect(app: Litestar, gateway: Gateway) -> None:
+    """Have an application serve a gateway, in place of any that it served before."""
+    app.state.gateway = gateway
+    app.state.presences = Presences(gateway.ledger)
 
 
 async def the_principal(request: Request[Any, Any, Any], gateway: NamedDependency[Gateway]) -> Principal:

@@ -116,6 +116,7 @@ async def kill_now_and_then(gateways: list[RunningGateway], readers: list[Persis
         pace.next_part()
 
 
+@pytest.mark.slow
 async def test_readers_miss_nothing_and_see_nothing_twice_whatever_is_killed(
     ledger: Ledger, gateways: list[RunningGateway]
 ) -> None:

@@ -19,7 +19,7 @@ from workers.gateway.events.follower import Follower
 from workers.gateway.events.ring import OVERHEAD_BYTES, Item, Ring
 
 KEY = StreamKey("session", "ses_1")
-REQUESTS_COUNT = 150
+REQUESTS_COUNT = 40
 TINY = 200
 """Number of values that an adversary adds to each input."""
 
