@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ def run_here(words: Sequence[str], environment: Mapping[str, str], folder: Path,
         given.seek(0)
         with _at(0, given), _at(1, out), _at(2, err), _logging_of_its_own(), warnings.catch_warnings():
             warnings.simplefilter("error")
-            with _environment(environment), _folder(folder):
+            with _environment(environment), _folder(folder), _usual_interrupt():
                 before = _state()
                 code = contextvars.Context().run(_run, [ARGV_0, *words])
                 after = _state()
@@ -100,6 +101,19 @@ def _at(descriptor: int, file: IO[bytes]) -> Iterator[None]:
     finally:
         os.dup2(kept, descriptor)
         os.close(kept)
+
+
+@contextmanager
+def _usual_interrupt() -> Iterator[None]:
+    """Begin with Python's own handler of Ctrl-C: that of a test's event loop is not restored by another loop."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
