@@ -2,7 +2,8 @@
 
 `python scripts/mutations.py --results short.jsonl --marker "not slow"`. Each defect is planted in a checkout of a commit
 in a temporary folder, which has an environment of its own, so the working tree stays as it is. A run that is cut off
-goes on where it was: what the results hold is not run again. Results are JSON lines; `--table` makes Markdown of them.
+goes on where it was: what the results hold is not run again. Then the same with `--whole`, for what survived.
+`--table short=short.jsonl all=all.jsonl` prints the table of `mutations.md`.
 """
 
 from __future__ import annotations
@@ -27,14 +28,15 @@ LIST: Final = Path(__file__).with_suffix(".toml")
 PYTHON: Final = ".venv/bin/python"
 LIMIT_SECONDS: Final = 600
 """Time limit of one defect in the listed folders."""
-END_SECONDS: Final = 30
-"""Time for a test run to stop its servers after it is interrupted."""
 FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 _PLACES: Final = "import ledger, projections, workers; print(ledger.__file__, projections.__file__, workers.__file__)"
 
 
 class Mutation(NamedTuple):
-    """A defect: the text `find` of a file, which occurs once, becomes `replace`. `tests` are folders."""
+    """A defect: the text `find` of a file, which occurs once, becomes `replace`.
+
+    `tests` are folders; the files in them whose names match `likely` are run first.
+    """
 
     id: str
     file: str
@@ -42,17 +44,16 @@ class Mutation(NamedTuple):
     replace: str
     breaks: str
     tests: tuple[str, ...]
+    likely: str
 
-
-class Verdict(NamedTuple):
-    """`outcome` is found, survived, limit (too slow), or unsure: the test fails without the defect, too."""
-
-    outcome: str
-    test: str | None = None
+    def parts(self, folder: Path) -> list[list[str]]:
+        """Return the test files of a checkout in the order in which they are run, in parts."""
+        folders = [sorted(str(path) for path in (folder / one).glob("test_*.py")) for one in self.tests]
+        first = [file for files in folders for file in files if re.search(self.likely, Path(file).name)]
+        return [part for part in (first, *([file for file in files if file not in first] for files in folders)) if part]
 
 
 def listed() -> list[Mutation]:
-    """Return the defects of the list, in its order."""
     rows: list[dict[str, Any]] = tomllib.loads(LIST.read_text(encoding="utf-8"))["mutation"]
     return [Mutation(**{**row, "tests": tuple(row["tests"])}) for row in rows]
 
@@ -66,8 +67,7 @@ def checkout(revision: str) -> Iterator[Path]:
         _output(ROOT, "git", "clone", "--quiet", "--shared", "--no-checkout", str(ROOT), str(folder))
         _output(folder, "git", "checkout", "--quiet", "--detach", commit)
         _output(folder, sys.executable, "-m", "venv", "--without-pip", str(folder / ".venv"))
-        (packages,) = (ROOT / ".venv" / "lib").glob("python3*/site-packages")
-        (own,) = (folder / ".venv" / "lib").glob("python3*/site-packages")
+        packages, own = (next((one / ".venv" / "lib").glob("python3*/site-packages")) for one in (ROOT, folder))
         # A .pth file of a folder that another one names is not read: our own packages come from the checkout alone.
         (own / "mutations.pth").write_text(f"{folder}\n{packages}\n")
         places = _output(folder / "docs", str(folder / PYTHON), "-I", "-c", _PLACES).split()
@@ -84,8 +84,7 @@ def planted(folder: Path, mutation: Mutation) -> Iterator[None]:
     """Plant a defect for the time of the block."""
     path = folder / mutation.file
     text = path.read_text(encoding="utf-8")
-    count = text.count(mutation.find)
-    assert count == 1, f"{mutation.id}: its text occurs {count} times in {mutation.file}"
+    assert text.count(mutation.find) == 1, f"{mutation.id}: its text does not occur once in {mutation.file}"
     path.write_text(text.replace(mutation.find, mutation.replace), encoding="utf-8")
     try:
         yield
@@ -93,24 +92,26 @@ def planted(folder: Path, mutation: Mutation) -> Iterator[None]:
         path.write_text(text, encoding="utf-8")
 
 
-def tried(folder: Path, mutation: Mutation, marker: str | None, *, whole: bool) -> Verdict:
-    """Plant a defect and run its folders, or the whole suite, up to the first test that fails."""
+def tried(folder: Path, mutation: Mutation, marker: str | None, *, whole: bool) -> tuple[str, str | None]:
+    """Plant a defect and run its folders, or the whole suite, up to the first test that fails; return that test.
+
+    The outcome before it is found, survived, limit (too slow), or unsure: the test fails without the defect, too.
+    """
     until = None if whole else monotonic() + LIMIT_SECONDS
     with planted(folder, mutation):
-        for one in ("tests",) if whole else mutation.tests:
-            names = [one] if whole else sorted(str(path) for path in (folder / one).glob("test_*.py"))
-            code, said = _pytest(folder, ["-n", "2" if whole else "0", *names], marker, until)
+        for part in [["tests"]] if whole else mutation.parts(folder):
+            code, said = _pytest(folder, ["-n", "2" if whole else "0", *part], marker, until)
             if code is None:
-                return Verdict("limit")
+                return "limit", None
             if code not in (0, 5):  # 5: the marker leaves no test
                 break
         else:
-            return Verdict("survived")
+            return "survived", None
     found = FAILED.search(said)
     if found is None:
         raise SystemExit(f"{mutation.id}: pytest ended with {code}\n{said[-3000:]}")
     again, _ = _pytest(folder, ["-n", "0", found[1]], marker, None)
-    return Verdict("found" if again == 0 else "unsure", found[1])
+    return "found" if again == 0 else "unsure", found[1]
 
 
 def _pytest(folder: Path, words: Sequence[str], marker: str | None, until: float | None) -> tuple[int | None, str]:
@@ -125,14 +126,15 @@ def _pytest(folder: Path, words: Sequence[str], marker: str | None, until: float
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        errors="replace",
         start_new_session=True,
     ) as process:
         try:
             said, _ = process.communicate(timeout=None if until is None else max(until - monotonic(), 1))
         except BaseException as error:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGINT)  # so that it stops its servers
             with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=END_SECONDS)
+                process.communicate(timeout=30)
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
@@ -147,11 +149,6 @@ def read(results: Path) -> dict[str, dict[str, Any]]:
     return {row["id"]: row for row in map(json.loads, lines)}
 
 
-def _left(row: dict[str, Any] | None) -> bool:
-    """Return whether a defect survived its folders, and the whole suite has not been run for it."""
-    return row is not None and row["outcome"] == "survived" and not row["whole"]
-
-
 def table(columns: Sequence[str]) -> str:
     """Return a Markdown table of the list; a column is `TITLE=FILE` of results, in which an unrun defect is empty."""
     pairs = [column.partition("=") for column in columns]
@@ -161,16 +158,13 @@ def table(columns: Sequence[str]) -> str:
         cells = [_cell(rows.get(one.id)) for rows in held]
         lines.append(f"| `{one.id}` | {one.breaks} |" + "".join(f" {cell} |" for cell in cells))
     counts = [sum(row["outcome"] == "found" for row in rows.values()) for rows in held]
-    return "\n".join([*lines, "| found of " + f"{len(listed())} | |" + "".join(f" {count} |" for count in counts)])
+    return "\n".join([*lines, f"| found of {len(listed())} | |" + "".join(f" {count} |" for count in counts)])
 
 
 def _cell(row: dict[str, Any] | None) -> str:
-    if row is None:
-        return ""
-    if row["test"] is None:
-        return f"**{row['outcome']}**"
-    name = re.sub(r"\[.*", "", row["test"], flags=re.DOTALL)
-    return f"`{name}`" if row["outcome"] == "found" else f"**{row['outcome']}**: `{name}`"
+    if row is None or row["outcome"] != "found":
+        return f"**{row['outcome']}**" if row else ""
+    return f"`{row['test'].partition('[')[0]}`"
 
 
 def main() -> int:
@@ -192,15 +186,15 @@ def main() -> int:
     known = read(words.results)
     with checkout(words.revision) as folder, words.results.open("a", encoding="utf-8") as results:
         for one in chosen:
-            before = known.get(one.id)
-            if not (_left(before) if words.whole else before is None):
+            before = known.get(one.id, {"outcome": None, "whole": False})
+            if before["whole"] or before["outcome"] != ("survived" if words.whole else None):
                 continue
             began = monotonic()
-            verdict = tried(folder, one, words.marker, whole=words.whole)
+            outcome, test = tried(folder, one, words.marker, whole=words.whole)
             seconds = round(monotonic() - began, 1)
-            row = {"id": one.id, **verdict._asdict(), "seconds": seconds, "whole": words.whole}
+            row = {"id": one.id, "outcome": outcome, "test": test, "seconds": seconds, "whole": words.whole}
             print(json.dumps(row), file=results, flush=True)
-            print(f"{one.id:30} {verdict.outcome:9} {seconds:6.1f} s  {verdict.test or ''}", flush=True)  # noqa: T201 - as above
+            print(f"{one.id:30} {outcome:9} {seconds:6.1f} s  {test or ''}", flush=True)  # noqa: T201 - as above
     return int(any(row["outcome"] != "found" for row in read(words.results).values()))
 
 
