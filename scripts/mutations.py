@@ -68,8 +68,10 @@ def checkout(revision: str) -> Iterator[Path]:
         _output(folder, "git", "checkout", "--quiet", "--detach", commit)
         _output(folder, sys.executable, "-m", "venv", "--without-pip", str(folder / ".venv"))
         packages, own = (next((one / ".venv" / "lib").glob("python3*/site-packages")) for one in (ROOT, folder))
-        # A .pth file of a folder that another one names is not read: our own packages come from the checkout alone.
-        (own / "mutations.pth").write_text(f"{folder}\n{packages}\n")
+        for one in packages.iterdir():
+            if one.suffix != ".pth":  # ours names the working tree
+                (own / one.name).symlink_to(one)
+        (own / "_permission_ledger.pth").write_text(str(folder))
         places = _output(folder / "docs", str(folder / PYTHON), "-I", "-c", _PLACES).split()
         assert all(Path(one).is_relative_to(folder) for one in places), f"imported from elsewhere: {places}"
         yield folder
