@@ -26,8 +26,7 @@ from typing import Any, Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[1]
 LIST: Final = Path(__file__).with_suffix(".toml")
 PYTHON: Final = ".venv/bin/python"
-LIMIT_SECONDS: Final = 600
-"""Time limit of one defect in the listed folders."""
+LIMIT_SECONDS: Final = 600  # of one defect in its folders
 FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 _PLACES: Final = "import ledger, projections, workers; print(ledger.__file__, projections.__file__, workers.__file__)"
 
@@ -95,25 +94,28 @@ def planted(folder: Path, mutation: Mutation) -> Iterator[None]:
 
 
 def tried(folder: Path, mutation: Mutation, marker: str | None, *, whole: bool) -> tuple[str, str | None]:
-    """Plant a defect and run its folders, or the whole suite, up to the first test that fails; return that test.
+    """Plant a defect and run its folders, or the whole suite, up to the first test that fails because of it.
 
-    The outcome before it is found, survived, limit (too slow), or unsure: the test fails without the defect, too.
+    Return found and the test, survived, or limit (too slow). A test that fails without the defect, too, is left out.
     """
     until = None if whole else monotonic() + LIMIT_SECONDS
-    with planted(folder, mutation):
-        for part in [["tests"]] if whole else mutation.parts(folder):
-            code, said = _pytest(folder, ["-n", "2" if whole else "0", *part], marker, until)
+    left_out: list[str] = []
+    for part in [["tests"]] if whole else mutation.parts(folder):
+        while True:
+            words = [*part, *(f"--deselect={one}" for one in left_out)]
+            with planted(folder, mutation):
+                code, said = _pytest(folder, ["-n", "2" if whole else "0", *words], marker, until)
             if code is None:
                 return "limit", None
-            if code not in (0, 5):  # 5: the marker leaves no test
+            if code in (0, 5):  # 5: the marker leaves no test
                 break
-        else:
-            return "survived", None
-    found = FAILED.search(said)
-    if found is None:
-        raise SystemExit(f"{mutation.id}: pytest ended with {code}\n{said[-3000:]}")
-    again, _ = _pytest(folder, ["-n", "0", found[1]], marker, None)
-    return "found" if again == 0 else "unsure", found[1]
+            found = FAILED.search(said)
+            if found is None or found[1] in left_out:
+                raise SystemExit(f"{mutation.id}: pytest ended with {code}\n{said[-3000:]}")
+            if _pytest(folder, ["-n", "0", found[1]], marker, None)[0] == 0:
+                return "found", found[1]
+            left_out.append(found[1])
+    return "survived", None
 
 
 def _pytest(folder: Path, words: Sequence[str], marker: str | None, until: float | None) -> tuple[int | None, str]:
@@ -157,22 +159,19 @@ def table(columns: Sequence[str]) -> str:
     held = [read(Path(file)) for _, _, file in pairs]
     lines = ["| defect | breaks |" + "".join(f" {title} |" for title, _, _ in pairs), "|---|---|" + "---|" * len(pairs)]
     for one in listed():
-        cells = [_cell(rows.get(one.id)) for rows in held]
+        ends = [rows.get(one.id, {"outcome": "", "test": None}) for rows in held]
+        cells = [f"`{end['test'].partition('[')[0]}`" if end["outcome"] == "found" else end["outcome"] for end in ends]
         lines.append(f"| `{one.id}` | {one.breaks} |" + "".join(f" {cell} |" for cell in cells))
     counts = [sum(row["outcome"] == "found" for row in rows.values()) for rows in held]
     return "\n".join([*lines, f"| found of {len(listed())} | |" + "".join(f" {count} |" for count in counts)])
 
 
-def _cell(row: dict[str, Any] | None) -> str:
-    if row is None or row["outcome"] != "found":
-        return f"**{row['outcome']}**" if row else ""
-    return f"`{row['test'].partition('[')[0]}`"
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="show the defects")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="JSON lines that results are appended to")
+    parser.add_argument(
+        "--results", type=Path, metavar="FILE", default=ROOT.parent / "mutations.jsonl", help="beside the checkout"
+    )
     parser.add_argument("--marker", metavar="EXPRESSION", help='as `pytest -m`: "not slow" is the short suite')
     parser.add_argument("--only", action="append", metavar="ID", help="this defect; may be given several times")
     parser.add_argument("--revision", default="HEAD", metavar="COMMIT", help="the commit that is tested (HEAD)")
@@ -183,8 +182,6 @@ def main() -> int:
     if words.list or words.table:
         print(table(words.table) if words.table else "\n".join(f"{one.id:30} {one.breaks}" for one in chosen))  # noqa: T201 - what was asked for
         return 0
-    if words.results is None:
-        parser.error("--results FILE is missing")
     known = read(words.results)
     with checkout(words.revision) as folder, words.results.open("a", encoding="utf-8") as results:
         for one in chosen:
