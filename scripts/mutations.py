@@ -169,9 +169,7 @@ def table(columns: Sequence[str]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="show the defects")
-    parser.add_argument(
-        "--results", type=Path, metavar="FILE", default=ROOT.parent / "mutations.jsonl", help="beside the checkout"
-    )
+    parser.add_argument("--results", type=Path, default=ROOT.parent / "mutations.jsonl", help="beside the checkout")
     parser.add_argument("--marker", metavar="EXPRESSION", help='as `pytest -m`: "not slow" is the short suite')
     parser.add_argument("--only", action="append", metavar="ID", help="this defect; may be given several times")
     parser.add_argument("--revision", default="HEAD", metavar="COMMIT", help="the commit that is tested (HEAD)")
@@ -186,7 +184,7 @@ def main() -> int:
     with checkout(words.revision) as folder, words.results.open("a", encoding="utf-8") as results:
         for one in chosen:
             before = known.get(one.id, {"outcome": None, "whole": False})
-            if before["whole"] or before["outcome"] != ("survived" if words.whole else None):
+            if before["whole"] or before["outcome"] not in (("survived", "limit") if words.whole else (None,)):
                 continue
             began = monotonic()
             outcome, test = tried(folder, one, words.marker, whole=words.whole)
