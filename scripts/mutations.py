@@ -25,7 +25,6 @@ from typing import Any, Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LIST: Final = Path(__file__).with_suffix(".toml")
-PYTHON: Final = ".venv/bin/python"
 LIMIT_SECONDS: Final = 600  # of one defect in its folders
 FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 _PLACES: Final = "import ledger, projections, workers; print(ledger.__file__, projections.__file__, workers.__file__)"
@@ -71,7 +70,7 @@ def checkout(revision: str) -> Iterator[Path]:
             if one.suffix != ".pth":  # ours names the working tree
                 (own / one.name).symlink_to(one)
         (own / "_permission_ledger.pth").write_text(str(folder))
-        places = _output(folder / "docs", str(folder / PYTHON), "-I", "-c", _PLACES).split()
+        places = _output(folder / "docs", str(folder / ".venv/bin/python"), "-I", "-c", _PLACES).split()
         assert all(Path(one).is_relative_to(folder) for one in places), f"imported from elsewhere: {places}"
         yield folder
 
@@ -96,7 +95,7 @@ def planted(folder: Path, mutation: Mutation) -> Iterator[None]:
 def tried(folder: Path, mutation: Mutation, marker: str | None, *, whole: bool) -> tuple[str, str | None]:
     """Plant a defect and run its folders, or the whole suite, up to the first test that fails because of it.
 
-    Return found and the test, survived, or limit (too slow). A test that fails without the defect, too, is left out.
+    Return found and the test, survived, or limit (too slow). That test fails twice with it, and passes without it.
     """
     until = None if whole else monotonic() + LIMIT_SECONDS
     left_out: list[str] = []
@@ -112,7 +111,9 @@ def tried(folder: Path, mutation: Mutation, marker: str | None, *, whole: bool) 
             found = FAILED.search(said)
             if found is None or found[1] in left_out:
                 raise SystemExit(f"{mutation.id}: pytest ended with {code}\n{said[-3000:]}")
-            if _pytest(folder, ["-n", "0", found[1]], marker, None)[0] == 0:
+            with planted(folder, mutation):
+                again, _ = _pytest(folder, ["-n", "0", found[1]], marker, None)
+            if again != 0 and _pytest(folder, ["-n", "0", found[1]], marker, None)[0] == 0:
                 return "found", found[1]
             left_out.append(found[1])
     return "survived", None
@@ -121,7 +122,7 @@ def tried(folder: Path, mutation: Mutation, marker: str | None, *, whole: bool) 
 def _pytest(folder: Path, words: Sequence[str], marker: str | None, until: float | None) -> tuple[int | None, str]:
     """Run tests, in order, up to the first failure; return the exit code (None: too slow) and the output."""
     options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *(["-m", marker] if marker else [])]
-    command = [str(folder / PYTHON), "-m", "pytest", *options, *words]
+    command = [str(folder / ".venv/bin/python"), "-m", "pytest", *options, *words]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with subprocess.Popen(  # noqa: S603 - our own words
         command,
@@ -149,7 +150,7 @@ def _pytest(folder: Path, words: Sequence[str], marker: str | None, until: float
 
 def read(results: Path) -> dict[str, dict[str, Any]]:
     """Return the last result of each defect."""
-    lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
+    lines = results.read_text().splitlines() if results.exists() else []
     return {row["id"]: row for row in map(json.loads, lines)}
 
 
@@ -162,12 +163,12 @@ def table(columns: Sequence[str]) -> str:
         ends = [rows.get(one.id, {"outcome": "", "test": None}) for rows in held]
         cells = [f"`{end['test'].partition('[')[0]}`" if end["outcome"] == "found" else end["outcome"] for end in ends]
         lines.append(f"| `{one.id}` | {one.breaks} |" + "".join(f" {cell} |" for cell in cells))
-    counts = [sum(row["outcome"] == "found" for row in rows.values()) for rows in held]
-    return "\n".join([*lines, f"| found of {len(listed())} | |" + "".join(f" {count} |" for count in counts)])
+    found = [sum(row["outcome"] == "found" for row in rows.values()) for rows in held]
+    return "\n".join([*lines, f"| found of {len(listed())} | |" + "".join(f" {count} |" for count in found)])
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", action="store_true", help="show the defects")
     parser.add_argument("--results", type=Path, default=ROOT.parent / "mutations.jsonl", help="beside the checkout")
     parser.add_argument("--marker", metavar="EXPRESSION", help='as `pytest -m`: "not slow" is the short suite')
