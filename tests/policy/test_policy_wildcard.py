@@ -6,7 +6,7 @@ import re
 from typing import Any, Self
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ledger.policy.matching.wildcard import compile_normalised, match
@@ -47,6 +47,7 @@ def as_regex(pattern: str, *, dot_all: bool) -> re.Pattern[str]:
 short = st.text(alphabet="ab*? \n", max_size=8)
 
 
+@example(value="aab", pattern="*aa*a*", dot_all=True)  # its pieces overlap in the value
 @given(value=short, pattern=short, dot_all=st.booleans())
 def test_small_patterns_match_as_the_regular_expression_of_the_specification(
     value: str, pattern: str, dot_all: bool
