@@ -279,6 +279,7 @@ async def test_a_ruleset_that_is_too_large_is_refused(ledger: Ledger) -> None:
     assert text.endswith("; at most 524288 are accepted")
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_written_fails_alone_and_not_what_is_asked_beside_it(ledger: Ledger) -> None:
     session = await ledger.session("ses_1")
     huge = ["x" * 65000] * (EVENT_BYTES // 65000 + 1)

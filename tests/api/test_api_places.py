@@ -53,6 +53,7 @@ async def test_no_folder_and_no_home_makes_everything_look_inside(ledger: Ledger
     assert permission == "external_directory"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", sorted(CONFIGS))
 async def test_explain_and_check_say_what_the_ledger_records(dialect: str) -> None:
     shell, config = dialect_named(dialect).shell, CONFIGS[dialect]

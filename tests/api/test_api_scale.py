@@ -80,6 +80,7 @@ async def test_what_is_asked_of_one_session_at_once_leaves_as_one_append(on_serv
     assert 1 <= appends <= 2
 
 
+@pytest.mark.slow
 async def test_more_than_one_append_holds_leaves_in_as_few_as_it_takes(on_server: Ledger, onlooker: Redis) -> None:
     session = await on_server.session("ses_1")
     await session.state()

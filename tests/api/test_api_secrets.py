@@ -29,6 +29,7 @@ def everything_said(error: BaseException, caplog: pytest.LogCaptureFixture) -> s
     return f"{shown}{data}{error!r}{caplog.text}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "url",
     [

@@ -295,6 +295,7 @@ def patch_of_many(files_bytes: int, *more: str) -> dict[str, str]:
     return {"patchText": f"*** Begin Patch\n{changes}*** End Patch\n"}
 
 
+@pytest.mark.slow
 async def test_more_files_than_an_event_holds_are_asked_about_and_judged_the_same(
     project: Path, files_bytes: int
 ) -> None:

@@ -45,6 +45,7 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_nothing_that_judges_is_imported_or_read_later(dialect: str) -> None:
     ran = subprocess.run(

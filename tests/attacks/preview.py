@@ -52,7 +52,7 @@ def preview() -> Iterator[Preview]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         served = Preview(f"http://127.0.0.1:{server.server_port}")
-        serving = Thread(target=server.serve_forever, daemon=True)
+        serving = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         serving.start()
         try:
             yield served

@@ -120,6 +120,7 @@ def guarded(start_server: StartServer, tmp_path: Path, request: pytest.FixtureRe
     return Guarded(start_server, tmp_path, request.param)
 
 
+@pytest.mark.slow
 def test_using_the_server_without_its_password(guarded: Guarded) -> None:
     with guarded.client() as stranger:
         for command in ("PING", "EXISTS pl:config", "INFO", "KEYS *", f"XRANGE {STREAM} - +"):

@@ -71,6 +71,7 @@ def huge(path: Path) -> None:
         file.truncate(1 << 40)  # a sparse file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [fifo, device, folder, terminal, huge])
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_made_to_hang_or_to_fill_its_memory(tmp_path: Path, name: str, make: Make) -> None:

@@ -108,6 +108,7 @@ async def test_taking_all_the_processes_with_many_checks_at_once(gateway: Served
     await asyncio.gather(*checking, return_exceptions=True)
 
 
+@pytest.mark.slow
 async def test_stalling_everybody_with_an_ask_that_costs_too_much(gateway: Served) -> None:
     agent = await patient(gateway, brings_rules=True)
     body = {"dialect": "claude", "rules": ENDLESS["config"], "cwd": "/w"}
@@ -121,6 +122,7 @@ async def test_stalling_everybody_with_an_ask_that_costs_too_much(gateway: Serve
     assert cheap.status_code in (200, 202)
 
 
+@pytest.mark.slow
 async def test_a_costly_ask_that_is_within_its_budget_is_answered(
     gateway: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +256,7 @@ async def opened(gateway: Served, *sessions: str) -> Caller:
     return agent
 
 
+@pytest.mark.slow
 async def test_filling_the_inbox_with_requests(small: Served) -> None:
     agent, other = await opened(small, "ses_1", "ses_2"), await opened(small, "ses_3")
     for session, number in (("ses_1", 1), ("ses_1", 2), ("ses_2", 3)):
@@ -273,6 +276,7 @@ async def test_filling_the_inbox_with_requests(small: Served) -> None:
     await wait_until_async(taken, "an answered request to make room")
 
 
+@pytest.mark.slow
 async def test_filling_the_inbox_with_long_requests_at_once(small: Served) -> None:
     agent = await opened(small, "ses_1")
     agent.http.timeout = httpx.Timeout(PATIENCE_S)

@@ -79,6 +79,7 @@ async def test_a_session_that_is_not_theirs_is_no_look_at_it(gateway: Served) ->
     assert await written(gateway, "look") == []
 
 
+@pytest.mark.slow
 async def test_what_was_noted_is_written_without_anybody_asking(gateway: Served) -> None:
     gateway.gateway.reads.note(AuditedRead(kind="sign_in", name="ann"))
 

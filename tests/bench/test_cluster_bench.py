@@ -73,6 +73,7 @@ def test_idling_is_no_load() -> None:
     assert load(2.0, 10).without_idling(0.05, 10).processor_seconds == pytest.approx(1.5)
 
 
+@pytest.mark.slow
 async def test_the_touches_of_every_primary_are_counted(tmp_path: Path) -> None:
     with cluster(tmp_path, 3) as nodes:
         async with Ledger.connect(url_of(nodes), entry_points=False) as ledger:

@@ -57,6 +57,7 @@ def test_a_quick_run_measures_every_row_of_a_part_at_each_size(
         assert sizes is None or [one["at"] for one in row["values"]] == sizes, row
 
 
+@pytest.mark.slow
 async def test_a_ledger_is_filled_on_from_what_it_holds(tmp_path: Path) -> None:
     async with embedded_server(tmp_path) as server, place_at(server.url, quick=True) as place:
         for sessions, held in ((20, 20), (30, 30), (25, 30)):

@@ -81,6 +81,7 @@ def test_a_collector_takes_the_spans_with_the_names_of_the_environment(stage: St
     assert serving.process.complained == []
 
 
+@pytest.mark.slow
 def test_the_last_spans_are_sent_at_the_end_under_the_name_that_was_chosen(stage: Stage, collector: Collector) -> None:
     serving = Serving(stage, OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint, OTEL_SERVICE_NAME="desk")
     serving.ask()

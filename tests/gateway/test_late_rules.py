@@ -74,6 +74,7 @@ async def test_a_deny_that_is_written_to_the_file_while_a_request_waits_stops_a_
     assert [one["pattern"] for one in granted] == ["git push *"]
 
 
+@pytest.mark.slow
 async def test_opencodes_clients_are_told_that_a_yes_was_overruled(ruled: Served, worker: Caller, file: Path) -> None:
     await deny(ruled, file)
     ann = await ruled.caller("approver", "ann")
@@ -82,6 +83,7 @@ async def test_opencodes_clients_are_told_that_a_yes_was_overruled(ruled: Served
     assert "git push*" in answered.json()["message"]
 
 
+@pytest.mark.slow
 async def test_an_edit_that_a_rule_denies_is_refused_with_the_rule(ruled: Served, worker: Caller, file: Path) -> None:
     await deny(ruled, file)
     ann = await ruled.caller("approver", "ann")

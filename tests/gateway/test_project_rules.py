@@ -217,6 +217,7 @@ async def test_the_gateways_own_file_in_a_trusted_project_is_compared_as_well(
     assert (await asked(agent, "s"))["outcome"] == "allowed"
 
 
+@pytest.mark.slow
 async def test_a_deny_of_a_changed_file_stops_a_yes_to_what_waits(
     one: Served, agent: Caller, second: TrustedProject
 ) -> None:

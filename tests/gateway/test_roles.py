@@ -30,6 +30,7 @@ PLACES = {
 }
 
 
+@pytest.mark.slow
 async def test_each_role_reaches_the_routes_of_the_table_and_no_other(gateway: Served, ledger: Ledger) -> None:
     callers: dict[Role, Any] = {role: await gateway.caller(role) for role in ROLES}
     nobody = await gateway.caller(None)

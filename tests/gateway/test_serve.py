@@ -21,6 +21,7 @@ def serve(stage: Stage, *words: str) -> tuple[Process, str]:
     return gateway, gateway.wait_for_word("  gateway    http").split()[-1]
 
 
+@pytest.mark.slow
 def test_a_program_of_this_machine_finds_the_gateway_and_may_ask(stage: Stage) -> None:
     socket = stage.folder.path / "gateway.sock"
     gateway = stage.run("serve", "--listen", f"unix:{socket}")
@@ -36,6 +37,7 @@ def test_a_program_of_this_machine_finds_the_gateway_and_may_ask(stage: Stage) -
     assert not socket.exists()
 
 
+@pytest.mark.slow
 def test_a_link_signs_one_browser_in_once(stage: Stage) -> None:
     gateway, _ = serve(stage)
     link = gateway.wait_for_word("  inbox").split()[-1]
@@ -77,6 +79,7 @@ def test_without_its_server_a_gateway_lives_and_is_not_ready(stage: Stage) -> No
     gateway.end()
 
 
+@pytest.mark.slow
 def test_without_tokens_everybody_here_may_do_everything_and_it_is_said_loudly(stage: Stage) -> None:
     gateway, address = serve(stage, "--no-tokens")
     assert httpx.put(f"{address}/v1/sessions/ses_1", json={}).status_code == 201

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 
+import pytest
+
 from ledger import Ledger
 from ledger.log.alarms import Alarm, Alarms
 from ledger.stores.port import StreamKey
@@ -44,6 +46,7 @@ def test_dropped_alarms_never_ring_and_are_swept_out() -> None:
     assert [one.at_ms for one in rung(alarms)] == sorted(one.at_ms for one in kept)
 
 
+@pytest.mark.slow
 async def test_a_wait_that_ended_leaves_no_alarm_behind_for_a_deadline_far_away() -> None:
     async with Ledger.connect("memory://", entry_points=False) as ledger:
         session = await ledger.session("ses_1", rules=ASK)

@@ -33,6 +33,7 @@ def test_no_part_is_much_larger_than_the_others(view: DividedView, spelling: str
     assert max(sizes.values()) < 1.3 * IDS_COUNT / len(view.parts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", [CHECKPOINTS_VIEW, LATEST_VIEW], ids=["of sixteen", "of four"])
 @pytest.mark.parametrize("partitions", [1, 255, 256])
 @pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)

@@ -78,6 +78,7 @@ async def entries_fold(store: Store, key: StreamKey) -> Folded[SessionState]:
     return fold_entries(key, nothing_folded(key), (await store.open(key)).entries)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asks", [0, 20, 150, 600])
 async def test_the_estimate_of_a_fold_is_within_a_factor_of_three(ledger: Ledger, asks: int) -> None:
     session = await ledger.session("ses_0", rules=RULES, cwd="/home/ann/shop")
@@ -150,6 +151,7 @@ async def test_a_stream_that_grew_pushes_others_out(ledger: Ledger, monkeypatch:
         assert not any(key in small.streams._recent for key in KEYS[1:])
 
 
+@pytest.mark.slow
 async def test_the_pasts_of_a_long_stream_are_thinned_and_read_as_before(ledger: Ledger) -> None:
     session = await ledger.session(KEYS[0].id, rules=RULES)
     for number in range(ASKS):

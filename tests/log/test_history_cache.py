@@ -35,6 +35,7 @@ async def fill(ledger: Ledger, clock: TestClock) -> HistoryCache:
     return HistoryCache(ledger.store)
 
 
+@pytest.mark.slow
 async def test_the_state_at_any_version_is_that_of_a_fold_from_the_beginning(ledger: Ledger, clock: TestClock) -> None:
     cache = await fill(ledger, clock)
     for version in (ASKS, 1, FOLD_EVERY_VERSIONS, FOLD_EVERY_VERSIONS + 1, 2 * FOLD_EVERY_VERSIONS - 1, 7):
@@ -83,6 +84,7 @@ async def test_pages_are_the_events_after_a_version(ledger: Ledger, clock: TestC
         assert await cache.page(KEY, after, 10) == everything[after : after + 10]
 
 
+@pytest.mark.slow
 async def test_marks_of_another_history_are_thrown_away(ledger: Ledger, clock: TestClock) -> None:
     cache = await fill(ledger, clock)
     await cache.state_at(KEY)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from time import thread_time
 
+import pytest
+
 from ledger.core.limits import METADATA_BYTES
 from ledger.masks.finder import find
 from ledger.masks.masking import may_need_masks
@@ -25,6 +27,7 @@ REPEATED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @every("text", REPEATED)
 def test_a_long_line_of_anything_is_searched_in_linear_time(text: str) -> None:
     assert any(

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from uuid import uuid4
 
+import pytest
 import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -172,12 +173,14 @@ async def views_say_what_the_ledger_says(ledger: Ledger) -> None:
     assert {name: told[name] for name in versions} == versions
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(ACTIONS)
 def test_after_any_history_in_memory_live_and_rebuilt_views_are_the_same_bytes(actions: list[Action]) -> None:
     asyncio.run(live_is_rebuilt(f"memory://{uuid4().hex}", actions))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(actions=ACTIONS)
 def test_after_any_history_on_a_server_live_and_rebuilt_views_are_the_same_bytes(

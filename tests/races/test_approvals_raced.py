@@ -124,6 +124,7 @@ def expected(races_count: int) -> Counter[str]:
     return Counter(allowed=races_count - alone, pending=alone)
 
 
+@pytest.mark.slow
 async def test_nobody_allows_alone_in_a_few_thousand_races(start_server: StartServer, tmp_path: Path) -> None:
     assert await race(start_server().url, tmp_path, FEW_RACES_COUNT) == expected(FEW_RACES_COUNT)
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -36,6 +37,8 @@ from tests.support.commands import (
     takes_use,
 )
 from tests.support.scenario import Project, Scenario, ms
+
+pytestmark = pytest.mark.slow
 
 sessions = st.sampled_from(["ses_1", "ses_2", "ses_3"])
 numbers = st.integers(1, 3)

@@ -285,6 +285,7 @@ def with_lives(state: SessionState, numbers: range) -> SessionState:
     return state
 
 
+@pytest.mark.slow
 def test_a_settled_request_of_a_long_session_takes_at_most_250_bytes() -> None:
     tracemalloc.start()
     try:

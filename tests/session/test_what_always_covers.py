@@ -38,6 +38,7 @@ async def _asked(session: Session, tool: str, given: dict[str, Any], request_id:
     raise AssertionError(result)
 
 
+@pytest.mark.slow
 @every("profile", PROFILES)
 @every(("dialect", "tool", "given"), TABLE)
 async def test_the_next_such_call_is_allowed_or_the_request_said_that_it_is_asked(

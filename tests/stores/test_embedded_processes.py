@@ -179,6 +179,7 @@ def test_a_server_that_was_only_half_started_by_a_killed_user_is_waited_for(
     assert not is_running(folder)
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_is_an_error_with_the_end_of_its_log_and_does_not_lock_the_folder(
     folder: DataFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,6 +130,7 @@ async def test_a_server_that_is_away_for_a_moment_is_waited_for(proxy: Proxy, st
     assert (await submitted).state.version == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.SILENCE])
 async def test_an_append_without_any_answer_is_in_doubt_and_found_by_the_next_fold(
     proxy: Proxy, impatient: RedisStore, fault: Fault
@@ -145,6 +146,7 @@ async def test_an_append_without_any_answer_is_in_doubt_and_found_by_the_next_fo
     assert len(await log_of(impatient)) == 3
 
 
+@pytest.mark.slow
 async def test_all_commands_of_an_append_in_doubt_are_in_doubt(proxy: Proxy, impatient: RedisStore) -> None:
     stream = tally(impatient)
     await stream.refresh()
@@ -153,6 +155,7 @@ async def test_all_commands_of_an_append_in_doubt_are_in_doubt(proxy: Proxy, imp
     assert [type(one) for one in outcomes] == [InDoubtError] * 3
 
 
+@pytest.mark.slow
 async def test_an_append_that_was_never_sent_is_not_in_doubt(proxy: Proxy, impatient: RedisStore) -> None:
     stream = tally(impatient)
     await stream.submit(add("first"))
@@ -166,6 +169,7 @@ async def test_an_append_that_was_never_sent_is_not_in_doubt(proxy: Proxy, impat
     assert (await stream.submit(add("b"))).state == Tally(("first", "b"), version=2)
 
 
+@pytest.mark.slow
 async def test_an_append_that_may_have_been_sent_stays_in_doubt_though_the_server_then_vanished(
     proxy: Proxy, impatient: RedisStore
 ) -> None:
@@ -180,6 +184,7 @@ async def test_an_append_that_may_have_been_sent_stays_in_doubt_though_the_serve
         await submitted
 
 
+@pytest.mark.slow
 async def test_an_append_stays_in_doubt_though_the_server_then_refuses_the_connection(
     proxy: Proxy, impatient: RedisStore, admin: Operator
 ) -> None:
@@ -206,6 +211,7 @@ async def test_a_read_whose_answer_was_lost_is_read_again(proxy: Proxy, far_stor
     assert opening.info.last == head
 
 
+@pytest.mark.slow
 async def test_a_read_without_any_answer_is_unreachable_not_in_doubt(proxy: Proxy, impatient: RedisStore) -> None:
     await written(impatient, b"a")
     proxy.lose("XRANGE", Fault.SILENCE, times=None)

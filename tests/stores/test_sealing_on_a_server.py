@@ -170,6 +170,7 @@ async def test_an_unseal_whose_answers_were_lost_brings_back_every_entry_once(
     assert await far_store.admin.unseal(SESSION, seal_of(log), log, None)
 
 
+@pytest.mark.slow
 async def test_a_seal_without_any_answer_is_in_doubt_and_repeated_later(proxy: Proxy, impatient: RedisStore) -> None:
     log = await three(impatient)
     proxy.lose("EVALSHA", Fault.SILENCE, times=None)

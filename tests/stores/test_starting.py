@@ -37,6 +37,7 @@ def is_loading(url: str) -> bool:
             return False
 
 
+@pytest.mark.slow
 async def test_a_ledger_is_opened_on_a_server_that_is_still_loading(start_server: StartServer) -> None:
     server = start_server(options={"appendonly": "yes"})
     async with Ledger.connect(server.url, entry_points=False) as ledger:
@@ -105,6 +106,7 @@ async def test_a_server_that_cannot_hold_a_ledger_is_refused_at_once() -> None:
     assert len(tries) == 1
 
 
+@pytest.mark.slow
 async def test_a_primary_without_the_replicas_it_demands_takes_nothing_and_can_be_read(pair: tuple[Node, Node]) -> None:
     primary, replica = pair
     url = f"redis://{primary.address}"

@@ -128,7 +128,7 @@ class LyingProvider:
 
     @contextmanager
     def serving(self) -> Iterator[LyingProvider]:
-        thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
         try:
             yield self

@@ -243,6 +243,7 @@ async def test_a_damaged_session_that_the_index_lacks_keeps_nobody_else_waiting(
     assert len(told) == 1
 
 
+@pytest.mark.slow
 async def test_a_running_worker_ends_what_waits_although_the_index_was_lost(
     live_ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -99,6 +99,7 @@ def test_doctor_fails_where_history_is_gone_until_its_file_is_removed(
     assert said(ledger)["ok"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", ["up", "gateway", "expiry", "projector"])
 def test_a_process_says_at_its_start_that_history_is_gone(
     process: str, ledger: CommandLine, client: redis.Redis, home: Path
@@ -117,6 +118,7 @@ def test_a_process_says_at_its_start_that_history_is_gone(
         running.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("process", ["up", "gateway", "expiry", "projector"])
 def test_a_process_notes_at_its_end_what_came_while_it_ran(
     process: str, ledger: CommandLine, client: redis.Redis, home: Path
@@ -259,6 +261,7 @@ def test_a_folder_that_cannot_be_written_is_said(server: RealServer, home: Path)
     assert found.hint is not None
 
 
+@pytest.mark.slow
 def test_several_processes_write_the_file_at_once(server: RealServer, home: Path) -> None:
     async def compared_at_once(number: int) -> list[str | None]:
         await session(server.url, f"ses_{number}")

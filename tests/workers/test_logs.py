@@ -98,6 +98,7 @@ def test_a_library_is_named_and_told_from_its_own_level_on(capfd: pytest.Capture
     assert [line.partition(" error ")[2] for line in err.splitlines()] == ["expiry apscheduler.executors: Job raised"]
 
 
+@pytest.mark.slow
 def test_the_embedded_servers_death_and_return_are_lines_of_up(stage: Stage) -> None:
     up = stage.run("up", "--listen", "none", "--log-level", "info")
     up.wait_for_word("expiry subscribed to")
@@ -113,6 +114,7 @@ def test_the_embedded_servers_death_and_return_are_lines_of_up(stage: Stage) -> 
     assert [line for line in up.complained if not LINE.fullmatch(line)] == []
 
 
+@pytest.mark.slow
 def test_a_worker_tells_once_that_its_server_is_lost_and_once_that_it_is_reached_again(
     stage: Stage, own_server: RealServer
 ) -> None:

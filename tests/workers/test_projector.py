@@ -143,6 +143,7 @@ async def test_one_that_was_killed_goes_on_where_it_was(ledger: Ledger, projecto
     assert await differences(ledger.store) == []
 
 
+@pytest.mark.slow
 async def test_killed_again_and_again_under_load_every_event_counts_once(ledger: Ledger, projector: Projectors) -> None:
     session = await ledger.session("ses_1", rules=RULES)
     other = projector(feed=0.2, claim=0.3)

@@ -34,6 +34,7 @@ def pid_of(up: Process, name: str) -> int:
     return int(up.wait_for_word(f"  {name} ").rpartition(" ")[2])
 
 
+@pytest.mark.slow
 def test_everything_runs_until_ctrl_c_and_nothing_after_it(stage: Stage) -> None:
     up = stage.run("up")
     up.wait_for_word("Ctrl-C ends it")
@@ -66,6 +67,7 @@ def test_a_worker_that_dies_is_started_again(stage: Stage) -> None:
     assert up.end() == 0
 
 
+@pytest.mark.slow
 def test_workers_do_not_outlive_an_up_that_was_killed(stage: Stage) -> None:
     up = stage.run("up")
     up.wait_for_word("Ctrl-C ends it")
@@ -74,6 +76,7 @@ def test_workers_do_not_outlive_an_up_that_was_killed(stage: Stage) -> None:
     wait_until(lambda: not any(map(is_alive, workers)), "the workers to end")
 
 
+@pytest.mark.slow
 def test_a_second_up_on_the_same_folder_joins_the_first(stage: Stage) -> None:
     first = stage.run("up")
     first.wait_for_word("Ctrl-C ends it")
@@ -85,6 +88,7 @@ def test_a_second_up_on_the_same_folder_joins_the_first(stage: Stage) -> None:
     assert second.end() == 0
 
 
+@pytest.mark.slow
 def test_another_server_is_used_as_its_url_says_and_its_password_is_told_to_nobody(start_server: StartServer) -> None:
     server = start_server()
     with redis.Redis.from_url(server.url) as admin:
@@ -112,6 +116,7 @@ def test_what_cannot_be_started_is_told_in_a_line(words: list[str], code: int, t
     assert up.said == []
 
 
+@pytest.mark.slow
 def test_a_notifier_runs_too_when_it_is_configured(stage: Stage, tmp_path: Path) -> None:
     config = tmp_path / "notify.toml"
     config.write_text('[[people]]\nname = "ann"\nservices = ["json://127.0.0.1:9/x"]')
@@ -123,6 +128,7 @@ def test_a_notifier_runs_too_when_it_is_configured(stage: Stage, tmp_path: Path)
     wait_until(lambda: not is_alive(notifier), "the notifier to end")
 
 
+@pytest.mark.slow
 def test_the_gateway_exports_its_spans_where_the_environment_names_a_collector(stage: Stage) -> None:
     with collecting() as collector:
         up = stage.run("up", "--listen", "127.0.0.1:0", OTEL_EXPORTER_OTLP_ENDPOINT=collector.endpoint)
@@ -148,6 +154,7 @@ def test_a_notifier_that_is_configured_wrongly_keeps_everything_from_starting(st
     assert "nobody is named" in "".join(up.complained)
 
 
+@pytest.mark.slow
 def test_rules_and_deadlines_are_the_gateways(stage: Stage, tmp_path: Path) -> None:
     rules = tmp_path / "opencode.json"
     rules.write_text('{"permission": {"bash": "deny"}}')
@@ -168,6 +175,7 @@ def test_rules_and_deadlines_are_the_gateways(stage: Stage, tmp_path: Path) -> N
     assert up.end() == 0
 
 
+@pytest.mark.slow
 def test_a_phone_reaches_the_gateway_by_the_address_of_its_notifications(stage: Stage, tmp_path: Path) -> None:
     config = tmp_path / "notify.toml"
     people = '[[people]]\nname = "ann"\nservices = ["json://127.0.0.1:9/x"]'

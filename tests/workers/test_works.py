@@ -71,6 +71,7 @@ async def test_results_come_in_the_order_of_the_portions_and_only_so_many_are_ah
     assert found == list(range(12))
 
 
+@pytest.mark.slow
 async def test_processes_tell_their_warnings_themselves_and_each_once(
     server: RealServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -103,6 +104,7 @@ def wait_for_the_end_of(pids: list[int]) -> None:
     wait_until(lambda: not running(), lambda: f"processes {running()} to end")
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_all_processes_of_a_command_without_a_trace(server: RealServer) -> None:
     with filled(server).beside(VERIFY_WITHOUT_END) as process:
         pids = begun(process)
@@ -114,6 +116,7 @@ def test_ctrl_c_ends_all_processes_of_a_command_without_a_trace(server: RealServ
     wait_for_the_end_of(pids)
 
 
+@pytest.mark.slow
 def test_processes_end_when_their_command_is_killed(server: RealServer) -> None:
     with filled(server).beside(VERIFY_WITHOUT_END) as process:
         pids = begun(process)

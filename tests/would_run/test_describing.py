@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,6 +78,7 @@ def test_every_key_and_every_value_of_an_input_stands_in_a_section(tool: str, va
         assert _missing(_described(tool, numbered), numbered, "input") == []
 
 
+@pytest.mark.slow
 @given(tool=TOOLS, value=st.dictionaries(KEYS, VALUES, min_size=1, max_size=8))
 def test_every_key_and_every_value_of_metadata_stands_in_a_section(tool: str, value: dict[str, Any]) -> None:
     numbered = _numbered(value, count())

@@ -162,6 +162,7 @@ async def _exported_elsewhere() -> Exported:
     return exported
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 async def test_nothing_that_happens_while_a_hub_begins_and_after_is_missed_or_published_twice(
     ledger: Ledger, share: float, monkeypatch: pytest.MonkeyPatch

@@ -73,6 +73,7 @@ async def test_events_of_known_and_of_new_sessions_are_published_once_and_no_str
         assert in_order == {"ses_known": [2, 3], "ses_new": [1, 2]}
 
 
+@pytest.mark.slow
 async def test_where_a_feed_dropped_lines_all_streams_are_compared(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

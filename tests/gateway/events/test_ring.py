@@ -41,6 +41,7 @@ def filled(entries: list[Entry], ring: Ring) -> None:
             ring.push(Item(frame, f"0123456789abcdef-{ring.end}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "more",
     [{"description": "Push"}, {"x": [[]] * TINY}, {"x": [1.5] * TINY}, {"x": {str(one): one for one in range(TINY)}}],

@@ -179,6 +179,7 @@ async def test_a_revoked_token_ends_its_streams(opened: Caller, gateway: Served)
         await stays.named("permission.asked")
 
 
+@pytest.mark.slow
 async def test_an_expired_token_ends_its_streams(opened: Caller, gateway: Served, clock: TestClock) -> None:
     reader = await gateway.caller("auditor", "brief", expires_in_ms=60_000)
     async with listening(reader, SESSION_EVENTS) as ends:

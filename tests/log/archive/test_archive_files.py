@@ -99,6 +99,7 @@ async def test_files_are_readable_by_their_owner_only(folder: Path) -> None:
     assert [(path.stat().st_mode & 0o077) for path in (folder / manifest.file).parent.iterdir()] == [0, 0]
 
 
+@pytest.mark.slow
 async def test_columns_are_documented_sorted_and_in_small_row_groups(folder: Path) -> None:
     sessions = dict(lived(f"ses_{number:04d}", requests=100) for number in range(25))
     manifest = await in_folder(folder).write(sessions, NOW_MS)

@@ -51,6 +51,7 @@ def read_back(rows: list[ArchiveRow]) -> list[tuple[object, ...]]:
             ).fetchall()
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(st.lists(ROWS, max_size=30))
 def test_any_text_and_number_is_read_as_it_was_written_and_in_order(rows: list[ArchiveRow]) -> None:

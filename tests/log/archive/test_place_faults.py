@@ -134,6 +134,7 @@ FAULTS: Final = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "step"), FAULTS, ids=lambda value: value.replace(" ", "-"))
 async def test_an_object_store_that_fails_at_any_step_is_told_in_time_and_the_next_attempt_succeeds(
     bench: Bench, fault: str, step: str
@@ -152,6 +153,7 @@ async def test_an_object_store_that_fails_at_any_step_is_told_in_time_and_the_ne
     assert await place.entries(ONE[0], manifest.file, head_in(ONE[1])) == list(ONE[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["refuses", "hangs", "cuts off", "lies"])
 async def test_a_session_whose_object_cannot_be_read_is_named_and_is_read_when_it_can_be(
     bench: Bench, fault: str

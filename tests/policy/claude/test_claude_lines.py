@@ -57,6 +57,7 @@ def test_the_faithful_profile_answers_as_the_program_but_for_the_listed_lines(
     assert found == block["differences"].get(block["sets"][at]["name"], [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", SETS, ids=named)
 def test_no_line_is_looser_in_hardened_than_in_faithful(given: tuple[dict[str, Any], int]) -> None:
     block, at = given
@@ -65,6 +66,7 @@ def test_no_line_is_looser_in_hardened_than_in_faithful(given: tuple[dict[str, A
     assert [row for row in found if STRICTNESS.index(row[2]) < STRICTNESS.index(row[1])] == []
 
 
+@pytest.mark.slow
 @every("program", OPTIONS)
 def test_a_program_that_only_looks_runs_with_the_options_with_which_the_program_runs_it(program: str) -> None:
     operand, runs, asks = OPTIONS[program]

@@ -322,6 +322,7 @@ async def test_a_resumed_agent_attaches_to_what_its_killed_bridge_left_pending(
     assert len(await ann.waiting(SESSION)) == 1, "that answer was for one call"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("killable_gateway")
 async def test_a_gateway_killed_and_started_again_while_somebody_is_asked_changes_nothing(
     start: Start, ann: Person, gateway: RunningGateway

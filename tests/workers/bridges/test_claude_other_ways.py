@@ -133,6 +133,7 @@ async def answer(session: ClientSession, command: str, call_id: str) -> Any:
     return json.loads(block.text)
 
 
+@pytest.mark.slow
 async def test_the_prompt_tool_answers_in_one_text_of_json(gateway: RunningGateway, rules: str) -> None:
     async with prompt_tool(gateway, "--rules", rules) as session:
         assert [tool.name for tool in (await session.list_tools()).tools] == ["approve"]
@@ -180,6 +181,7 @@ async def test_what_the_prompt_tool_asks_is_withdrawn_when_its_client(gateway: R
     await ann.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_gateway")
 async def test_the_prompt_tool_denies_what_nobody_could_be_asked_about(gateway: RunningGateway) -> None:
     async with prompt_tool(gateway, "--on-unreachable", "agent", "--grace", "0") as session:

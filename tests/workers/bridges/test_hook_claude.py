@@ -225,6 +225,7 @@ async def test_what_some_hook_still_waits_for_outlives_the_end_of_a_turn(hook: H
     await ann.close()
 
 
+@pytest.mark.slow
 async def test_of_clients_that_share_a_session_each_withdraws_its_own(hook: Hook, gateway: RunningGateway) -> None:
     ann = gateway.person()
     shared = ("--session", SESSION, "--limit", "1")
@@ -235,6 +236,7 @@ async def test_of_clients_that_share_a_session_each_withdraws_its_own(hook: Hook
     await ann.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("killable_gateway")
 async def test_an_end_without_a_gateway_ends_all_the_same_and_the_next_one_withdraws(
     hook: Hook, gateway: RunningGateway

@@ -72,6 +72,7 @@ def comments_of(text: str) -> list[str]:
     return sorted(one.strip() for one in comments_in(text))
 
 
+@pytest.mark.slow
 @steady
 @given(seed=seeds, comments=st.booleans())
 def test_uninstalling_gives_back_every_byte(seed: int, comments: bool) -> None:

@@ -213,6 +213,7 @@ def test_another_stream_under_the_same_name_keeps_all_out(
     assert heads(ledger) == before
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_it_comes_through_a_pipe_too(ledger: CommandLine, server: RealServer, exported: Path) -> None:
     ledger("import", "-", stdin=exported.read_bytes(), code=0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.command_line import CommandLine
 from tests.support.waiting import wait_until
 
@@ -17,6 +19,7 @@ def changes(ledger: CommandLine) -> list[dict[str, object]]:
     return [row["event"] for row in ledger("log", "s", "--json").rows if row["type"] == "policy_changed"]
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_while_an_answer_is_waited_for_is_recorded(ledger: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "opencode.json"
     write(file, bash="ask")

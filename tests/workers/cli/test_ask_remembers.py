@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.command_line import CommandLine
 from tests.support.waiting import wait_until
 
 CALL = json.dumps({"command": "git push origin"})
 
 
+@pytest.mark.slow
 def test_an_ask_that_is_answered_with_always_adds_the_rule_to_the_file(ledger: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / ".codelia" / "config.json"
     file.parent.mkdir()

@@ -17,6 +17,7 @@ def allowed(ledger: CommandLine, rules: Path) -> CommandLine:
     return ledger
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_the_first_runner_claims_and_another_is_told_who(allowed: CommandLine) -> None:
     first = allowed("claim", "r1", "--runner", "job-7", "--json", code=0).row
@@ -26,6 +27,7 @@ def test_the_first_runner_claims_and_another_is_told_who(allowed: CommandLine) -
     assert (refused["code"], refused["runner"], refused["agent"]) == ("ALREADY_CLAIMED", "job-7", "stop")
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_process_is_its_own_runner_where_none_is_named(allowed: CommandLine) -> None:
     # Both are called by this process.

@@ -77,14 +77,12 @@ def test_2_is_wrong_usage_and_shows_the_right_one(ledger: CommandLine, words: li
     assert hint.endswith("--help")
 
 
-@pytest.mark.process
 def test_3_is_a_deny_by_rule_with_the_rule(ledger: CommandLine, rules: Path) -> None:
     ran = ledger("ask", "ses_1", "bash", "rm -rf /", "--rules", rules, "--json", code=3)
     assert (ran.row["outcome"], ran.row["code"], ran.row["agent"]) == ("denied", "DENIED", "continue")
     assert [rule["text"] for rule in ran.row["evaluation"]["rules"]] == ["bash rm * deny"]
 
 
-@pytest.mark.process
 def test_4_is_a_reject_with_or_without_feedback(ledger: CommandLine) -> None:
     asked(ledger)
     ledger("reply", "r1", "DENY", code=0)
@@ -96,7 +94,6 @@ def test_4_is_a_reject_with_or_without_feedback(ledger: CommandLine) -> None:
     assert corrected["message"].endswith("with the following feedback: not on a Friday")
 
 
-@pytest.mark.process
 def test_5_is_an_expired_ask_and_a_reply_that_came_too_late(ledger: CommandLine) -> None:
     expired = ledger("ask", "ses_1", "bash", "git push", "--id", "r1", "--unattended", "50ms", "--json", code=5).row
     assert (expired["outcome"], expired["message"]) == ("expired", "Permission request expired after 0.05 seconds.")
@@ -105,7 +102,6 @@ def test_5_is_an_expired_ask_and_a_reply_that_came_too_late(ledger: CommandLine)
     assert (late.error["code"], late.error["error"]) == ("PERMISSION_STALE", "Permission request expired")
 
 
-@pytest.mark.process
 def test_6_is_a_withdrawn_ask_and_anything_asked_of_a_closed_session(ledger: CommandLine) -> None:
     asked(ledger)
     ledger("cancel", "r1", "--reason", "not needed", code=0)
@@ -116,7 +112,6 @@ def test_6_is_a_withdrawn_ask_and_anything_asked_of_a_closed_session(ledger: Com
     assert ledger("ask", "ses_1", "bash", "git push", "--json", code=6).error["code"] == "SESSION_CLOSED"
 
 
-@pytest.mark.process
 def test_7_is_still_pending_with_the_way_to_wait_again(ledger: CommandLine) -> None:
     ran = ledger("ask", "ses_1", "bash", "git push", "--always", "git *", "--id", "r1", "--timeout", "10ms", code=7)
     assert ran.out.startswith("pending until ")
@@ -124,7 +119,6 @@ def test_7_is_still_pending_with_the_way_to_wait_again(ledger: CommandLine) -> N
     assert ran.err.splitlines()[-1] == f"hint: wait for it again with: {again}"
 
 
-@pytest.mark.process
 def test_8_is_a_ledger_that_cannot_be_reached(ledger: CommandLine, tmp_path: Path) -> None:
     ran = ledger("pending", "--url", f"unix://{tmp_path}/none.sock", "--json", code=8)
     assert (ran.out, ran.error["code"]) == ("", "UNREACHABLE")
@@ -153,7 +147,6 @@ def test_9_is_an_id_that_nobody_knows(ledger: CommandLine, words: list[str], cod
     assert ran.error["hint"].startswith("`permission-ledger ")
 
 
-@pytest.mark.process
 def test_10_is_another_answer_than_the_one_that_won(ledger: CommandLine) -> None:
     asked(ledger)
     ledger("reply", "r1", "once", "--as", "ann", code=0)
@@ -184,7 +177,6 @@ def test_codelias_confirm_result_is_an_answer_on_the_command_line(ledger: Comman
     assert ledger("reply", "r1", said, "--json", code=0).row["outcome"] == outcome
 
 
-@pytest.mark.process
 def test_11_is_a_stream_that_somebody_damaged(ledger: CommandLine, server: RealServer) -> None:
     asked(ledger)
     with redis.Redis.from_url(server.url) as client:
@@ -221,7 +213,6 @@ def test_12_is_input_that_cannot_be_taken(ledger: CommandLine, words: list[str],
     assert "Traceback" not in ran.err
 
 
-@pytest.mark.process
 def test_12_is_also_a_reply_that_is_none_and_the_request_stays_pending(ledger: CommandLine) -> None:
     asked(ledger)
     told = ledger("reply", "r1", "perhaps", code=12).err

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from ledger import Ledger
 from tests.support.command_line import CommandLine
 
@@ -35,6 +37,7 @@ async def test_beyond_the_declared_wait_it_says_why_and_what_to_do(ledger: Comma
     assert row["code"] == "NOT_EXTENDABLE"
 
 
+@pytest.mark.slow
 def test_an_ask_with_a_timeout_declares_that_it_waits_no_longer(ledger: CommandLine) -> None:
     ledger("ask", "ses_1", "bash", "make", "--timeout", "1s", "--extending", "by-hand", code=7)
     rows = {row["type"]: row["event"] for row in ledger("log", "ses_1", "--json", code=0).rows}

@@ -19,6 +19,7 @@ def test_a_freeze_stops_what_a_rule_allows_and_an_unfreeze_lets_it_go_on(ledger:
     assert again["outcome"] == "allowed"
 
 
+@pytest.mark.slow
 @pytest.mark.process
 def test_a_yes_during_a_freeze_ends_with_exit_code_14_and_names_who_froze_it(ledger: CommandLine) -> None:
     ledger("ask", "ses_1", "bash", "git push", "--project", "shop", "--id", "r1", "--no-wait", code=7)

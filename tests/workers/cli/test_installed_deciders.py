@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.support.command_line import CommandLine
 
 DENIES = """
@@ -31,6 +33,7 @@ def test_a_command_that_asks_hears_it(ledger: CommandLine, tmp_path: Path) -> No
     assert "not on a Friday" in ledger("ask", "ses_1", "bash", "git push", code=3).out
 
 
+@pytest.mark.slow
 def test_one_that_cannot_be_loaded_stops_asks_and_nobody_who_answers_or_reads(
     ledger: CommandLine, tmp_path: Path
 ) -> None:

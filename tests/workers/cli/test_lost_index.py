@@ -93,6 +93,7 @@ async def _ask_briefly(url: str) -> None:
         await session.submit("bash", ["make"], request_id="r")
 
 
+@pytest.mark.slow
 def test_an_expiry_worker_ends_what_waits_although_the_index_was_lost(ledger: CommandLine, client: redis.Redis) -> None:
     fill(ledger)
     before = index_of(client)
@@ -113,6 +114,7 @@ def _is_viewed(client: redis.Redis) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_nothing_pending_is_not_said_where_the_views_are_lost_too(ledger: CommandLine, client: redis.Redis) -> None:
     fill(ledger)
     with ledger.started("worker", "projector"):

@@ -52,6 +52,7 @@ def test_without_a_terminal_and_without_yes_the_requests_are_shown_and_stay_pend
     assert waiting(ledger) == {"call_41"}
 
 
+@pytest.mark.slow
 def test_at_a_terminal_the_request_is_shown_and_a_person_confirms(ledger: CommandLine) -> None:
     asked(ledger, call_41="git push origin main")
     refused = on_a_terminal(ledger, "reply", "once", typed="n\n", code=7)

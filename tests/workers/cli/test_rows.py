@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from ledger import Ledger
 from tests.support.command_line import CommandLine
 from tests.support.projecting import project_as_a_worker
@@ -249,6 +251,7 @@ def test_warnings_are_objects_too_where_json_was_asked_for(server_without_file: 
     assert "append-only file" in warning["warning"]
 
 
+@pytest.mark.slow
 def test_a_follower_hears_of_what_comes_after_it_began(ledger: CommandLine) -> None:
     ask(ledger, "r1")
     with ledger.started("ask", "ses_1", "bash", "git push", "--id", "r2", "--json") as process:
@@ -279,6 +282,7 @@ def test_the_pages_of_a_replay_are_all_of_it(ledger: CommandLine) -> None:
     assert "is not among those to replay" in ledger(*words, "--after", "1-1-ses_9", code=12).err
 
 
+@pytest.mark.slow
 def test_a_replay_for_a_person_is_a_page_of_a_long_past(ledger: CommandLine) -> None:
     asyncio.run(_fill_long(ledger.url))
     ran = ledger("replay", "ses_1", "--speed", "0", code=0)

@@ -198,6 +198,7 @@ def test_what_waits_for_a_person_does_not_run_and_can_be_waited_for_again(ledger
     assert ledger("run", "ses_1", "--id", "r1", "--", "echo", "it ran", code=0).out == "it ran\n"
 
 
+@pytest.mark.slow
 def test_a_rejection_ends_the_wait_and_nothing_runs(ledger: CommandLine, asking: Path) -> None:
     with begun(ledger, "ses_1", "--rules", asking, "--id", "r1", "--", "echo", "it ran") as process:
         assert process.stderr
@@ -222,6 +223,7 @@ def test_a_deny_that_is_newer_than_the_answer_stops_the_run(ledger: CommandLine,
 # --- in the place of the command --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_input_output_and_errors_are_the_commands_own(ledger: CommandLine, allowing: Path, script: Script) -> None:
     program = script("cat; echo oops >&2; exit 9")
     with begun(ledger, "ses_1", "--rules", allowing, "--", program) as process:
@@ -256,6 +258,7 @@ def test_a_reader_that_went_away_ends_the_command_as_it_ends_every_other(ledger:
         assert process.wait(timeout=60) == 128 + signal.SIGPIPE
 
 
+@pytest.mark.slow
 def test_signals_go_to_the_command_once_each_and_its_own_end_counts(
     ledger: CommandLine, allowing: Path, script: Script
 ) -> None:
@@ -335,6 +338,7 @@ def test_a_run_that_ended_does_not_run_again(ledger: CommandLine, allowing: Path
     assert list((home / "runs").rglob("*")) == [home / "runs" / "ses_1"]
 
 
+@pytest.mark.slow
 def test_a_killed_run_is_claimed_again_by_the_same_words_and_refused_for_another_process(
     ledger: CommandLine, allowing: Path, script: Script, tmp_path: Path, home: Path
 ) -> None:

@@ -35,6 +35,7 @@ def lag_of(ledger: CommandLine) -> dict[str, Any]:
     return dict(told.get("lag", {}))
 
 
+@pytest.mark.slow
 def test_requests_are_found_while_an_indexer_runs(searching: CommandLine) -> None:
     fill(searching)
     with searching.started("worker", "indexer") as worker:
@@ -60,6 +61,7 @@ def test_requests_are_found_while_an_indexer_runs(searching: CommandLine) -> Non
     assert "1 events of 1 sessions behind the log" in late.err
 
 
+@pytest.mark.slow
 def test_pages_go_on_after_a_cursor(searching: CommandLine) -> None:
     fill(searching)
     with searching.started("worker", "indexer") as worker:
@@ -83,6 +85,7 @@ def test_a_query_that_cannot_be_meant_is_refused_before_a_server_is_reached(sear
     assert "given twice" in searching("search", "by:ann", "--by", "bob", code=12).err
 
 
+@pytest.mark.slow
 def test_the_index_of_another_ledger_is_refused(searching: CommandLine, server_without_file: CommandLine) -> None:
     with searching.started("worker", "indexer") as worker:
         wait_until(lambda: lag_of(searching) == {"sessions": 0, "events": 0, "whole": True}, "the index is whole")

@@ -27,6 +27,7 @@ def test_no_character_that_moves_hides_or_turns_reaches_a_terminal(text: str) ->
     assert not {unicodedata.category(one) for one in shown} & {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
@@ -72,6 +73,7 @@ def test_what_an_agent_wrote_is_shown_harmlessly_everywhere(ledger: CommandLine)
     assert row.row["state"]["pending"][0]["patterns"] == [HOSTILE]
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_a_table_that_obeys_nothing_an_agent_wrote(ledger: CommandLine) -> None:
     ledger("ask", "ses_1", "bash", HOSTILE, "--id", "r1", "--no-wait", code=7)
     table = on_a_terminal(ledger, "pending")
@@ -92,6 +94,7 @@ def test_a_narrow_terminal_gets_a_block_for_each_row_without_empty_cells(ledger:
     assert "─" not in "".join(lines)
 
 
+@pytest.mark.slow
 def test_no_color_is_respected(ledger: CommandLine) -> None:
     ledger("ask", "ses_1", "bash", "git push", "--id", "r1", "--no-wait", code=7)
     assert "\x1b[3" not in on_a_terminal(ledger, "pending", NO_COLOR="1")

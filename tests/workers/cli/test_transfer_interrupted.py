@@ -109,6 +109,7 @@ def all_entries(client: redis.Redis) -> dict[str, list[tuple[bytes, dict[bytes, 
     return {key: entries(client, key) for key in names(client, "*}:[sp]:*")}
 
 
+@pytest.mark.slow
 def test_an_export_by_several_processes_equals_that_of_one(filled: CommandLine, tmp_path: Path) -> None:
     alone, shared = tmp_path / "alone", tmp_path / "shared"
     filled("export", "--all", "--out", alone, "--jobs", "1", code=0)
@@ -138,6 +139,7 @@ def test_an_import_killed_between_portions_is_completed_by_the_next(
     assert all_entries(client) == after
 
 
+@pytest.mark.slow
 def test_a_long_session_of_which_a_killed_import_wrote_a_part_is_completed(
     filled: CommandLine, client: redis.Redis, tmp_path: Path
 ) -> None:

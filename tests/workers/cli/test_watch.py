@@ -202,6 +202,7 @@ def watching(ledger: CommandLine) -> Iterator[TypedTerminal]:
             os.close(ours)
 
 
+@pytest.mark.slow
 def test_a_request_is_opened_and_allowed_at_a_real_terminal(ledger: CommandLine) -> None:
     ledger("ask", "ses_1", "bash", "git push", "--id", "call_1", "--no-wait", code=7)
     with watching(ledger) as terminal:
@@ -216,6 +217,7 @@ def test_without_a_terminal_it_says_what_to_use(ledger: CommandLine) -> None:
     assert "`watch` needs a terminal" in ledger("watch", code=12).err
 
 
+@pytest.mark.slow
 def test_with_json_it_prints_what_begins_and_what_ends_to_wait(ledger: CommandLine) -> None:
     ledger("ask", "ses_1", "bash", "git push", "--id", "call_1", "--no-wait", code=7)
     with ledger.started("watch", "--json") as process:

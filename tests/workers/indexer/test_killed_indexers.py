@@ -80,6 +80,7 @@ def rows_in(file: Path) -> int:
         return 0
 
 
+@pytest.mark.slow
 async def test_indexers_killed_while_people_answer_leave_every_answer_to_the_next(
     ledger: Ledger, server: RealServer, tmp_path: Path
 ) -> None:

@@ -122,6 +122,7 @@ async def test_reminders_follow_the_clock_and_stop_with_the_answer(
     ]
 
 
+@pytest.mark.slow
 async def test_a_broken_service_is_tried_again_and_holds_up_nobody(
     ledger: Ledger, notifier: Start, phone: Listening, clock: TestClock
 ) -> None:

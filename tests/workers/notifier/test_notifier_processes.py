@@ -7,6 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ledger import Ledger
 from tests.support.processes import worker_process
 from tests.support.servers import RealServer
@@ -45,6 +47,7 @@ def configured(folder: Path, phone: Listening) -> Path:
     return path
 
 
+@pytest.mark.slow
 async def test_what_was_sent_by_a_notifier_that_was_killed_before_it_could_record_it_is_sent_again(
     server: RealServer, tmp_path: Path
 ) -> None:
@@ -75,6 +78,7 @@ async def test_a_wrong_configuration_ends_it_with_exit_code_12(server: RealServe
     assert b"nobody is named" in told
 
 
+@pytest.mark.slow
 async def test_a_notifier_outlives_the_server(start_server: StartServer, tmp_path: Path) -> None:
     server = start_server()
     async with listening() as phone, notifier_process(server, configured(tmp_path, phone)):

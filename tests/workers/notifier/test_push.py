@@ -132,6 +132,7 @@ async def test_while_a_client_is_connected_nothing_is_sent(
         assert service.received == []
 
 
+@pytest.mark.slow
 async def test_two_notifiers_send_one_message_a_device(
     ledger: Ledger, notifier: Start, service: PushService, clock: TestClock
 ) -> None:
@@ -201,6 +202,7 @@ async def test_a_busy_service_is_tried_again_later_a_bounded_number_of_times(
     assert service.tried == ["/phone"] * 3
 
 
+@pytest.mark.slow
 async def test_a_service_that_never_answers_delays_neither_an_ask_nor_another_device(
     ledger: Ledger, notifier: Start, service: PushService
 ) -> None:
@@ -298,6 +300,7 @@ def notifier_process(server: RealServer, config: Path) -> AbstractAsyncContextMa
     return worker_process(*words, SSL_CERT_FILE=str(trusted(config.parent)))
 
 
+@pytest.mark.slow
 async def test_a_notifier_killed_between_send_and_record_repeats_the_message_under_the_same_topic(
     server: RealServer, service: PushService, tmp_path: Path
 ) -> None:

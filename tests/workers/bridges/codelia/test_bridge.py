@@ -260,6 +260,7 @@ async def test_a_killed_bridge_leaves_its_question_to_the_resumed_agent(play: Pl
     await ann.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("killable_gateway")
 async def test_a_gateway_that_comes_back_has_the_question_still(play: Play, gateway: RunningGateway) -> None:
     conversation = pushes().answered("ui_1", ok=True).ends()

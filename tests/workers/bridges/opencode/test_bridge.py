@@ -172,6 +172,7 @@ async def test_a_bridge_that_was_killed_is_followed_by_one_that_attaches(bridged
     assert [event["type"] for event in await ann.events("ses_1")].count("asked") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("killable_gateway")
 async def test_a_gateway_that_was_killed_and_started_again_still_holds_the_request(
     bridged: Bridged, ann: Person
@@ -194,6 +195,7 @@ async def test_a_gateway_that_stays_away_is_a_reject_that_says_so(bridged: Bridg
     assert message.startswith("denied, because nobody could be asked: ")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_gateway")
 async def test_a_question_may_be_left_to_opencode_s_own_prompt_and_is_recorded_later(
     bridged: Bridged, ann: Person
@@ -247,6 +249,7 @@ def deny_pushes(rules: str) -> None:
     Path(rules).write_text(json.dumps(changed))
 
 
+@pytest.mark.slow
 async def test_a_deny_that_is_added_while_a_request_waits_stops_a_later_yes(
     bridged: Bridged, ann: Person, rules: str
 ) -> None:

@@ -78,6 +78,7 @@ async def ended(ann: Person) -> str:
     return outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda one: one.name)
 async def test_a_bridge_that_is_told_to_end_leaves_nothing_pending(
     start: Start, ann: Person, number: signal.Signals
