@@ -307,6 +307,7 @@ session.ask("bash", ["ls"], request_id="call_1")
 """
 
 
+@pytest.mark.slow
 def test_a_script_that_is_interrupted_ends_though_it_never_closed_its_ledger() -> None:
     with python(SCRIPT, "memory://") as process:
         assert next_line(process) == "asking"

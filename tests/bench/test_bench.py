@@ -28,6 +28,7 @@ ROW_KEYS = {
 }
 
 
+@pytest.mark.slow
 def test_a_quick_run_of_one_part_prints_its_table_and_writes_the_documented_keys(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     command = [sys.executable, "-m", "bench", "--quick", "--only", "lone", "--json", str(file)]

@@ -132,6 +132,7 @@ async def test_a_chosen_grant_answers_the_request_and_the_next_one_like_it(gatew
     assert (again.status_code, again.json()["outcome"]) == (200, "allowed")
 
 
+@pytest.mark.slow
 async def test_the_rule_for_a_file_is_the_dialects_and_allows_the_call(gateway: Served, ann: Caller) -> None:
     root = await opened(gateway)
     await asked(root, "make build", "r1")

@@ -55,6 +55,7 @@ def test_every_type_of_event_comes_back_as_it_was_written(cls: type[msgspec.Stru
     assert encoded(event, actor) == (payload, content), "the same event is the same bytes"
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @for_all(st.lists(any_event, max_size=6))
 def test_any_events_fold_and_to_the_same_state_before_and_after_the_log(events: list[Event]) -> None:

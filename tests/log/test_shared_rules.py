@@ -7,6 +7,8 @@ import tracemalloc
 from typing import Any, Final
 from uuid import uuid4
 
+import pytest
+
 from ledger import Ledger
 from ledger.log.fold_room import fold_bytes
 from ledger.policy import Layer, PolicySource, Rule, Verdict, digest
@@ -43,6 +45,7 @@ async def bytes_of_a_fold(url: str, prefix: str) -> float:
             tracemalloc.stop()
 
 
+@pytest.mark.slow
 async def test_a_fold_under_many_shared_rules_takes_what_one_under_few_takes() -> None:
     url = f"memory://{uuid4().hex}"
     async with Ledger.connect(url, entry_points=False) as ledger:

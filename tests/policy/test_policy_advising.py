@@ -83,6 +83,7 @@ any_question = given(
 )
 
 
+@pytest.mark.slow
 @any_question
 def test_advice_allows_the_call_and_loosens_no_other(dialect: str, profile: str, rules: Rules, command: str) -> None:
     config = config_of(dialect, rules)

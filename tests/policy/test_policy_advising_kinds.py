@@ -61,6 +61,7 @@ def explained(policy: Policy, command: str) -> Explanation:
     return explain(policy, call_for(policy.source.dialect, command), compile_policy)
 
 
+@pytest.mark.slow
 @given(
     dialect=st.sampled_from(DIALECTS),
     profile=st.sampled_from(["hardened", "faithful"]),

@@ -109,6 +109,7 @@ def test_every_pattern_is_shown_or_stands_word_for_word_above(
             assert any(one.text == text or one.text == text.strip(" \t\n;&|") for text in above)
 
 
+@pytest.mark.slow
 @given(value=INPUTS)
 def test_the_size_and_the_marks_of_a_section_are_those_of_its_text(value: Any) -> None:
     for one in _described("bash", value).sections:

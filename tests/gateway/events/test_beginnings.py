@@ -117,6 +117,7 @@ async def test_a_later_wake_up_brings_the_events_whose_own_was_lost(ledger: Ledg
         assert hub.told() == {"ses_0": [3, 4]}
 
 
+@pytest.mark.slow
 async def test_where_a_feed_dropped_lines_a_quiet_session_goes_on_by_time(ledger: Ledger, clock: TestClock) -> None:
     quiet, *others = await quiet_sessions(ledger, 2)
     clock.advance(CLOCK_MARGIN_MS + 1)

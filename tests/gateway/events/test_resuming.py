@@ -181,6 +181,7 @@ async def test_an_id_of_an_earlier_version_begins_anew(admin_caller: Caller) -> 
         assert [one.name for one in await reader.named("snapshot.end")] == ["resync", "snapshot.end"]
 
 
+@pytest.mark.slow
 async def test_a_reader_that_takes_nothing_is_sent_away_and_then_gets_all_that_is_pending(
     gateway: Served, admin_caller: Caller
 ) -> None:

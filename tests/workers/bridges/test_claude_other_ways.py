@@ -147,6 +147,7 @@ async def test_the_prompt_tool_answers_in_one_text_of_json(gateway: RunningGatew
         await ann.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["cancels the call", "is gone"])
 async def test_what_the_prompt_tool_asks_is_withdrawn_when_its_client(gateway: RunningGateway, how: str) -> None:
     words = ["bridge", "claude", "--prompt-tool", "--session", "ses_1"]

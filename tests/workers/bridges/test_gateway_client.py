@@ -50,6 +50,7 @@ async def test_a_person_is_waited_for_and_the_pending_row_is_shown_meanwhile(
     assert [one["request_id"] for one in seen] == [shown["request_id"]]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("killable_gateway")
 async def test_a_gateway_that_was_killed_while_somebody_waits_is_found_again(
     client: GatewayClient, gateway: RunningGateway

@@ -127,6 +127,7 @@ def test_a_library_function_names_the_extra_that_it_needs(bare: Bare, extra: str
     assert err.splitlines()[-1] == f"ledger.core.errors.MissingExtraError: this {told(extra)}"
 
 
+@pytest.mark.slow
 def test_up_runs_without_the_gateway_and_says_so(bare_with_server: Bare) -> None:
     with bare_with_server.start("-m", "workers.cli", "up") as up:
         assert up.stdout is not None

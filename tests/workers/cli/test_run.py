@@ -273,6 +273,7 @@ def test_signals_go_to_the_command_once_each_and_its_own_end_counts(
     assert finished["event"]["detail"]["output"] == "exit code 3"
 
 
+@pytest.mark.slow
 def test_a_signal_that_was_ignored_from_the_start_stays_ignored(
     ledger: CommandLine, allowing: Path, script: Script
 ) -> None:
@@ -290,6 +291,7 @@ def test_a_signal_that_was_ignored_from_the_start_stays_ignored(
         assert process.wait(timeout=60) == 1
 
 
+@pytest.mark.slow
 def test_a_key_at_the_terminal_reaches_the_command_once(ledger: CommandLine, allowing: Path, script: Script) -> None:
     words = [*PROGRAM, "run", "ses_1", "--rules", str(allowing), "--", str(script(COUNTS, sys.executable))]
     child, terminal = pty.fork()
@@ -316,6 +318,7 @@ def test_a_key_at_the_terminal_reaches_the_command_once(ledger: CommandLine, all
     assert os.waitstatus_to_exitcode(status) == 2
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_it_waits_leaves_the_request_pending(ledger: CommandLine, asking: Path) -> None:
     with begun(ledger, "ses_1", "--rules", asking, "--id", "r1", "--", "echo", "it ran") as process:
         assert process.stderr

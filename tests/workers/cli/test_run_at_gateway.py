@@ -157,6 +157,7 @@ def test_a_person_answers_at_the_gateway_and_the_command_runs_once(runs: Runs, a
     assert (again.code, again.out) == (13, "")
 
 
+@pytest.mark.slow
 def test_a_rejection_and_a_wrong_token_have_their_exit_codes(runs: Runs, ann: Ann) -> None:
     asking = runs.start("ses_1", "--id", "r1", "--", "echo", "it ran")
     ann.answer_next("ses_1", "reject")

@@ -241,6 +241,7 @@ async def test_a_runtime_that_dies_leaves_nothing_pending(play: Play, gateway: R
     await ann.close()
 
 
+@pytest.mark.slow
 async def test_a_killed_bridge_leaves_its_question_to_the_resumed_agent(play: Play, gateway: RunningGateway) -> None:
     first = play(pushes().receives(answer("never")))
     ann = gateway.person()
