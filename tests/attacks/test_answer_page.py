@@ -135,6 +135,7 @@ async def test_hiding_a_command_beside_what_the_page_shows(
     assert missing([given, *patterns], [page.shown]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ann")
 @pytest.mark.parametrize("random_count", [6, pytest.param(60, marks=pytest.mark.slow)])
 async def test_hiding_anything_at_all_from_the_page(

@@ -29,12 +29,13 @@ def run_growth(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "sizes"),
     [
-        pytest.param("history", [20, 40], marks=pytest.mark.slow),
-        pytest.param("year", [20, 40], marks=pytest.mark.slow),
-        pytest.param("sealed", [20, 40], marks=pytest.mark.slow),
+        ("history", [20, 40]),
+        ("year", [20, 40]),
+        ("sealed", [20, 40]),
         ("crowds", None),
         ("costs", [20]),
     ],

@@ -13,6 +13,7 @@ SEEDS_COUNT = 400
 BATCH_COUNT = 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, SEEDS_COUNT, BATCH_COUNT))
 def test_every_spelling_of_one_meaning_has_one_verdict(first: int) -> None:
     checker = Checker()

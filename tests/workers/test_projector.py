@@ -129,6 +129,7 @@ async def test_lines_are_acknowledged_when_the_views_have_changed(ledger: Ledger
     await wait_until_async(all_done, "no line to be owed")
 
 
+@pytest.mark.slow
 async def test_one_that_was_killed_goes_on_where_it_was(ledger: Ledger, projector: Projectors) -> None:
     session = await ledger.session("ses_1", rules=RULES)
     first = projector(feed=0.2)

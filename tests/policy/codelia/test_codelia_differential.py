@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,6 +80,7 @@ def test_a_line_is_split_as_the_reference_splits_it(line: str) -> None:
     )
 
 
+@pytest.mark.slow
 @given(line=lines, allow=rules, deny=rules, root=roots)
 @settings(max_examples=300)
 def test_a_command_is_judged_as_the_reference_judges_it(line: str, allow: Any, deny: Any, root: str | None) -> None:
@@ -130,6 +132,7 @@ def test_another_deny_never_loosens_a_verdict(line: str, allow: Any, deny: Any, 
         assert ORDER.index(after) >= ORDER.index(before)
 
 
+@pytest.mark.slow
 @given(line=lines, allow=rules, deny=rules, granted=commands)
 @settings(max_examples=300)
 def test_a_request_whose_parts_are_all_lifted_is_allowed_when_it_is_asked_again(

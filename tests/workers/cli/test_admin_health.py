@@ -106,6 +106,7 @@ def test_streams_come_page_by_page_each_once(ledger: CommandLine) -> None:
     assert ledger("streams", "--cursor", "1", code=2).err
 
 
+@pytest.mark.slow
 def test_a_projector_shows_as_a_group_that_owes_nothing(ledger: CommandLine) -> None:
     fill(ledger)
     with ledger.started("worker", "projector"):

@@ -46,6 +46,7 @@ def test_a_process_of_ours_imports_no_package_of_the_project(project: Path) -> N
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [[SCRIPT], [sys.executable, "-m", "permission_ledger"], own_command()], ids=["script", "module", "own"]
 )
@@ -57,6 +58,7 @@ def test_processes_that_share_its_work_import_no_package_of_the_project(
     assert (done.returncode, "all is well" in done.stderr) == (0, True), done.stderr
 
 
+@pytest.mark.slow
 def test_processes_that_share_its_work_import_nothing_of_the_folder_it_stands_in(
     ledger: CommandLine, tmp_path: Path
 ) -> None:

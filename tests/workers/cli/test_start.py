@@ -94,6 +94,7 @@ def test_rules_are_judged_without_a_client() -> None:
     assert imported_by("policy", "shell", "ls") & {"redis", "ledger.client.ledger"} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["sessions"], ["log", "--all"], ["streams"], ["approved"], ["doctor"]], ids=" ".join)
 def test_what_only_reads_imports_no_rules(server: RealServer, words: list[str]) -> None:
     found = imported_by(*words, PERMISSION_LEDGER_URL=server.url)

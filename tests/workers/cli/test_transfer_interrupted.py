@@ -118,6 +118,7 @@ def test_an_export_by_several_processes_equals_that_of_one(filled: CommandLine, 
     assert shared.read_bytes() == alone.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_an_import_killed_between_portions_is_completed_by_the_next(
     filled: CommandLine, client: redis.Redis, tmp_path: Path, jobs: str
