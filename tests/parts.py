@@ -72,7 +72,8 @@ def mark(items: list[pytest.Item]) -> None:
         has_browser = "browser" in getattr(item, "fixturenames", ())
         if has_browser:
             item.add_marker(pytest.mark.tools)
-        is_long = has_browser or folder in SLOW_FOLDERS
+        # Journeys of real agents are in a run of their own, in which the slow ones are those of several minutes.
+        is_long = (has_browser and folder != "agents") or folder in SLOW_FOLDERS
         if any(map(item.get_closest_marker, ON_OTHER_SERVERS)) or (is_long and not item.get_closest_marker("smoke")):
             item.add_marker(pytest.mark.slow)
 
