@@ -74,3 +74,34 @@ def test_nothing_has_passed_where_changes_are_not_committed(tmp_path: Path) -> N
 def test_a_part_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert parts.main(["shorts"]) == 2
     assert capsys.readouterr().err == f"test-all: no part `shorts`; there are {' '.join(PARTS)}\n"
+
+
+class Item:
+    """As much of a test as its marks are chosen by."""
+
+    def __init__(self, file: str, *markers: str, fixtures: tuple[str, ...] = ()) -> None:
+        self.path, self.fixturenames, self.markers = ROOT / "tests" / file, fixtures, list(markers)
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name in self.markers else None
+
+    def add_marker(self, marker: pytest.MarkDecorator) -> None:
+        self.markers.append(marker.name)
+
+
+@pytest.mark.parametrize(
+    ("item", "markers"),
+    [
+        (Item("session/test_a.py"), []),
+        (Item("journeys/test_a.py"), ["slow"]),
+        (Item("journeys/test_a.py", "smoke"), ["smoke"]),
+        (Item("stores/test_a.py", "other_server"), ["other_server", "slow"]),
+        (Item("attacks/test_a.py", fixtures=("browser",)), ["tools", "slow"]),
+        (Item("gateway/inbox/test_a.py", "smoke", fixtures=("browser",)), ["smoke", "tools"]),
+        (Item("agents/test_a.py", fixtures=("browser",)), ["tools"]),
+    ],
+    ids=lambda value: str(value.path.relative_to(ROOT)) if isinstance(value, Item) else "",
+)
+def test_folders_servers_and_browsers_make_a_test_slow(item: Item, markers: list[str]) -> None:
+    parts.mark([item])  # type: ignore[list-item]
+    assert item.markers == markers
