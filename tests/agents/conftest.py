@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -10,9 +11,10 @@ import pytest
 from tests.agents import frameworks
 from tests.agents.clients import CLIENTS, installed, is_offline, why_left_out
 from tests.support.browsers import browser_left_out
-from tests.support.gateways import ann, gateway
+from tests.support.gateways import RunningGateway, ann, let_bridges_find
+from tests.support.servers import RealServer
 
-__all__ = ["ann", "gateway"]
+__all__ = ["ann"]
 
 collect_ignore = [] if browser_left_out() is None else ["test_sign_in_provider.py"]
 
@@ -81,3 +83,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def program(request: pytest.FixtureRequest) -> Path:
     """The client that the test is marked with, installed."""
     return installed(clients_of(request.node)[0])
+
+
+@pytest.fixture
+def gateway(server: RealServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunningGateway]:
+    """A gateway as people start it, in a process that a journey may kill."""
+    running = RunningGateway(server)
+    let_bridges_find(running, monkeypatch)
+    try:
+        running.start()
+        yield running
+    finally:
+        running.close()

@@ -264,6 +264,12 @@ def no_gateway() -> None:
     """Have `gateway` be one that was killed before the test; the test may start it."""
 
 
+def let_bridges_find(running: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("PERMISSION_LEDGER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PERMISSION_LEDGER_HOME", str(running.home))
+
+
 @pytest.fixture
 def gateway(
     server: RealServer, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
@@ -272,9 +278,7 @@ def gateway(
     clock = request.getfixturevalue("clock") if "clock" in request.fixturenames else None
     is_process = "killable_gateway" in request.fixturenames
     running = ForkedGateway(server) if is_process else ServedGateway(server, clock)
-    for name in [name for name in os.environ if name.startswith("PERMISSION_LEDGER_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PERMISSION_LEDGER_HOME", str(running.home))
+    let_bridges_find(running, monkeypatch)
     try:
         if isinstance(running, ServedGateway) and "no_gateway" in request.fixturenames:
             running.leave_as_killed()
