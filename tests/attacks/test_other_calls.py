@@ -65,7 +65,7 @@ def start(gateway: RunningGateway, tmp_path: Path) -> Start:
 
 
 def said(process: Started) -> str:
-    return process.communicate(timeout=30)[0]
+    return process.communicate(timeout=60)[0]
 
 
 def claude(call_id: str | None, cwd: str, name: str = "PreToolUse", command: str = COMMAND) -> dict[str, Any]:
@@ -92,7 +92,7 @@ async def kill(ann: Person, gateway: RunningGateway, process: Started) -> None:
     await ann.waiting(SESSION)
     await wait_until_async(gateway.is_waited_for, "the hook to wait")
     os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
 
 
 @pytest.mark.parametrize("way", ["left", "killed"])

@@ -65,5 +65,5 @@ def test_the_program_of_the_page_for_python_runs_until_it_is_answered(tmp_path: 
         assert (row["tool_name"], row["input"]) == ("bash", {"command": "git push", "timeout": 30})
         assert row["cwd"] == str(tmp_path)
         command_line("reply", row["request_id"], "once", code=0)
-        out, err = agent.communicate(timeout=20)
+        out, err = agent.communicate(timeout=60)
     assert (agent.returncode, out, err) == (0, "ran git push\n", "")

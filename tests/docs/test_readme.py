@@ -47,7 +47,7 @@ def test_the_session_that_the_readme_shows_is_what_happens(tmp_path: Path) -> No
     with command_line.started(*ask) as asker:
         wait_until(lambda: command_line("pending", "--json").out != "", "the ask to be pending")
         printed = [(words, command_line(*words, code=0)) for words, _ in answering]
-        assert asker.wait(timeout=20) == 0
+        assert asker.wait(timeout=60) == 0
         assert asker.stdout is not None
         assert asker.stderr is not None
         told = asker.stderr.read() + asker.stdout.read()
@@ -66,7 +66,7 @@ def test_the_python_block_is_a_file_that_runs_until_it_is_answered(tmp_path: Pat
     with python_file(tmp_path / "agent.py", home) as agent:
         wait_until(lambda: command_line("pending", "--json").out != "", "the ask to be pending")
         command_line(*answering[1].split(), code=0)
-        out, err = agent.communicate(timeout=20)
+        out, err = agent.communicate(timeout=60)
     assert (agent.returncode, err) == (0, "")
     first, denied, last = out.splitlines()
     assert (first, last) == ("git status: allowed by a rule", "git push: allowed")

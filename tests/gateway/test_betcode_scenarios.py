@@ -198,7 +198,7 @@ class Expecting:
         await getattr(self, f"_{expected['that']}")(expected)
 
     async def _told(self, expected: Row) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             row = await self.daemon.asking[expected["request"]]
         assert ("allow" if row["outcome"] == "allowed" else "deny") == expected["behavior"]
         if "message" in expected:
@@ -288,7 +288,7 @@ class Expecting:
         ] == wanted
 
     async def _first_wins(self, expected: Row) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             row = await self.daemon.asking[expected["request"]]
         (refused,) = [one for one in self.daemon.answers if isinstance(one, dict)]
         assert [one for one in self.daemon.answers if not isinstance(one, dict)] == [row["outcome"]]

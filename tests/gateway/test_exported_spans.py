@@ -147,7 +147,7 @@ def test_without_the_extra_the_gateway_says_so_and_serves(tmp_path: Path) -> Non
         assert serving.stdout is not None
         assert any("signs one browser in" in line for line in serving.stdout)
         os.kill(serving.pid, signal.SIGINT)
-        _, complained = serving.communicate(timeout=30)
+        _, complained = serving.communicate(timeout=60)
     finally:
         serving.kill()
         serving.wait()

@@ -37,7 +37,7 @@ def on_a_terminal(**environment: str) -> str:
         written = b""
         while chunk := _read(ours):
             written += chunk
-        assert demo.wait(timeout=20) == 0
+        assert demo.wait(timeout=60) == 0
     os.close(ours)
     return written.decode()
 

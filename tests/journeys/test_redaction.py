@@ -88,7 +88,7 @@ def ended(process: subprocess.Popen[str]) -> Iterator[list[str]]:
         yield said
     finally:
         process.terminate()
-        said += process.communicate(timeout=30)
+        said += process.communicate(timeout=60)
 
 
 def test_after_a_redaction_the_bytes_are_in_no_key_file_view_export_or_log(

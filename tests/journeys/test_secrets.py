@@ -56,7 +56,7 @@ def hook(gateway: RunningGateway, rules: Path, tool_input: dict[str, Any], call_
 
 
 def decided(process: subprocess.Popen[str]) -> dict[str, Any]:
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=60)
     said: dict[str, Any] = json.loads(out)["hookSpecificOutput"]
     return said
 

@@ -83,7 +83,7 @@ async def test_a_rewrite_is_told_like_an_append(backend: Backend) -> None:
     await other.listen(Ear())
     await other.subscribe(other.partition_of(SESSION))
     end = await finished(store.admin.rewrite(SESSION, [2]), append_of(EVENT, after=head))
-    wake_up = await asyncio.wait_for(told.get(), 5)
+    wake_up = await asyncio.wait_for(told.get(), 60)
     assert wake_up == WakeUp(SESSION, end, (Entry(end.ms, 5, *EVENT),))
     assert (SESSION, 5) in [(line.key, line.version) for line in await store.read_feed(ALL, "views", "one", 10)]
 

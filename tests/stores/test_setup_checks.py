@@ -304,7 +304,7 @@ async def test_a_server_of_another_kind_is_unreachable(impatient: None, answer: 
 
 async def test_a_server_that_takes_connections_and_says_nothing_is_given_up(impatient: None) -> None:
     async with listener(b"") as url:
-        error = await asyncio.wait_for(refusal(url), 5)
+        error = await asyncio.wait_for(refusal(url), 60)
     assert (type(error), error.code) == (StoreError, "UNREACHABLE")
 
 
@@ -318,9 +318,9 @@ async def test_a_server_that_hangs_leaves_an_append_in_doubt_and_comes_back(
         os.kill(server.pid, signal.SIGSTOP)
         try:
             with pytest.raises(InDoubtError):
-                await asyncio.wait_for(stream.submit(add("b")), 5)
+                await asyncio.wait_for(stream.submit(add("b")), 60)
             with pytest.raises(StoreError):
-                await asyncio.wait_for(stream.refresh(), 5)
+                await asyncio.wait_for(stream.refresh(), 60)
         finally:
             os.kill(server.pid, signal.SIGCONT)
         names = (await stream.submit(add("c"))).state.names

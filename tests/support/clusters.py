@@ -107,7 +107,7 @@ class Node:
         """Kill the process with SIGKILL; harmless when it is not running."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=60)
             self._process = None
 
     def restart(self) -> None:
@@ -378,7 +378,7 @@ class Sentinels:
     def remove(self) -> None:
         for process in self._sentinels:
             process.kill()
-            process.wait(timeout=10)
+            process.wait(timeout=60)
         for node in self.servers:
             node.kill9()
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -21,7 +21,7 @@ from tests.support.waiting import wait_until
 
 Message = dict[str, Any]
 
-LONG_S: Final = 20.0
+LONG_S: Final = 60.0
 
 RELAY: Final = """
 import os, socket, sys, threading

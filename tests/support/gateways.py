@@ -35,7 +35,7 @@ from workers.transport.place import ServerAddress, find_place, parse_place
 Row = dict[str, Any]
 T = TypeVar("T")
 
-START_S: Final = 20.0
+START_S: Final = 60.0
 ASKED_S: Final = 60.0
 """Time that a real agent may take to start and ask on a busy machine."""
 

@@ -95,7 +95,7 @@ class RealServer:
 
     def _ended(self) -> None:
         assert self._process
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=60)
         self._process = None
 
 

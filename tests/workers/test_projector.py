@@ -289,7 +289,7 @@ async def test_sigterm_ends_it_cleanly_and_its_name_is_gone(ledger: Ledger, proj
     # The views are up before the group is made: they are found by a scan, which comes first.
     await wait_until_async(is_named, "the projector's name to stand in its group")
     process.terminate()
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert out.splitlines()[-2:] == ["projector: stopped, 2 events projected", "ended"]
     assert await consumer_counts(ledger) == [0]

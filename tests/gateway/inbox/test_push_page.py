@@ -124,7 +124,7 @@ class Device:
 
         self._session.on("ServiceWorker.workerRegistrationUpdated", updated)
         await self._session.send("ServiceWorker.enable")
-        self._registration = await asyncio.wait_for(found, 15)
+        self._registration = await asyncio.wait_for(found, 60)
 
     @property
     def worker(self) -> Worker:

@@ -214,7 +214,7 @@ async def events(answer: httpx.Response, count: int) -> list[dict[str, Any]]:
     """So many of them, each a `data:` line and an empty one, and nothing else."""
     found: list[dict[str, Any]] = []
     lines = answer.aiter_lines()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         for _ in range(count):
             line = await anext(lines)
             assert line.startswith("data: ")
@@ -237,7 +237,7 @@ async def test_events_are_opencodes(opened: Caller, ann: Caller) -> None:
         await opened.ask("ses_1", "rm x", request_id="per_3")
         await opened.post("/v1/sessions/ses_1/asks/per_3/cancel", {})
         seen: list[dict[str, Any]] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(seen) < 4:
                 if (line := await anext(lines)) != "":
                     seen.append(msgspec.json.decode(line[6:]))

@@ -142,7 +142,7 @@ async def test_an_object_store_that_fails_at_any_step_is_told_in_time_and_the_ne
     bench.fault, bench.step = fault, step
     place = ArchiveFiles(open_bucket(BUCKET))
     with pytest.raises(LedgerError) as caught:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             await place.write(dict([ONE]), NOW_MS)
     assert isinstance(caught.value, DamageError if fault == "lies" else ArchiveError)
     assert BUCKET in caught.value.text or "manifest" in caught.value.text

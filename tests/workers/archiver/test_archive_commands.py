@@ -156,7 +156,7 @@ def test_an_archiver_killed_at_any_step_loses_nothing_and_is_run_again(
     before = exported(ledger, "ses_1")
     words = ("archive", "--to", str(tmp_path / "archive"), "ses_1")
     with ledger.beside(KILLED.replace("sys.argv", repr(["", step, when, *words]))) as process:
-        assert process.wait(timeout=30) == -9
+        assert process.wait(timeout=60) == -9
     assert exported(ledger, "ses_1") == before
     row = ledger("archive", "ses_1", "--json", code=0).row
     assert row["kept"] == ("it is sealed already" if (step, when) == ("seal", "after") else None)
@@ -173,7 +173,7 @@ def test_a_restore_that_is_killed_leaves_the_session_in_one_place(
     before = exported(ledger, "ses_1")
     ledger("archive", "ses_1", "--to", str(tmp_path / "archive"), code=0)
     with ledger.beside(KILLED.replace("sys.argv", repr(["", "unseal", when, "restore", "ses_1"]))) as process:
-        assert process.wait(timeout=30) == -9
+        assert process.wait(timeout=60) == -9
     assert exported(ledger, "ses_1") == before
     assert ledger("restore", "ses_1", "--json", code=0).row["restored"] is (when == "before")
     assert exported(ledger, "ses_1") == before
@@ -258,7 +258,7 @@ def test_a_redaction_that_is_killed_leaves_one_valid_place_and_is_repeated(
     ledger("archive", "--to", str(folder), code=0)
     other = logged(ledger, "ses_2")
     with ledger.beside(KILLED.replace("sys.argv", repr(["", step, "after", *REDACTION]))) as process:
-        assert process.wait(timeout=30) == -9
+        assert process.wait(timeout=60) == -9
     assert "all is well" in ledger("verify", "--all", code=0).err
     assert logged(ledger, "ses_2") == other
     ledger(*REDACTION, code=11 if step == "put_new parquet" else 0)

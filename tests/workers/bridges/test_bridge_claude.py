@@ -79,7 +79,7 @@ def play(start: Start, recording: Recording, *options: str) -> subprocess.Popen[
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, bytes]:
-    out, complaint = process.communicate(timeout=30)
+    out, complaint = process.communicate(timeout=60)
     assert b"awaited" not in complaint, complaint.decode()
     return process.returncode, out
 
@@ -202,7 +202,7 @@ ASK: Final = {"type": "control_request", "request_id": "c1"}
 def told(start: Start, *lines: bytes, options: tuple[str, ...] = ()) -> tuple[int, bytes, bytes]:
     """Return the exit code and output of a client that echoes its input."""
     process = start(*ECHO, options=options)
-    out, complaint = process.communicate(b"".join(lines), timeout=30)
+    out, complaint = process.communicate(b"".join(lines), timeout=60)
     return process.returncode, out, complaint
 
 
@@ -253,7 +253,7 @@ def test_a_request_that_cannot_be_read_is_answered_with_an_error(start: Start, r
 
 def test_the_exit_code_is_the_clients(start: Start) -> None:
     process = start(sys.executable, "-c", "import sys; sys.exit(7)")
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     assert process.returncode == 7
 
 
@@ -274,7 +274,7 @@ async def test_a_host_cannot_answer_what_the_ledger_was_asked(start: Start, gate
     process.stdin.write(json.dumps(forged).encode() + b"\n")
     process.stdin.flush()
     await ann.reply("ses_1", shown["request_id"], "reject")
-    out, complaint = process.communicate(timeout=30)
+    out, complaint = process.communicate(timeout=60)
     assert json.loads(out)["response"]["response"]["behavior"] == "deny"
     assert b"the ledger decides that request" in complaint
     await ann.close()
@@ -284,7 +284,7 @@ async def test_a_host_cannot_answer_what_the_ledger_was_asked(start: Start, gate
 def test_nobody_to_ask_is_a_deny(start: Start, gateway: RunningGateway) -> None:
     recording = Recording("rejected")
     process = play(start, recording, "--grace", "0")
-    out, complaint = process.communicate(timeout=30)
+    out, complaint = process.communicate(timeout=60)
     assert (process.returncode, b'"can_use_tool"' in out) == (9, False), "the recording awaits another answer"
     assert b"nobody could be asked" in complaint
 

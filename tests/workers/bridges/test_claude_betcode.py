@@ -115,4 +115,4 @@ async def test_a_person_who_answers_twice_is_heard_once(claude: Claude, gateway:
     assert process.stdin
     process.stdin.close()
     process.stdin = None
-    assert process.communicate(timeout=30)[0] == b""
+    assert process.communicate(timeout=60)[0] == b""

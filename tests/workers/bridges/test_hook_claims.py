@@ -48,7 +48,7 @@ def run(start: Started) -> Run:
 
 def answer_of(process: subprocess.Popen[str]) -> dict[str, Any]:
     """Return what the hook said, with its exit code and complaint."""
-    out, complaint = process.communicate(timeout=30)
+    out, complaint = process.communicate(timeout=60)
     found: dict[str, Any] = json.loads(out) if out else {}
     return {**found.get("hookSpecificOutput", found), "code": process.returncode, "complaint": complaint}
 

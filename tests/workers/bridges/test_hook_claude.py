@@ -41,7 +41,7 @@ class Hook:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, Any]:
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=60)
     return process.returncode, json.loads(out)["hookSpecificOutput"] if out else None
 
 
@@ -244,7 +244,7 @@ async def test_an_end_without_a_gateway_ends_all_the_same_and_the_next_one_withd
     hook(event("git push"), "--limit", "1")
     gateway.kill9()
     ended_alone = hook.start(ending("Stop"))
-    _, complaint = ended_alone.communicate(timeout=30)
+    _, complaint = ended_alone.communicate(timeout=60)
     assert (ended_alone.returncode, "stays pending although nobody waits for it" in complaint) == (0, True)
     await asyncio.to_thread(gateway.start)
     hook(ending("SessionEnd"))
@@ -276,7 +276,7 @@ async def test_a_hook_that_the_client_ends_withdraws_its_request(hook: Hook, gat
     await ann.waiting(SESSION)
     await wait_until_async(gateway.is_waited_for, "the hook to wait")
     os.killpg(asking.pid, signal.SIGTERM)
-    asking.communicate(timeout=30)
+    asking.communicate(timeout=60)
     assert await _cancelled(ann) == [("toolu_1", "asker_gave_up")]
     await ann.close()
 
@@ -291,7 +291,7 @@ async def test_a_client_that_dies_withdraws_what_its_hook_asked(hook: Hook, gate
     assert await _cancelled(ann) == [("toolu_1", "asker_died")]
     assert asking.stderr
     asking.stderr.close()
-    asking.wait(timeout=30)
+    asking.wait(timeout=60)
     await ann.close()
 
 

@@ -114,7 +114,7 @@ async def test_a_no_that_is_written_when_the_client_has_ended_the_hook_counts_to
     asking = await waiting(prompt, gateway, ann)
     prompt.says_no("toolu_1")
     os.killpg(asking.pid, signal.SIGTERM)
-    asking.communicate(timeout=30)
+    asking.communicate(timeout=60)
 
     async def found() -> list[tuple[str, Any]]:
         return await endings(ann)

@@ -46,7 +46,7 @@ class Hooks:
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, Any]:
     """Exit code and answer, None where it is silent."""
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=60)
     return process.returncode, json.loads(out) if out else None
 
 

@@ -61,7 +61,7 @@ async def subscribed(
     )
 
 
-async def until_pushed(service: PushService, name: str, count: int, timeout_s: float = 15.0) -> list[PushReceived]:
+async def until_pushed(service: PushService, name: str, count: int, timeout_s: float = 60.0) -> list[PushReceived]:
     await wait_until_async(lambda: len(service.to(name)) >= count, f"{count} messages to {name}", timeout_s)
     return service.to(name)
 

@@ -74,7 +74,7 @@ def ended(process: subprocess.Popen[bytes], conversation: Conversation, *, more:
     """Exit code and what the host got; it stays until it has got all (and `more` bytes), since its end is a runtime's."""
     assert process.stdout
     seen = process.stdout.read(len(conversation.for_host) + more)
-    rest, complaint = process.communicate(timeout=30)
+    rest, complaint = process.communicate(timeout=60)
     assert b"awaited" not in complaint, complaint.decode()
     return process.returncode, seen + rest
 
@@ -231,7 +231,7 @@ async def test_a_runtime_that_dies_leaves_nothing_pending(play: Play, gateway: R
     assert process.stdin
     process.stdin.close()
     process.stdin = None
-    assert process.wait(timeout=30) == 9
+    assert process.wait(timeout=60) == 9
 
     async def ended_how() -> Any:
         return await ann.outcome(SESSION, shown["request_id"])

@@ -54,7 +54,7 @@ class Recorded:
         """Exit code, and what the host got; it stays until it has got all, since its end is a runtime's."""
         assert process.stdout
         seen = process.stdout.read(len(self.for_host))
-        rest, complaint = process.communicate(timeout=30)
+        rest, complaint = process.communicate(timeout=60)
         assert b"awaited" not in complaint, complaint.decode()
         return process.returncode, seen + rest
 

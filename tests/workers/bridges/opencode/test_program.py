@@ -87,7 +87,7 @@ async def test_a_bridge_that_is_told_to_end_leaves_nothing_pending(
     await wait_until_async(lambda: ann.pending("ses_1"), "the request")
     started.bridge.send_signal(number)
     assert await ended(ann) == "cancelled"
-    started.bridge.wait(timeout=30)
+    started.bridge.wait(timeout=60)
     assert await ann.pending("ses_1") == []
 
 
@@ -98,12 +98,12 @@ async def test_a_server_that_does_not_want_to_end_keeps_nothing_pending_meanwhil
     started.bridge.terminate()
     assert await ended(ann) == "cancelled"
     assert started.bridge.poll() is None, "the server has its time"
-    assert started.bridge.wait(timeout=30) == 137
+    assert started.bridge.wait(timeout=60) == 137
 
 
 async def test_a_server_that_dies_leaves_nothing_pending(start: Start, ann: Person) -> None:
     started = start()
     await wait_until_async(lambda: ann.pending("ses_1"), "the request")
     os.kill(started.server_pid, signal.SIGKILL)
-    assert started.bridge.wait(timeout=30) == 137
+    assert started.bridge.wait(timeout=60) == 137
     assert await ended(ann) == "cancelled"
