@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ledger.policy.shell import Access, Analysis, ShellCommand, Wrapper
-from ledger.policy.shell.redirections import accesses
+from ledger.policy.shell.model import accesses
 from ledger.policy.shell.words import loosen
 
 

@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from ledger.policy.shell.builtins import is_harmless_builtin
 from ledger.policy.shell.files import LineOfFiles
 from ledger.policy.shell.forms import Effect, NormalForm, OperandKind, form_of_words
-from ledger.policy.shell.model import Analysis, ShellCommand, Word
+from ledger.policy.shell.model import Analysis, ShellCommand, Word, accesses
 from ledger.policy.shell.names import basename
-from ledger.policy.shell.redirections import accesses
 
 READERS: Final = frozenset(
     ("bat", "cat", "cmp", "cut", "diff", "du", "egrep", "fgrep", "file", "grep", "head", "jq", "less", "ls", "md5sum",

@@ -22,9 +22,9 @@ from ledger.policy.shell.model import (
     SpellingForm,
     Word,
     Wrapper,
+    accesses,
 )
 from ledger.policy.shell.parse import source_commands
-from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.unwrap import peeled
 
 __all__ = [

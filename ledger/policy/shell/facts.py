@@ -16,10 +16,9 @@ from typing import Final, Literal
 import msgspec
 
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.model import ShellCommand
+from ledger.policy.shell.model import ShellCommand, accesses
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.parse import is_grammatical
-from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.tables import SHELLS
 from ledger.policy.shell.tables.dangers import DOWNLOADERS, INTERPRETERS, OWN_FILES, PROGRAM_FOLDERS, SECRET, effects
 from ledger.policy.shell.text import join_lines, shorten, too_long

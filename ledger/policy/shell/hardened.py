@@ -32,10 +32,10 @@ from ledger.policy.shell.model import (
     Spelling,
     SpellingForm,
     Word,
+    accesses,
 )
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.near import Restricted, by_program, near_miss
-from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.text import shorten
 from ledger.policy.shell.understood import redirects_allowed, understood
 from ledger.policy.shell.unknown import speaks_of, unknown_word

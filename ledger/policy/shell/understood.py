@@ -10,9 +10,8 @@ from typing import Final
 
 from ledger.policy.shell.danger import never_allowed
 from ledger.policy.shell.forms.worries import worry
-from ledger.policy.shell.model import Analysis, CommandRules, Redirect, ShellCommand
+from ledger.policy.shell.model import Analysis, CommandRules, Redirect, ShellCommand, accesses
 from ledger.policy.shell.parse import is_grammatical
-from ledger.policy.shell.redirections import accesses
 from ledger.policy.shell.text import join_lines, strange_character, too_long
 from ledger.policy.shell.unwrap import peeled
 

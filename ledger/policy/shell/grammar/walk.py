@@ -18,8 +18,7 @@ from ledger.policy.shell.grammar.produced import lines_of
 from ledger.policy.shell.grammar.scope import STDIN, VariableScope, assigned, breaks, merged, without
 from ledger.policy.shell.grammar.values import UNKNOWN, WordValue, either, word_of
 from ledger.policy.shell.lexer import NotPlain, check_name, check_reserved, file_reason
-from ledger.policy.shell.model import Redirect, ShellCommand, Word
-from ledger.policy.shell.redirections import accesses
+from ledger.policy.shell.model import Redirect, ShellCommand, Word, accesses
 from ledger.policy.shell.text import shorten
 from ledger.policy.shell.variables import HARMLESS, may_be_set
 from ledger.policy.shell.words import may_be_option
