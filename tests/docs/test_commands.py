@@ -60,7 +60,7 @@ def typed(page: Path) -> list[list[str]]:
 def resolved(words: list[str]) -> tuple[click.Command, list[str]]:
     """Return the command that words begin with, through its groups, and the rest. Raises click.UsageError."""
     command: click.Command = cli
-    context = click.Context(cli, info_name=PROGRAM)
+    context = click.Context(cli, info_name=PROGRAM, **cli.context_settings)
     while isinstance(command, click.Group) and words:
         name, inner, words = command.resolve_command(context, words)
         assert inner is not None
@@ -84,14 +84,14 @@ def options_named(page: Path) -> Iterator[tuple[str, str, click.Command]]:
     """Return each option given to a command of ours, in `permission-ledger ask --rules FILE` or `serve --rules`."""
     for found in INLINE.findall(BLOCK.sub("", page.read_text())):
         words = found.removeprefix(f"{PROGRAM} ").split()
-        if not words or cli.get_command(click.Context(cli), words[0]) is None:
+        if not words or cli.get_command(click.Context(cli, **cli.context_settings), words[0]) is None:
             continue
         ours = words[: words.index("--")] if "--" in words else words
         try:
             command, rest = resolved(ours)
         except click.UsageError:
             # A word of prose, `token …` or `worker` with a name left out.
-            command, rest = cli.get_command(click.Context(cli), words[0]) or cli, ours[1:]
+            command, rest = cli.get_command(click.Context(cli, **cli.context_settings), words[0]) or cli, ours[1:]
         yield from ((found, word.partition("=")[0], command) for word in rest if re.fullmatch(r"--[a-z][a-z=-]*", word))
 
 

@@ -55,13 +55,13 @@ def all_commands() -> list[list[str]]:
 def command_line() -> click.Group:
     module = importlib.import_module("workers.cli")
     groups = [value for value in vars(module).values() if isinstance(value, click.Group)]
-    return max(groups, key=lambda group: len(group.list_commands(click.Context(group))))
+    return max(groups, key=lambda group: len(group.list_commands(click.Context(group, **group.context_settings))))
 
 
 def accepts(words: list[str]) -> None:
     """Read the arguments as the command line would, without running anything. Raises click.UsageError."""
     command: click.Command = command_line()
-    context = click.Context(command, info_name="permission-ledger")
+    context = click.Context(command, info_name="permission-ledger", **command.context_settings)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         name, *words = words
         inner = command.get_command(context, name)

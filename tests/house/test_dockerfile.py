@@ -70,7 +70,7 @@ def test_the_health_check_is_a_command_of_ours_without_a_shell_and_has_bounds() 
     [asked] = parse(f"FROM x\nCMD {command}").made.all("CMD")
     assert asked.is_exec
     assert asked.words == ["permission-ledger", "doctor"]
-    assert cli.get_command(click.Context(cli), "doctor") is not None
+    assert cli.get_command(click.Context(cli, **cli.context_settings), "doctor") is not None
 
 
 def test_what_it_runs_is_started_without_a_shell() -> None:

@@ -13,6 +13,8 @@ class DocumentedCommand(click.Command):
 
     def __init__(self, name: str | None, *, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(name, **settings)
+        # Also without the context of a group: click keeps the option of the first context that it sees.
+        self.context_settings.setdefault("help_option_names", ["-h", "--help"])
         self.examples = tuple(examples)
 
     def make_context(

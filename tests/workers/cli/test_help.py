@@ -24,7 +24,7 @@ SLOW = ("asyncio", "hiredis", "ledger", "msgspec", "redis", "rich", "apscheduler
 def commands() -> Iterator[tuple[str, click.Command]]:
     """All commands by their path, those of groups included."""
     waiting: list[tuple[str, click.Command]] = []
-    context = click.Context(cli)
+    context = click.Context(cli, **cli.context_settings)
     for name in COMMANDS:
         if cli.is_present(name):
             command = cli.get_command(context, name)
@@ -32,7 +32,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
             waiting.append((name, command))
     for name, command in waiting:
         if isinstance(command, click.Group):
-            inside = click.Context(command)
+            inside = click.Context(command, **command.context_settings)
             for inner in command.list_commands(inside):
                 found = command.get_command(inside, inner)
                 assert found is not None, f"{name} {inner}"

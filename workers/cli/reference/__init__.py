@@ -46,7 +46,7 @@ def _exit_codes() -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
-    context = click.Context(cli, info_name="permission-ledger")
+    context = click.Context(cli, info_name="permission-ledger", **cli.context_settings)
     for section, entries in groupby(cli.table.items(), key=lambda entry: entry[1].section):
         yield f"## {section}\n"
         for name, _listed in entries:
