@@ -152,7 +152,7 @@ class CommandLine:
 
 
 def _is_looping() -> bool:
-    """Whether the caller is in an event loop, in which no other can run."""
+    """Return whether the caller is in an event loop, in which no other can run."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -21,7 +21,7 @@ import permission_ledger
 from tests.support.processes import ROOT
 
 ARGV_0: Final = str(ROOT / "workers/cli/__main__.py")
-"""What `python -m workers.cli` is called."""
+"""The name under which `python -m workers.cli` runs."""
 
 
 def run_here(words: Sequence[str], environment: Mapping[str, str], folder: Path, stdin: bytes) -> tuple[int, str, str]:
@@ -80,7 +80,7 @@ def _text(file: IO[bytes]) -> str:
 
 
 def _state() -> dict[str, Any]:
-    """What a command must leave as it is, because a program that calls it goes on."""
+    """Return the state of the process that a command must leave as it is: the program that calls it goes on."""
     return {
         "signal handlers": {number: signal.getsignal(number) for number in signal.valid_signals()},
         "blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()),

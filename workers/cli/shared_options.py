@@ -15,7 +15,6 @@ index_file_option: Final = click.option(
     help="The index (default: PERMISSION_LEDGER_SEARCH, else search.sqlite in the data folder).",
 )
 
-
 JOBS_MAX: Final = 64
 
 with_jobs: Final[Callable[[Callable[..., Any]], Callable[..., Any]]] = click.option(

@@ -84,14 +84,13 @@ def walk(
     group: click.Group, above: CommandWords = (), parent: click.Context | None = None
 ) -> Iterator[tuple[CommandWords, Any]]:
     """Yield the words of each command with its click command, those of groups included."""
-    name = above[-1] if above else "permission-ledger"
-    context = click.Context(group, info_name=name, parent=parent, **group.context_settings)
-    for inner in group.list_commands(context):
-        found = group.get_command(context, inner)
+    context = click.Context(group, info_name=above[-1] if above else "permission-ledger", parent=parent)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
         if isinstance(found, click.Group):
-            yield from walk(found, (*above, inner), context)
+            yield from walk(found, (*above, name), context)
         elif found is not None:
-            yield (*above, inner), found
+            yield (*above, name), found
 
 
 def _options(command: click.Command) -> Iterator[tuple[str, click.Option]]:

@@ -169,7 +169,7 @@ async def _pass_over_until(store: Store, follower: Follower, version: int, since
     append: list[Entry] = []
     async for page in read_pages(store, follower.key, until=version):
         for entry in page:
-            if append and not are_one_append(append[-1], entry):
+            if append and not _are_one_append(append[-1], entry):
                 follower.pass_over(append)
                 append = []
             append.append(entry)
@@ -183,7 +183,7 @@ def _is_imported(entry: Entry) -> bool:
     return isinstance(codec.decode(entry.payload, entry.content).event, Imported)
 
 
-def are_one_append(before: Entry, entry: Entry) -> bool:
+def _are_one_append(before: Entry, entry: Entry) -> bool:
     """Return whether an entry was appended together with the one before it. Raises DamageError."""
     if before.ms != entry.ms:
         return False

@@ -31,7 +31,6 @@ class DangerousArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 ARGUMENTS: Final = LateEntries(DangerousArguments, __package__, "arguments.toml")
 
-
 STATE_BUILTINS: Final = frozenset[str]().union(
     *read_entries(WordSet, data_file(__package__, "builtins.toml"), "builtins.toml").values()
 )
