@@ -1,11 +1,13 @@
-"""The traces of dead processes on the server: keys that nothing ends, and feed lines that nobody acknowledges."""
+"""The traces of dead processes: their children, keys that nothing ends, and feed lines that nobody acknowledges."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any, Final
 
 from bench.place import Place
+from bench.soak.memory import marked_processes
 from ledger.stores.port import StreamKey
 from projections.lag import FedLag
 
@@ -44,6 +46,18 @@ async def until_nothing_is_due(place: Place, seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+async def outlived(mark: str, seconds: float) -> list[int]:
+    """Wait until no process has a text in its environment; return those that still run after `seconds`.
+
+    A child that a killed process had just started ends when it has imported its modules, which takes long on a busy machine.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while marked_processes(mark):  # noqa: ASYNC110 - the end of somebody else's child notifies nobody
+                await asyncio.sleep(LOOK_SECONDS)
+    return marked_processes(mark)
 
 
 async def until_sealed(place: Place, seconds: float) -> bool:

@@ -25,8 +25,8 @@ from bench.soak.day import (
     Day,
 )
 from bench.soak.indexes import until_indexed, wrong_in
-from bench.soak.leftovers import keys_without_end, until_nothing_is_due, until_sealed
-from bench.soak.memory import SERVER_BYTES_A_REQUEST_MAX, MemoryRow, Sample, marked_processes, row_of
+from bench.soak.leftovers import keys_without_end, outlived, until_nothing_is_due, until_sealed
+from bench.soak.memory import SERVER_BYTES_A_REQUEST_MAX, MemoryRow, Sample, row_of
 from bench.soak.processes import FOLDS_MB, MARK, Arguments, Company, Soaked
 from bench.soak.report import SoakRun
 from bench.soak.telling import Asked, Heard
@@ -206,7 +206,7 @@ class Soak:
         self._findings += await until_indexed(self._place.ledger, self._indexes, QUIET_SECONDS)
 
     async def _check(self) -> Audit:
-        if left := marked_processes(f"{MARK}={self._folder}"):
+        if left := await outlived(f"{MARK}={self._folder}", QUIET_SECONDS):
             self._findings.append(f"processes that outlived their end: {left}")
         if keys := await keys_without_end(self._place):
             self._findings.append(f"keys that nothing ends: {keys}")

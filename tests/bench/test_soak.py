@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -16,7 +17,7 @@ from bench.place import Place, place_at
 from bench.soak.audit import Audit, still_readable
 from bench.soak.day import RULES, command_of, is_ignored, word_of
 from bench.soak.indexes import until_indexed, wrong_in
-from bench.soak.leftovers import keys_without_end, until_sealed
+from bench.soak.leftovers import keys_without_end, outlived, until_sealed
 from bench.soak.memory import MEGABYTE, Sample, marked_processes, memory_of, row_of
 from bench.soak.telling import Asked, Heard
 from ledger import Ledger, Timeouts
@@ -89,6 +90,17 @@ def test_a_process_that_outlives_a_soak_is_found_by_its_environment(tmp_path: Pa
         assert next_line(process) == "here"
         assert marked_processes(f"PERMISSION_LEDGER_HOME={tmp_path}") == [process.pid]
     assert marked_processes(f"PERMISSION_LEDGER_HOME={tmp_path}") == []
+
+
+async def test_a_process_that_ends_a_moment_later_is_none_that_outlives(tmp_path: Path) -> None:
+    mark = f"PERMISSION_LEDGER_HOME={tmp_path}"
+    with python("print('here', flush=True); input()", environment={"PERMISSION_LEDGER_HOME": str(tmp_path)}) as process:
+        assert next_line(process) == "here"
+        assert await outlived(mark, 0) == [process.pid]
+        waiting = asyncio.create_task(outlived(mark, 60))
+        await asyncio.sleep(0)
+        process.kill()
+        assert await waiting == []
 
 
 @pytest.fixture
