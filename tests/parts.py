@@ -57,8 +57,8 @@ PARTS: Final = {
     "cluster": of_tests("cluster", servers=CLUSTER),
     **{name: of_tests(SLOW, *folders) for name, folders in _GROUPS.items()},
     "slow": of_tests(SLOW, *(f"--ignore={folder}" for folders in _GROUPS.values() for folder in folders)),
-    "site": Part(("make", "site")),
-    "packages": Part(("make", "packages")),
+    "site": Part(("make", "--no-print-directory", "site")),
+    "packages": Part(("make", "--no-print-directory", "packages")),
 }
 
 AGENTS: Final = "agents"
