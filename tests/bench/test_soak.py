@@ -97,10 +97,8 @@ async def test_a_process_that_ends_a_moment_later_is_none_that_outlives(tmp_path
     with python("print('here', flush=True); input()", environment={"PERMISSION_LEDGER_HOME": str(tmp_path)}) as process:
         assert next_line(process) == "here"
         assert await outlived(mark, 0) == [process.pid]
-        waiting = asyncio.create_task(outlived(mark, 60))
-        await asyncio.sleep(0)
-        process.kill()
-        assert await waiting == []
+        asyncio.get_running_loop().call_later(0.1, process.kill)
+        assert await outlived(mark, 60) == []
 
 
 @pytest.fixture
