@@ -139,7 +139,9 @@ class CodeliaPolicy:
             analysis = Analysis(plain=False, reason=f"the line holds more than {SEGMENTS_MAX:,} commands", commands=())
         else:
             analysis = analyse(command)
-        always = tuple(map(rule_text, plain_line_rules(analysis, judge)))
+        # An allowed line may hold commands that no rule names; what the analysis makes stricter, no rule lifts.
+        asks = judged.verdict is not Verdict.ALLOW
+        always = tuple(map(rule_text, plain_line_rules(analysis, judge))) if asks else ()
         # Equal parts are merged: a line of thousands of equal commands is judged in linear time.
         faithful = _evaluation(judged._replace(parts=tuple(dict.fromkeys(judged.parts))), always)
         return hardened(command, faithful, CodeliaCommands(judge, text), judge.cwd, analysis)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ledger.policy import Verdict, strictest
@@ -148,6 +148,7 @@ def test_a_request_whose_parts_are_all_lifted_is_allowed_when_it_is_asked_again(
 
 
 @given(line=lines.filter(lambda line: "\n" not in line), allow=rules, root=roots)
+@example(line="2;", allow=[{"tool": "bash", "command_glob": "?;"}], root=ROOT)
 def test_every_rule_that_the_hardened_profile_offers_to_remember_lifts_a_part(
     line: str, allow: Any, root: str | None
 ) -> None:
