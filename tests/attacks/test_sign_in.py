@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ssl
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -193,6 +194,19 @@ async def test_learning_nonce_or_verifier_from_cookie_and_address(gateway: Serve
     async with httpx.AsyncClient() as thief:
         answer = await thief.post(f"{provider.issuer}/token", data=form, auth=(CLIENT, SECRET))
     assert answer.status_code == 400
+
+
+async def test_opening_the_sign_in_page_many_times(
+    gateway: Served, provider: LyingProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(ssl, "create_default_context", lambda *_, **__: made.append("a context"))
+    browser = Browser(gateway)
+    for _ in range(3):
+        await browser.begins()
+    answer = provider.signs_in(await browser.begins())
+    assert (await browser.comes_back(answer)).status_code == 303
+    assert not made, "certificates are loaded once, at the start: each time takes the loop tens of milliseconds"
 
 
 async def test_using_an_answer_twice(gateway: Served, provider: LyingProvider) -> None:
