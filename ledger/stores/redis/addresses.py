@@ -129,6 +129,8 @@ def _options(url: str) -> dict[str, Any]:
         # redis-py repeats a write without a reply, ten times by default.
         "retry": Retry(NoBackoff(), 0),
         "client_name": CLIENT_NAME,
+        # redis-py otherwise reads its own version from disk for every connection, and sends it with two commands.
+        "driver_info": None,
     }
 
 
