@@ -158,7 +158,9 @@ def _logging_of_its_own() -> Iterator[None]:
         logging.captureWarnings(capture=False)
         root.handlers[:] = handlers
         for logger in _loggers():
-            logger.setLevel(levels.get(logger, logging.NOTSET))
+            # Each setting of a level clears a cache of every logger.
+            if logger.level != (level := levels.get(logger, logging.NOTSET)):
+                logger.setLevel(level)
 
 
 def _loggers() -> list[logging.Logger]:

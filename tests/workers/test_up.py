@@ -51,6 +51,7 @@ def test_everything_runs_until_ctrl_c_and_nothing_after_it(stage: Stage) -> None
     wait_until(lambda: not is_held(stage.folder.server_lock), "the server to end")
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_started_again(stage: Stage) -> None:
     up = stage.run("up")
     up.wait_for_word("Ctrl-C ends it")

@@ -36,6 +36,7 @@ def push(request_id: str) -> ToolCall:
     return ToolCall(request_id, "Bash", {"command": "git push"})
 
 
+@pytest.mark.slow
 async def test_a_deny_that_is_added_while_a_call_waits_stops_a_later_yes(
     gateway: RunningGateway, ann: Person, rules: Path
 ) -> None:
