@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -12,6 +12,7 @@ import msgspec
 
 from ledger import UnknownSessionError
 from ledger.access.passkeys.state import Passkey
+from ledger.core.errors import InputError
 from ledger.core.ids import check_id
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.verify import Head
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
     from ledger import Ledger
 
 _OF_HEADS: Final = {"truncated", "rewritten"}
+
+NAMED_COUNT: Final = 5
+"""The number of streams named in a message; the rest are counted."""
+
+WITHOUT_HEADS: Final = (
+    "note: this shows the log agrees with itself, not that nobody rewrote it whole; "
+    "compare with heads kept on another machine (--checkpoint)"
+)
 
 COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
 
@@ -59,7 +68,8 @@ COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write the heads of the streams that are whole, to be kept on another machine; a stream that is not keeps its "
-    "head of --checkpoint.",
+    "head of --checkpoint. A file that is there is compared with first, and stays as it is if the log contradicts it "
+    "(exit code 11).",
 )
 @click.option(
     "--restored",
@@ -109,27 +119,40 @@ async def verify(
     """
     if all_streams == bool(sessions):
         raise click.UsageError("name sessions, or give --all")
-    known = _known(checkpoint, restored=restored)
+    known = _known(checkpoint, save, restored=restored)
     kept = None if kept_passkeys is None else read_passkeys(kept_passkeys)
     depth: Depth = "folds" if deep else "chain"
-    shown = _Shown(output, SessionJudge(ledger) if judge else None, known if save else None)
+    shown = _Shown(output, SessionJudge(ledger) if judge else None, keeps_heads=save is not None)
     if all_streams:
         await _check_all(ledger, known, shown, depth=depth, kept=kept, jobs=jobs)
     else:
         keys = [StreamKey("session", check_id(session, "session id")) for session in sessions]
         checker = StreamChecker(ledger.store, known, await read_anchors(ledger.store, kept), depth)
         await _check_named(checker, keys, known, shown)
-    if save:
-        write_heads(save, sorted(shown.heads))
-    return shown.tell(in_order=all_streams)
+    code = shown.tell(in_order=all_streams)
+    if all_streams and not known:
+        talk(WITHOUT_HEADS)
+    if save and (some := shown.contradicting(known)):
+        names = f"{', '.join(some[:NAMED_COUNT])}{' …' if len(some) > NAMED_COUNT else ''}"
+        talk(f"`{save}` was not written: the log contradicts the saved heads of {len(some)} streams: {names}")
+        talk(
+            "hint: keep the saved heads; after a restore to an earlier state, --save to a new file without --checkpoint"
+        )
+    elif save:
+        # A stream that was not checked, or is damaged, keeps its head, so that the next check finds the damage too.
+        write_heads(save, sorted({**known, **shown.heads}.items()))
+    return code
 
 
-def _known(checkpoint: Path | None, *, restored: bool) -> dict[StreamKey, Head]:
-    if checkpoint is None:
-        if restored:
-            raise click.UsageError("--restored says what not to compare with --checkpoint; give that too")
-        return {}
-    heads = read_heads(checkpoint)
+def _known(checkpoint: Path | None, save: Path | None, *, restored: bool) -> dict[StreamKey, Head]:
+    """Return the heads to compare with: no file of heads is written over without that. Raises InputError."""
+    if checkpoint is None and restored:
+        raise click.UsageError("--restored says what not to compare with --checkpoint; give that too")
+    saved = read_heads(save) if save is not None and save.exists() else {}
+    heads = saved if checkpoint is None else read_heads(checkpoint)
+    if not saved.items() <= heads.items():
+        text = f"`{save}` has heads that `{checkpoint}` has not, and would be overwritten"
+        raise InputError(f"{text}; give it as --checkpoint, or --save to a new file")
     return {key: head for key, head in heads.items() if not (restored and key.kind == "access")}
 
 
@@ -139,18 +162,15 @@ _Row: TypeAlias = tuple[object, ...]
 class _Shown:
     """The results so far. Rows for a program are printed at once; a person's table needs all of them.
 
-    `known` are the heads kept from before, None where none are to be kept: of a million streams no more is held than
-    is told at the end.
+    Of a million streams no more is held than is told at the end.
     """
 
-    def __init__(
-        self, output: CommandOutput, judging: SessionJudge | None, known: dict[StreamKey, Head] | None
-    ) -> None:
+    def __init__(self, output: CommandOutput, judging: SessionJudge | None, *, keeps_heads: bool) -> None:
         self.judging = judging
-        self.heads: list[tuple[StreamKey, Head]] = []
-        """The heads to keep; of a damaged stream the known one, so that the next check finds the damage too."""
+        self.heads: dict[StreamKey, Head] = {}
+        """The heads of whole streams, if they are to be kept."""
         self._output = output
-        self._known = known
+        self._keeps_heads = keeps_heads
         self._lines: list[tuple[StreamKey, list[_Row]]] = []
         self._bad: list[Checked] = []
         self._streams = self._versions = self._redacted = 0
@@ -161,13 +181,17 @@ class _Shown:
         self._redacted += one.redacted_count
         if not one.ok:
             self._bad.append(one)
-        if self._known is not None and (head := one.head if one.ok else self._known.get(one.key)) is not None:
-            self.heads.append((one.key, head))
+        elif self._keeps_heads and one.head is not None:
+            self.heads[one.key] = one.head
         judged = None if self.judging is None else await self.judging.of(one)
         if self._output.as_json:
             self._output.row({**_json(one), **({} if judged is None else {"judged": judged.as_json()})})
         else:
             self._lines.append((one.key, _rows(one)))
+
+    def contradicting(self, known: Mapping[StreamKey, Head]) -> list[str]:
+        """Return the names of the streams that end or read otherwise than the heads kept from before."""
+        return sorted(one.key.name for one in self._bad if one.key in known and _is_of_heads(one))
 
     def tell(self, *, in_order: bool) -> int:
         """Print the table and the sums; return the exit code. `in_order`: the table is sorted by stream."""
@@ -181,7 +205,7 @@ class _Shown:
         talk(f"{self._versions} events of {self._streams} streams checked{redacted}: {found}")
         if self.judging is not None:
             talk(self.judging.summary)
-        if any(one.key.kind == "access" and {two.kind for two in one.problems} & _OF_HEADS for one in self._bad):
+        if any(one.key.kind == "access" and _is_of_heads(one) for one in self._bad):
             talk("hint: an export holds no access tokens; if this ledger was restored from one, give --restored")
         return Exit.FINDINGS if self._bad or not (self.judging is None or self.judging.ok) else Exit.DONE
 
@@ -229,6 +253,10 @@ async def _check_named(
                 {key: None for one_digest in one.rules if (key := StreamKey("policy", one_digest)) not in done}
             )
             advance(1)
+
+
+def _is_of_heads(one: Checked) -> bool:
+    return any(problem.kind in _OF_HEADS for problem in one.problems)
 
 
 def _json(one: Checked) -> dict[str, Any]:

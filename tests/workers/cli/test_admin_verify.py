@@ -18,6 +18,12 @@ from tests.workers.cli.filling import entries, fill, names
 
 KEYS: Final = ["session", "ok", "versions", "head", "problems"]
 
+ALL_IS_WELL: Final = (
+    "7 events of 4 streams checked: all is well\n"
+    "note: this shows the log agrees with itself, not that nobody rewrote it whole; "
+    "compare with heads kept on another machine (--checkpoint)\n"
+)
+
 Client = redis.Redis
 Damage = Callable[[Client, str], object]
 
@@ -112,7 +118,7 @@ def test_a_whole_session_is_well_and_so_is_its_project(ledger: CommandLine) -> N
     assert rows[-1]["stream"] == RULES_OF_ALL.name
     assert [row["head"]["id"].partition("-")[2] for row in rows] == ["3", "1", "1"]
     ran = ledger("verify", "--all", code=0)
-    assert ran.err == "7 events of 4 streams checked: all is well\n"
+    assert ran.err == ALL_IS_WELL
 
 
 @pytest.mark.parametrize("what", DAMAGES)
@@ -190,6 +196,92 @@ def test_a_damaged_stream_keeps_the_head_that_was_known(ledger: CommandLine, int
         assert heads.read_text() == before
 
 
+def test_without_saved_heads_it_says_what_it_does_not_show(ledger: CommandLine, tmp_path: Path) -> None:
+    fill(ledger)
+    heads = tmp_path / "heads.jsonl"
+    for words in ((), ("--deep",), ("--save", heads)):
+        assert ledger("verify", "--all", *words, code=0).err == ALL_IS_WELL
+    told = ledger("verify", "--all", "--checkpoint", heads, code=0).err
+    assert told == "7 events of 4 streams checked: all is well\n"
+
+
+def cut_end(client: Client, key: str) -> None:
+    whole = entries(client, key)
+    client.delete(key)
+    for entry_id, fields in whole[:-1]:
+        client.xadd(key, fields, id=entry_id)
+
+
+def rewrite_whole(client: Client, key: str) -> None:
+    """Rewrite the newest version, which no other entry proves."""
+    *whole, (entry_id, fields) = entries(client, key)
+    client.delete(key)
+    for one in [*whole, (entry_id, {**fields, b"d": fields[b"d"].replace(b'"name":"', b'"name":"x')})]:
+        client.xadd(key, one[1], id=one[0])
+
+
+def delete_stream(client: Client, key: str) -> None:
+    client.delete(key)
+
+
+@pytest.mark.parametrize("change", [cut_end, rewrite_whole, delete_stream])
+def test_heads_that_the_log_contradicts_are_not_written_over(
+    ledger: CommandLine, intruder: Client, tmp_path: Path, change: Damage
+) -> None:
+    fill(ledger)
+    heads, other = tmp_path / "heads.jsonl", tmp_path / "other.jsonl"
+    ledger("verify", "--all", "--save", heads, code=0)
+    before = heads.read_bytes()
+    change(intruder, key_of(intruder, "s:ses_2"))
+    ledger("verify", "--all", code=0)
+    for words in (
+        ("--save", heads),
+        ("--checkpoint", heads, "--save", heads),
+        ("--checkpoint", heads, "--save", other),
+    ):
+        told = ledger("verify", "--all", *words, code=11).err
+        assert f"`{words[-1]}` was not written: the log contradicts the saved heads of 1 streams: session:ses_2" in told
+        assert (heads.read_bytes(), other.exists()) == (before, False)
+    ledger("verify", "--all", "--save", other, code=0)
+
+
+def test_a_session_that_somebody_forges_is_not_noticed_even_beside_saved_heads(
+    ledger: CommandLine, tmp_path: Path
+) -> None:
+    fill(ledger)
+    heads = tmp_path / "heads.jsonl"
+    ledger("verify", "--all", "--save", heads, code=0)
+    ledger("ask", "ses_9", "bash", "git push", "--id", "call_9", "--no-wait", code=7)
+    ledger("reply", "call_9", "once", "--as", "somebody else", code=0)
+    told = ledger("verify", "--all", "--checkpoint", heads, code=0).err
+    assert told == "10 events of 5 streams checked: all is well\n"
+
+
+def test_a_check_of_one_session_keeps_the_saved_heads_of_the_others(ledger: CommandLine, tmp_path: Path) -> None:
+    fill(ledger)
+    heads = tmp_path / "heads.jsonl"
+    ledger("verify", "--all", "--save", heads, code=0)
+    before = heads.read_bytes()
+    ledger("verify", "ses_1", "--save", heads, code=0)
+    assert heads.read_bytes() == before
+
+
+def test_heads_that_were_not_compared_are_not_written_over(ledger: CommandLine, tmp_path: Path) -> None:
+    fill(ledger)
+    early, late = tmp_path / "early.jsonl", tmp_path / "late.jsonl"
+    ledger("verify", "ses_1", "--save", early, code=0)
+    ledger("verify", "--all", "--save", late, code=0)
+    before = late.read_bytes()
+    error = ledger("verify", "--all", "--checkpoint", early, "--save", late, "--json", code=12).error["error"]
+    assert error.startswith(f"`{late}` has heads that `{early}` has not, and would be overwritten")
+    assert late.read_bytes() == before
+    ledger("verify", "--all", "--checkpoint", late, "--save", early, code=0)
+    foreign = tmp_path / "notes.txt"
+    foreign.write_text("mine")
+    ledger("verify", "--all", "--save", foreign, code=12)
+    assert foreign.read_text() == "mine"
+
+
 def test_lost_tokens_are_damage_unless_the_ledger_was_restored(
     ledger: CommandLine, intruder: Client, tmp_path: Path
 ) -> None:
@@ -250,7 +342,7 @@ def test_what_the_newest_entry_says_is_read_and_the_others_only_by_deep(
     fill(ledger)
     key = key_of(intruder, "s:ses_1")
     forge(server.url, key, with_a_nonsense_ask)
-    assert ledger("verify", "--all", code=0).err == "7 events of 4 streams checked: all is well\n"
+    assert ledger("verify", "--all", code=0).err == ALL_IS_WELL
     for words in (("verify", "--all"), ("verify", "ses_1")):
         rows = ledger(*words, "--deep", "--json", code=11).rows
         found = [(problem["version"], problem["kind"]) for row in rows for problem in row["problems"]]
@@ -264,7 +356,7 @@ def test_a_whole_ledger_is_well_in_depth_too(ledger: CommandLine) -> None:
     fill(ledger)
     for jobs in ("1", "2"):
         ran = ledger("verify", "--all", "--deep", "--jobs", jobs, code=0)
-        assert ran.err == "7 events of 4 streams checked: all is well\n"
+        assert ran.err == ALL_IS_WELL
 
 
 def with_a_nonsense_ask(payload: Payload) -> None:

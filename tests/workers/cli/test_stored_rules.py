@@ -76,7 +76,7 @@ def test_rules_that_the_other_ledger_stored_itself_are_those_of_the_file(
     fill(ledger, "ses_2")
     rows = ledger("import", file, "--json", code=0).rows
     assert [(row["stream"], row["added"]) for row in rows] == [(STREAM, 0), ("session:ses_1", 2)]
-    assert ledger("verify", "--all", code=0).err.endswith("all is well\n")
+    assert "all is well\n" in ledger("verify", "--all", code=0).err
     ledger("ask", "ses_1", "bash", "ls -a", code=0)
 
 
