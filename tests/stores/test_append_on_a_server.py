@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from ledger.core.errors import DamageError, StoreError
 from ledger.core.events import Presence
-from ledger.stores.port import START, Appended, Behind, Due, Entry, StreamKey, append_to
+from ledger.stores.port import START, Appended, Behind, Due, Entry, FreezeFlag, StreamKey, append_to
 from ledger.stores.redis.append_calls import append_script
+from ledger.stores.redis.link import CommandLine, Link
 from ledger.stores.redis.store import RedisStore
 from ledger.testing import TestClock
 from tests.support.backends import (
@@ -101,6 +105,26 @@ async def test_every_script_is_loaded_again(server_store: RedisStore, admin: Ope
     await admin.run("SCRIPT", "FLUSH")
     await server_store.correct_due(SESSION.id, 5, Due(6), at=head)
     assert await server_store.due(None, 1) == [(SESSION.id, 6)]
+
+
+async def test_a_server_that_loses_its_scripts_after_each_batch_refuses_nothing(
+    server_store: RedisStore, admin: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is killed twice, quickly: started again, it has no scripts."""
+    head = await written(server_store, b"a", due=Due(5))
+    run = Link.run
+
+    async def run_and_forget(link: Link, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
+        replies = await run(link, commands, in_order=in_order)
+        await admin.run("SCRIPT", "FLUSH")
+        return replies
+
+    monkeypatch.setattr(Link, "run", run_and_forget)
+    assert len(await server_store.set_flags(FreezeFlag(START, {}))) == server_store.partition_count
+    assert await server_store.project(SESSION, START, at(1), [])
+    await server_store.correct_due(SESSION.id, 5, Due(6), at=head)
+    assert (await written(server_store, b"b", after=head)).version == head.version + 1
+    assert (await server_store.views.look_up(["index"], "per_1", 1)).fields == []
 
 
 async def test_two_versions_of_the_script_work_side_by_side(server_backend: Backend) -> None:

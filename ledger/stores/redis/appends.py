@@ -104,12 +104,15 @@ class Appends(StreamReads):
     ) -> list[Any]:
         beside = () if also_read is None else (self.range_of(*also_read, PAGE_COUNT),)
         # Nothing is awaited between the look at the connection and the first write to it.
-        command = self._append_calls.command(append, link.server if append.allows else "")
-        over = link.connection
-        replies = await link.run((command, *waits, *beside), in_order=True)
-        if refused_with(replies[0], "NOSCRIPT"):
-            load = ("SCRIPT", "LOAD", self._append_calls.script.text)
-            replies = (await link.run((load, self._append_calls.command(append), *waits, *beside), in_order=True))[1:]
+        calls, over = self._append_calls, link.connection
+        command = calls.command(append, link.server if append.allows else "")
+        replies = await self.run_loaded(
+            (command, *waits, *beside),
+            calls.script,
+            link,
+            # A server that lacks the script may be another one than the connection knew.
+            lambda: (calls.command(append), *waits, *beside),
+        )
         if (server := server_in(replies[0])) is not None:
             link.note_server(server, over)
         return replies

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from redis.exceptions import ResponseError
@@ -169,19 +170,30 @@ class RetriedCommands:
     async def evaluate_each(self, script: Script, calls: Sequence[CommandLine]) -> list[Any]:
         """Run calls of one idempotent script, each on the server of its keys; refusals are among the replies."""
         replies = await self.ask_each(calls)
-        if any(refused_with(reply, "NOSCRIPT") for reply in replies):
-            await self.at_each_server("SCRIPT", "LOAD", script.text)
-            replies = await self.ask_each(calls)
+        for index, reply in enumerate(replies):
+            if refused_with(reply, "NOSCRIPT"):
+                replies[index] = (await self.patiently(partial(self.run_loaded, (calls[index],), script, self._link)))[0]
         return replies
 
     async def run_now(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> list[Any]:
         """Run a script once; for `patiently`."""
         return await self.run_loaded((script.call(keys, arguments),), script, self._link)
 
-    async def run_loaded(self, commands: Sequence[CommandLine], script: Script, link: Commands) -> list[Any]:
-        """Run commands of which the first is a script; load the script if the server lacks it."""
+    async def run_loaded(
+        self,
+        commands: Sequence[CommandLine],
+        script: Script,
+        link: Commands,
+        again: Callable[[], Sequence[CommandLine]] | None = None,
+    ) -> list[Any]:
+        """Run commands of which the first is a script; every script that is run by its hash is run here.
+
+        A server that lacks the script gets it in one batch with the commands, or with those of `again`: between two
+        batches it could be started again, and lack it once more.
+        """
         replies = await link.run(commands, in_order=True)
         if refused_with(replies[0], "NOSCRIPT"):
+            commands = commands if again is None else again()
             replies = (await link.run((("SCRIPT", "LOAD", script.text), *commands), in_order=True))[1:]
         return replies
 

@@ -12,7 +12,6 @@ from ledger.stores.port import FreezeFlag, Position
 from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.refusals import refusal_of
-from ledger.stores.redis.replies import refused_with
 from ledger.stores.redis.script import Script
 
 _FREEZE: Final = Script.named("freeze.lua")
@@ -29,20 +28,17 @@ class FreezeFlags(Appends):
             arguments += [reach, freeze]
         calls = [_FREEZE.call([self.keys.freeze(one)], arguments) for one in range(self.partition_count)]
         replies = await self._flagged(calls)
-        if any(refused_with(reply, "NOSCRIPT") for reply in replies):
-            await self.at_each_server("SCRIPT", "LOAD", _FREEZE.text)
-            replies = await self._flagged(calls)
         return [Position.parse(reply.decode()) for reply in _accepted(replies)]
 
     async def _flagged(self, calls: Sequence[CommandLine]) -> list[Any]:
         """Run the script in every partition, with the confirmation that `Durability` asks for."""
         waits = self._durability.commands()
         if not waits:
-            return await self.ask_each(calls)
+            return await self.evaluate_each(_FREEZE, calls)
         return await asyncio.gather(*(self._confirmed(call, waits) for call in calls))
 
     async def _confirmed(self, call: CommandLine, waits: Sequence[CommandLine]) -> Any:
-        replies = await self.patiently(lambda: self._sure_link.run((call, *waits), in_order=True))
+        replies = await self.patiently(lambda: self.run_loaded((call, *waits), _FREEZE, self._sure_link))
         if not isinstance(replies[0], ResponseError):
             self._check_sure(replies[1:])
         return replies[0]
