@@ -312,6 +312,14 @@ class Admin(Protocol):
 
     async def partitions(self) -> list[PartitionFacts]: ...
 
+    async def set_back_ms(self) -> int:
+        """Return how far the server's clock is behind the newest line of all feeds: it was set back; 0 if it was not."""
+        ...
+
+    async def check_writable(self) -> None:
+        """Raise the error of a write that a server refuses now (its disk or memory is full), without writing anything."""
+        ...
+
     async def server_facts(self) -> dict[str, str]:
         """Return the fields of INFO and, where CONFIG GET is permitted, the server's settings."""
         ...

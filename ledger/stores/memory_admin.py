@@ -329,6 +329,12 @@ class MemoryAdmin(MemorySealing):
     async def facts_of_each_server(self) -> list[dict[str, str]]:
         return [await self.server_facts()]
 
+    async def set_back_ms(self) -> int:
+        return 0
+
+    async def check_writable(self) -> None:
+        return
+
     async def server_facts(self) -> dict[str, str]:
         return {"server_name": "memory"}
 

@@ -8,9 +8,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ledger import Ledger, Timeouts
+from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served, in_process
 from tests.projections.looking import differences, project_all
+from tests.support.backends import as_redis
 from tests.support.servers import RealServer
 from workers.gateway.metrics import PEOPLE_COUNT, PersonLabels, labelled
 
@@ -108,6 +110,19 @@ async def test_answers_count_by_person_and_hour_and_only_those_that_a_person_gav
     assert hours.pop(f"hour={hour}") == 2
     assert set(hours.values()) == {0}
     assert await differences(ledger.store) == []
+
+
+async def test_a_clock_that_was_set_back_is_measured(gateway: Served, agent: Caller) -> None:
+    auditor = await gateway.caller("auditor", "prometheus")
+    await agent.put("/v1/sessions/s1")
+    set_back = ("permission_ledger_clock_set_back_seconds", "")
+    assert (await scraped(auditor))[set_back] == 0
+    store = as_redis(gateway.ledger.store)
+    feed = store.keys.feed(store.partition_of(StreamKey("session", "s1")))
+    seconds, _ = await store.command("TIME")
+    # As a feed is in an hour that the clock repeats.
+    await store.command("XADD", feed, f"{(int(seconds) + 3600) * 1000}-0", "s", "session:s1", "v", 1)
+    assert 3500 < (await scraped(auditor))[set_back] <= 3600
 
 
 async def test_the_age_is_that_of_the_oldest_request_and_not_of_the_nearest_deadline(

@@ -26,6 +26,7 @@ tests:
       - {series: 'permission_ledger_freezes{instance="a"}', values: "0x70"}
       - {series: 'permission_ledger_oldest_pending_seconds{instance="a"}', values: "3600 3660+60x70"}
       - {series: 'permission_ledger_oldest_pending_seconds{instance="b"}', values: "0x70"}
+      - {series: 'permission_ledger_clock_set_back_seconds{instance="a"}', values: "0 3600x10"}
       - {series: 'permission_ledger_decisions_total{decision="timeout"}', values: "0+1x70"}
       - {series: 'permission_ledger_decisions_total{decision="user_allow"}', values: "0+9x70"}
     alert_rule_test:
@@ -53,6 +54,13 @@ tests:
             exp_annotations:
               summary: A request has waited for a person for 1h 12m 0s.
               action: "`permission-ledger pending` lists what waits. Answer it, or notify more people."
+      - eval_time: 5m
+        alertname: PermissionLedgerClockSetBack
+        exp_alerts:
+          - exp_labels: {severity: warning}
+            exp_annotations:
+              summary: The server's clock was set back by 1h 0m 0s.
+              action: Set it right by NTP. Until it has caught up, deadlines and the ends of grants come that much later.
       - eval_time: 70m
         alertname: PermissionLedgerFrozen
         exp_alerts: []

@@ -15,6 +15,7 @@ from tests.support.backends import (
     PROJECT,
     SESSION,
     Backend,
+    Operator,
     as_redis,
     at,
     entries,
@@ -411,6 +412,24 @@ async def test_names_of_consumers_that_owe_nothing_are_dropped(server_backend: B
     assert await names() == {"done", "owing"}
     await store.admin.forget_consumers(ALL, "views", 0)
     assert await names() == {"owing"}
+
+
+async def test_a_server_that_takes_writes_and_has_a_clock_that_runs_on_is_in_order(store: Store) -> None:
+    await written(store, b"a")
+    await store.admin.check_writable()
+    assert await store.admin.set_back_ms() == 0
+
+
+async def test_a_clock_that_was_set_back_is_behind_the_newest_line_of_a_feed(
+    server_store: RedisStore, admin: Operator
+) -> None:
+    await written(server_store, b"a")
+    seconds, _ = await admin.run("TIME")
+    feed = server_store.keys.feed(server_store.partition_of(SESSION))
+    # As a feed is in an hour that the clock repeats.
+    await admin.run("XADD", feed, f"{int(seconds) * 1000 + LONG_MS}-0", "s", SESSION.name, "v", 2)
+    await written(server_store, b"b", key=PROJECT)
+    assert 0 < LONG_MS - await server_store.admin.set_back_ms() < 60_000
 
 
 async def test_a_server_tells_its_version_and_its_settings(server_store: RedisStore) -> None:

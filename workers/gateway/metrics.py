@@ -44,6 +44,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     pending: int
     oldest_pending_seconds: float
     freezes: int
+    set_back_seconds: float
     lag_events: int
     stream_clients: int
     conflicts: int
@@ -87,6 +88,7 @@ class Metrics:
             pending=totals.pending,
             oldest_pending_seconds=0.0 if oldest_ms is None else max(now_ms - oldest_ms, 0) / 1000,
             freezes=len(freezes),
+            set_back_seconds=await store.admin.set_back_ms() / 1000,
             lag_events=self._lag_events(),
             stream_clients=self._stream_clients(),
             conflicts=self._ledger.streams.tallies.conflicts,
@@ -194,6 +196,11 @@ def _families(measured: Measured) -> Iterable[Metric]:
         measured.oldest_pending_seconds,
     )
     yield _gauge("freezes", "Freezes in force: of the whole ledger, and of projects.", measured.freezes)
+    yield _gauge(
+        "clock_set_back_seconds",
+        "How far the server's clock is behind the newest event; more than 0 after it was set back.",
+        measured.set_back_seconds,
+    )
     yield _gauge("projector_lag_events", "Events that the views do not have yet.", measured.lag_events)
     yield _gauge("stream_clients", "Event streams open at this gateway.", measured.stream_clients)
     yield _counter("append_conflicts", "Append conflicts of this process (lost races, retried).", measured.conflicts)

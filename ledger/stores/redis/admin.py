@@ -256,6 +256,18 @@ class RedisAdmin:
         )
         return [len(reply) for reply in replies]
 
+    async def set_back_ms(self) -> int:
+        # A feed's ids are the server's own, and never run back.
+        latest_ms = max((Position.parse(line.place).ms for line in await self.feed_ends()), default=0)
+        time = await self._store.command("TIME")
+        return max(latest_ms - int(time[0]) * 1000 - int(time[1]) // 1000, 0)
+
+    async def check_writable(self) -> None:
+        servers = await self._store.everywhere()
+        partitions = range(1 if len(servers) == 1 else self._store.partition_count)
+        # Refused as any write is, and without a key of that name nothing changes or goes to the file.
+        await self._store.ask([("SET", self._store.keys.sure(one), "", "XX", "KEEPTTL") for one in partitions])
+
     async def server_facts(self) -> dict[str, str]:
         return (await self.facts_of_each_server())[0]
 

@@ -172,7 +172,9 @@ class RetriedCommands:
         replies = await self.ask_each(calls)
         for index, reply in enumerate(replies):
             if refused_with(reply, "NOSCRIPT"):
-                replies[index] = (await self.patiently(partial(self.run_loaded, (calls[index],), script, self._link)))[0]
+                replies[index] = (await self.patiently(partial(self.run_loaded, (calls[index],), script, self._link)))[
+                    0
+                ]
         return replies
 
     async def run_now(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> list[Any]:

@@ -20,8 +20,8 @@ async def health() -> Row:
 
 @get("/readyz", operation_id="readiness")
 async def readiness(gateway: TheGateway) -> Row:
-    """Return whether this process reaches the ledger's server; 503 when it does not."""
-    await gateway.ledger.store.now_ms()
+    """Return whether this process reaches the ledger's server and it takes writes; 503 with the reason otherwise."""
+    await gateway.ledger.store.admin.check_writable()
     return {"ok": True}
 
 
