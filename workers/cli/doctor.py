@@ -69,10 +69,12 @@ async def _examine(url: str | None, *, deep: bool) -> list[HealthFinding]:
         # The primaries of a cluster mostly report the same; each finding is printed once.
         demanded = ledger.store.durability
         space = _space(servers) if is_on_this_machine(named_url(url)) else None
-        doors = await open_doors(ledger.server_url)
+        doors, set_back_ms = await open_doors(ledger.server_url), await ledger.store.admin.set_back_ms()
         findings = list(
             dict.fromkeys(
-                one for facts in servers for one in check_server_facts(facts, skew_ms, demanded, space, doors)
+                one
+                for facts in servers
+                for one in check_server_facts(facts, skew_ms, demanded, space, doors, set_back_ms=set_back_ms)
             )
         )
         compared = await compare_history(ledger.store, LedgerPlace(url, None))

@@ -67,14 +67,16 @@ def check_server_facts(
     durability: Durability,
     space: DiskSpace | None = None,
     doors: OpenDoors = OpenDoors(),  # noqa: B008 - frozen
+    *,
+    set_back_ms: int = 0,
 ) -> list[HealthFinding]:
     """Check the server's own reports against the requirements. Pure.
 
     `skew_ms` is the server's clock minus this machine's; `space` that of its disk, if it can be read; `doors` are
-    those found open without credentials.
+    those found open without credentials; `set_back_ms` is how far the clock is behind the log.
     """
     if facts.get("server_name") == "memory":
-        return [HealthFinding("server", True, "this process's own memory: nothing outlives it"), _clock(skew_ms)]
+        return [HealthFinding("server", True, "this process's own memory: nothing outlives it"), _clock(skew_ms, 0)]
     return [
         _server(facts),
         _access(facts, doors),
@@ -82,7 +84,7 @@ def check_server_facts(
         _disk(facts, space),
         _eviction(facts),
         _replication(facts, durability),
-        _clock(skew_ms),
+        _clock(skew_ms, set_back_ms),
     ]
 
 
@@ -120,13 +122,14 @@ def _durability(facts: Mapping[str, str], durability: Durability) -> HealthFindi
         )
     policy = facts.get("config_appendfsync")
     if policy is None:
-        return HealthFinding("durability", True, "append-only file; the server does not tell how often it is synced")
+        text = "append-only file; the server does not tell this user how often it is synced"
+        return HealthFinding("durability", True, text, "see that it says `appendfsync always`; `everysec` loses events")
     if policy == "always":
         return HealthFinding("durability", True, "append-only file, synced before an append is acknowledged")
     if durability.wait_aof:
         text = f"append-only file, appendfsync {policy}; a grant or an allow counts when the disk has it (wait_aof)"
         return HealthFinding("durability", True, text)
-    lost = "a crash of the machine loses about a second" if policy == "everysec" else "a crash loses what is not synced"
+    lost = "acknowledged events are lost when the machine crashes, and when the server does while its disk is slow"
     return HealthFinding(
         "durability",
         False,
@@ -184,7 +187,11 @@ def _replication(facts: Mapping[str, str], durability: Durability) -> HealthFind
     )
 
 
-def _clock(skew_ms: int) -> HealthFinding:
+def _clock(skew_ms: int, set_back_ms: int) -> HealthFinding:
+    if set_back_ms > CLOCK_SKEW_MS:
+        text = f"the server's clock was set back: it is {set_back_ms // SECOND_MS} s behind the newest event"
+        hint = "set it right by NTP; until it has caught up, deadlines and the ends of grants come that much later"
+        return HealthFinding("clock", False, text, hint)
     where = "ahead of" if skew_ms > 0 else "behind"
     text = f"the server's clock is {abs(skew_ms)} ms {where} this machine's"
     if abs(skew_ms) <= CLOCK_SKEW_MS:

@@ -221,8 +221,8 @@ async def test_an_event_that_no_view_has_after_a_minute_is_not_well(clock: TestC
     ("changed", "check", "words"),
     [
         ({"aof_enabled": "0"}, "durability", "no append-only file"),
-        ({"config_appendfsync": "everysec"}, "durability", "about a second"),
-        ({"config_appendfsync": "no"}, "durability", "what is not synced"),
+        ({"config_appendfsync": "everysec"}, "durability", "everysec: acknowledged events are lost"),
+        ({"config_appendfsync": "no"}, "durability", "no: acknowledged events are lost"),
         ({"aof_last_write_status": "err"}, "disk", "aof_last_write_status"),
         ({"maxmemory_policy": "volatile-ttl"}, "memory", "volatile-ttl"),
         ({"maxmemory": "100", "used_memory": "95"}, "memory", "95 of 100 bytes"),
@@ -268,9 +268,25 @@ def test_what_is_demanded_is_held_against_what_there_is(
     assert (one.ok, one.text, one.hint) == found
 
 
+def test_where_the_setting_cannot_be_read_it_is_said_what_to_see_to() -> None:
+    facts = {name: value for name, value in WELL.items() if name != "config_appendfsync"}
+    (one,) = [one for one in check_server_facts(facts, 0, Durability()) if one.check == "durability"]
+    assert (one.ok, one.hint) == (True, "see that it says `appendfsync always`; `everysec` loses events")
+
+
 def test_a_file_that_is_synced_now_and_then_is_enough_where_grants_wait_for_the_disk() -> None:
     facts = {**WELL, "config_appendfsync": "everysec"}
     assert all(one.ok for one in check_server_facts(facts, 0, Durability(wait_aof=True)))
+
+
+def test_a_clock_that_was_set_back_is_named(ledger: CommandLine, client: redis.Redis) -> None:
+    fill(ledger)
+    seconds, _ = client.time()
+    (feed,) = [one for one in names(client, "*}:feed") if entries(client, one)[-1][1][b"s"] == b"session:ses_2"]
+    client.xadd(feed, {"s": "session:ses_2", "v": 2}, id=f"{(seconds + 3600) * 1000}-0")
+    found = findings(ledger, code=11)["clock"]
+    assert (found["ok"], found["text"].partition(": it is 3")[0]) == (False, "the server's clock was set back")
+    assert "deadlines and the ends of grants" in found["hint"]
 
 
 def test_the_doctor_looks_at_what_the_url_demands(start_server: StartServer) -> None:
