@@ -18,8 +18,7 @@ def test_each_page_that_promises_durability_names_the_setting_that_loses_events(
     lacking = [
         page
         for page in ("README.md", "SECURITY.md", "docs/guides/run-for-a-team.md", "docs/guides/operating.md")
-        if "`everysec`" not in (text := text_of(page))
-        or "reference/guarantees.md#with-appendfsync-everysec" not in text
+        if "everysec`" not in (text := text_of(page)) or "reference/guarantees.md#with-appendfsync-everysec" not in text
     ]
     assert lacking == []
     promised, _, not_promised = text_of("docs/reference/guarantees.md").partition("## What is not guaranteed")

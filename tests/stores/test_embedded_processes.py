@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ import redis
 from ledger.stores.embedded import EmbeddedServer, EmbeddedServerError, embedded_server, stop
 from ledger.stores.embedded.folder import DataFolder
 from ledger.stores.embedded.locks import FileLock, is_held
+from ledger.stores.embedded.shutdown import end_unused
 from tests.support.processes import next_line, python
 from tests.support.waiting import wait_until
 
@@ -29,6 +30,9 @@ with embedded_server(Path(sys.argv[1])) as server:
 """
 
 
+IMPATIENT: Final = f"from ledger.stores.embedded import launch\nlaunch.UNUSED_S = 0\n{USER}"
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> DataFolder:
     path = tmp_path / "data"
@@ -40,8 +44,8 @@ def is_running(folder: DataFolder) -> bool:
     return is_held(folder.server_lock)
 
 
-def user(stack: ExitStack, folder: DataFolder) -> subprocess.Popen[str]:
-    process = stack.enter_context(python(USER, folder.path))
+def user(stack: ExitStack, folder: DataFolder, program: str = USER) -> subprocess.Popen[str]:
+    process = stack.enter_context(python(program, folder.path))
     assert next_line(process) == "up"
     return process
 
@@ -55,6 +59,15 @@ def server_pid(folder: DataFolder) -> int:
     pid = folder.pid()
     assert pid
     return pid
+
+
+def processes_in(folder: DataFolder) -> set[str]:
+    """Return the ids of all processes that work in this folder."""
+    found = set()
+    for one in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found |= {one.name} if (one / "cwd").readlink() == folder.path else set()
+    return found
 
 
 def starts(folder: DataFolder) -> int:
@@ -103,6 +116,46 @@ def test_a_killed_user_leaves_a_server_that_the_next_one_uses_and_ends(folder: D
     assert is_running(folder)
     with embedded_server(folder.path):
         assert server_pid(folder) == pid
+    assert not is_running(folder)
+
+
+@pytest.mark.slow
+def test_a_server_whose_users_were_all_killed_ends_by_itself(folder: DataFolder) -> None:
+    with ExitStack() as stack:
+        for each in [user(stack, folder, IMPATIENT) for _ in range(3)]:
+            next_line(each)
+            assert is_running(folder)
+            each.kill()
+            each.wait()
+    wait_until(lambda: not is_running(folder), "the server to end")
+    assert "requested shutdown" in folder.log.read_text()
+    wait_until(lambda: not processes_in(folder), "its guard to end")
+
+
+@pytest.mark.slow
+def test_the_guard_of_a_server_ends_with_it(folder: DataFolder) -> None:
+    with embedded_server(folder.path), embedded_server(folder.path):
+        assert len(processes_in(folder)) > 1, "the server and its guard"
+        kill_server(folder)
+        with embedded_server(folder.path):
+            pass
+    wait_until(lambda: not processes_in(folder), "the guards to end")
+
+
+def test_only_a_server_that_nobody_uses_or_keeps_is_unused(folder: DataFolder) -> None:
+    assert end_unused(folder.path) is False
+    with ExitStack() as stack:
+        killed = user(stack, folder)
+        next_line(killed)
+        with embedded_server(folder.path):
+            killed.kill()
+            killed.wait()
+            assert end_unused(folder.path) is True
+            folder.kept.touch()
+    assert end_unused(folder.path) is True
+    assert is_running(folder)
+    folder.kept.unlink()
+    assert end_unused(folder.path) is False
     assert not is_running(folder)
 
 

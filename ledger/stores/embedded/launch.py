@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ledger.stores.embedded.binary import BINARY_VARIABLE
 from ledger.stores.embedded.errors import EmbeddedServerError, is_disk_full
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ledger.stores.embedded.binary import ServerBinary
     from ledger.stores.embedded.folder import DataFolder
     from ledger.stores.embedded.locks import FileLock
@@ -54,6 +54,48 @@ _PASSED_ON: Final = ("PATH", "HOME", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "DYLD_LI
 
 # The shell exits at once, so init adopts the server: no zombie is left, and Ctrl-C does not reach its new session.
 _DETACH: Final = '"$@" &'
+
+
+UNUSED_S: Final = 60
+"""The interval at which a server whose starter is gone is looked at: without users it is shut down."""
+
+# Its standard input ends when the starter does. After the last user the server is gone too, and nothing is looked at.
+# (A process that has ended may be kept for a parent that never asks: `kill -0` alone would take it for one that runs.)
+_GUARD: Final = """exec 3<&0
+server=$1 pause=$2
+shift 2
+runs() { read -r now <server.pid && [ "$now" = "$server" ] && kill -0 "$server"; }
+(cat <&3; sleep 1; while runs && sleep "$pause" && "$@"; do :; done) &"""
+
+_LOOK: Final = """import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from ledger.stores.embedded.shutdown import end_unused
+sys.exit(not end_unused(Path(sys.argv[2])))"""
+
+
+def guard(folder: DataFolder, server_pid: int) -> int:
+    """Start the guard of a running server, which shuts it down when all its users were killed.
+
+    Return the descriptor that its starter holds, which the kernel closes if it is killed.
+    """
+    source = str(Path(__file__).parents[3])
+    look = [sys.executable, "-I", "-c", _LOOK, source, str(folder.path)]
+    ends, held = os.pipe()
+    try:
+        subprocess.run(  # noqa: S603
+            ["/bin/sh", "-c", _GUARD, "sh", str(server_pid), str(UNUSED_S), *look],
+            cwd=folder.path,
+            env=_server_environment(),
+            stdin=ends,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            check=False,
+        )
+    finally:
+        os.close(ends)
+    return held
 
 
 def launch(binary: ServerBinary, folder: DataFolder, socket: Path, server_lock: FileLock) -> None:

@@ -5,6 +5,8 @@ Three kernel locks in the folder, released by the kernel when their holder ends:
 * `start.lock`, exclusive and brief: serializes joining, starting, leaving and stopping;
 * `users.lock`, shared: a user that can upgrade it to exclusive is the last one;
 * `server.lock`, exclusive, inherited by the server process: it is free exactly when no server runs.
+
+Users that are all killed leave nobody who would stop it: the guard that its starter started does (`launch.guard`).
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ class EmbeddedServer:
         self._thread: ThreadPoolExecutor | None = None
         # The server launched by this user: the program, and the offset of its lines in the log.
         self._launched: tuple[ServerBinary, int] | None = None
+        self._guard: int | None = None
 
     @property
     def url(self) -> str:
@@ -101,6 +104,7 @@ class EmbeddedServer:
             _log.warning("the embedded server of `%s` was not shut down: %s", self._folder.path, error)
         finally:
             users.close()
+            self._let_go_of_guard()
 
     def __enter__(self) -> Self:
         self.open()
@@ -202,6 +206,9 @@ class EmbeddedServer:
             info = probe.ask_info(socket) if socket else None
             if socket and info and not info.is_loading:
                 folder.record_engine(str(info))
+                if self._launched:
+                    self._let_go_of_guard()
+                    self._guard = launch.guard(folder, info.pid)
                 return socket
             if info and info.loaded_bytes > loaded_bytes:
                 loaded_bytes = info.loaded_bytes
@@ -210,6 +217,12 @@ class EmbeddedServer:
                 self._start_again(folder)
             if not patience.pause():
                 raise self._not_ready(folder, info)
+
+    def _let_go_of_guard(self) -> None:
+        """Close the descriptor by which a guard knows that this user is there; it ends with its server."""
+        held, self._guard = self._guard, None
+        if held is not None:
+            os.close(held)
 
     def _start_again(self, folder: DataFolder) -> None:
         """Handle a server that ended during the start: ours is a failed start, another user's is replaced by ours."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from ledger.stores.embedded import launch, probe
@@ -18,17 +19,19 @@ STOP_TIMEOUT_S: Final = 10.0
 """The limit on a server's shutdown, including its last writes."""
 
 
-def stop(folder: Path, *, timeout_s: float = STOP_TIMEOUT_S) -> bool:
+def stop(folder: Path, *, timeout_s: float = STOP_TIMEOUT_S, spares_kept: bool = False) -> bool:
     """Shut down a server that was kept, or left by a killed user.
 
     Return True when no server runs any more, False when it still has users: it then ends with the last of them.
-    Raises EmbeddedServerError when it does not end in time.
+    With `spares_kept` a kept server stays, too. Raises EmbeddedServerError when it does not end in time.
     """
     with explained(folder):
         if not DataFolder(real_path(folder)).server_lock.exists():
             return True
         files = open_folder(folder)
         with holding(files.start_lock, Patience(timeout_s)):
+            if spares_kept and files.kept.exists():
+                return False
             files.kept.unlink(missing_ok=True)
             users = FileLock(files.users_lock)
             try:
@@ -38,6 +41,13 @@ def stop(folder: Path, *, timeout_s: float = STOP_TIMEOUT_S) -> bool:
             finally:
                 users.close()
     return True
+
+
+def end_unused(folder: Path) -> bool:
+    """Shut a server down that has no users and is not kept; return whether it still runs. The guard of `launch` calls it."""
+    with suppress(EmbeddedServerError):
+        stop(folder, spares_kept=True)
+    return is_running(folder)
 
 
 def is_running(folder: Path) -> bool:
