@@ -107,6 +107,14 @@ async def test_every_script_is_loaded_again(server_store: RedisStore, admin: Ope
     assert await server_store.due(None, 1) == [(SESSION.id, 6)]
 
 
+async def test_a_script_of_all_partitions_is_loaded_once(server_store: RedisStore, admin: Operator) -> None:
+    await admin.run("SCRIPT", "FLUSH")
+    before = await errors(admin, "NOSCRIPT")
+    assert len(await server_store.set_flags(FreezeFlag(START, {}))) == server_store.partition_count
+    # Of all partitions at first, and of the one that brings the script.
+    assert await errors(admin, "NOSCRIPT") == before + server_store.partition_count + 1
+
+
 async def test_a_server_that_loses_its_scripts_after_each_batch_refuses_nothing(
     server_store: RedisStore, admin: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

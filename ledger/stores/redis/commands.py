@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -170,11 +170,14 @@ class RetriedCommands:
     async def evaluate_each(self, script: Script, calls: Sequence[CommandLine]) -> list[Any]:
         """Run calls of one idempotent script, each on the server of its keys; refusals are among the replies."""
         replies = await self.ask_each(calls)
-        for index, reply in enumerate(replies):
-            if refused_with(reply, "NOSCRIPT"):
-                replies[index] = (await self.patiently(partial(self.run_loaded, (calls[index],), script, self._link)))[
-                    0
-                ]
+        left = _without_script(replies, range(len(calls)))
+        while left:
+            # The first one brings the script to its server, by which most of the others get it.
+            first, *rest = left
+            (replies[first],) = await self.patiently(partial(self.run_loaded, (calls[first],), script, self._link))
+            for index, reply in zip(rest, await self.ask_each([calls[one] for one in rest]), strict=True):
+                replies[index] = reply
+            left = _without_script(replies, rest)
         return replies
 
     async def run_now(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> list[Any]:
@@ -198,6 +201,10 @@ class RetriedCommands:
             commands = commands if again is None else again()
             replies = (await link.run((("SCRIPT", "LOAD", script.text), *commands), in_order=True))[1:]
         return replies
+
+
+def _without_script(replies: Sequence[Any], among: Iterable[int]) -> list[int]:
+    return [index for index in among if refused_with(replies[index], "NOSCRIPT")]
 
 
 class Attempts:

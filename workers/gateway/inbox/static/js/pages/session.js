@@ -188,7 +188,7 @@ class SessionPage {
       this.#mark("bad", `✗ ${problems.length} problem${problems.length === 1 ? "" : "s"} in the chain`, "Press to check again");
       this.broken.replaceChildren(...brokenLog(this.id, problems));
     } else if (total > versions) this.#mark("good", `✓ first ${versions} of ${total} verified`, "Press to check all of them");
-    else this.#mark("good", `✓ chain of ${versions} verified`, `No event was changed, lost or inserted. Head ${head?.hash ?? ""}`);
+    else this.#mark("good", `✓ chain of ${versions} verified`, `The log agrees with itself; a history that was rewritten whole shows only beside saved heads. Head ${head?.hash ?? ""}`);
   }
 
   #mark(kind, text, title) {
