@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,6 +10,7 @@ import pytest
 import redis
 
 from ledger import Ledger
+from ledger.stores.redis.least_rights import LEAST_RIGHTS
 from tests.gateway.callers import Caller, in_process
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
@@ -74,6 +76,14 @@ async def test_while_a_snapshot_cannot_be_written(anybody: Caller, operator: red
     assert await told(anybody) == FULL_DISK
     operator.config_set("stop-writes-on-bgsave-error", "no")
     assert await told(anybody) == READY
+
+
+async def test_the_least_rights_are_enough_to_ask(server: RealServer, operator: redis.Redis) -> None:
+    rights = re.findall(r"\([^)]*\)|\S+", LEAST_RIGHTS)
+    operator.execute_command("ACL", "SETUSER", "ledger", "on", ">word", *rights)  # type: ignore[no-untyped-call]
+    url = server.url.replace("unix://", "unix://ledger:word@")
+    async with Ledger.connect(url) as ledger, in_process(ledger) as gateway:
+        assert await told(gateway.caller_with(None)) == READY
 
 
 async def test_the_question_writes_nothing(anybody: Caller, operator: redis.Redis) -> None:
