@@ -336,7 +336,10 @@ class Ledger:
     # --- requests anywhere ------------------------------------------------------------------------------------------
 
     async def pending(self, session_id: str | None = None) -> list[Pending]:
-        """Return the pending requests, nearest deadline first; those that never expire come last."""
+        """Return the pending requests, nearest deadline first; those that never expire come last.
+
+        A request that its deadline has ended is left out, also while no expiry worker has recorded that.
+        """
         if session_id is not None:
             return await (await self.attach(session_id)).pending()
         return (await self.pending_anywhere()).rows

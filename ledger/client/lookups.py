@@ -183,7 +183,7 @@ class Lookups:
             named.update(session for session, _ in await store.due(None, WAITING_MAX, sorted(found.unsure)))
         states = await survey(
             (StreamKey("session", one) for one in sorted(named)),
-            lambda key: self._ledger.streams.session(key.id).refresh(),
+            lambda key: self._ledger.streams.session(key.id).as_of_now(),
         )
         waiting = (one for state in states.rows for one in pending_of(state))
         return [one for one in waiting if one.request.request_id.startswith(part)]

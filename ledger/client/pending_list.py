@@ -103,7 +103,7 @@ class PendingList:
     async def _states(self, sessions: Iterable[str]) -> Survey[SessionState]:
         streams = self._streams
         return await survey(
-            (StreamKey("session", one) for one in sessions), lambda key: streams.session(key.id).refresh()
+            (StreamKey("session", one) for one in sessions), lambda key: streams.session(key.id).as_of_now()
         )
 
 

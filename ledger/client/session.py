@@ -560,7 +560,8 @@ class Session(SessionRuns):
         return await self._stream.refresh()
 
     async def pending(self) -> list[Pending]:
-        return pending_of(await self._stream.refresh())
+        """Return the pending requests, in order of asking; those whose deadline has passed are not pending."""
+        return pending_of(await self._stream.as_of_now())
 
     async def result(self, request_id: str) -> Result:
         """Return the current status of a request; an allow only if the project's grant behind it is still in force.

@@ -53,7 +53,7 @@ class WaitingSessions:
     async def _states_of(self, sessions: Iterable[str]) -> Survey[SessionState]:
         streams = self._ledger.streams
         return await survey(
-            (StreamKey("session", one) for one in sessions), lambda key: streams.session(key.id).refresh()
+            (StreamKey("session", one) for one in sessions), lambda key: streams.session(key.id).as_of_now()
         )
 
     async def cancel_of_token(self, token_id: str) -> None:

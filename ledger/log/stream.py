@@ -89,6 +89,16 @@ class Stream(CachedFold[S]):
         """Return the state, read from the server after this call began."""
         return (await self.submit(None)).state
 
+    async def as_of_now(self) -> S:
+        """Return the same with what is due settled, as the next command will find it. Nothing is written."""
+        await self.refresh()
+        batch, more = self._begin(), True
+        while more:
+            due = await self._fold.settle(batch.ahead(), batch.now_ms)
+            batch.take(due)
+            more = due.more
+        return batch.ahead()
+
     async def confirm(self) -> bool:
         """Return whether the folded entries have confirmed replication (`Durability`).
 

@@ -63,6 +63,13 @@ async def test_a_search_that_leaves_much_out_goes_on_by_its_cursor(
     assert (await root.get("/v1/pending?limit=3")).json()["count"] == 3
 
 
+async def test_a_request_past_its_deadline_is_on_no_page(root: Caller, clock: Any) -> None:
+    await fill(root, clock)
+    clock.advance("30d")
+    assert await pages(root, "limit=5") == [[]]
+    assert await pages(root, "session=ses_3") == [[]]
+
+
 async def test_a_page_has_what_a_token_reaches_and_no_more(gateway: Served, root: Caller, clock: Any) -> None:
     await fill(root, clock)
     shop = await gateway.caller("approver", "ann", projects=["shop"])

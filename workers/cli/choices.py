@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from ledger import InputError, UnknownRequestError
-from ledger.client.results import pending_of
 from ledger.log.unprojected import are_views_lost
 from ledger.session.rounds import shown_digest
 from ledger.session.would_run import would_run
@@ -174,8 +173,8 @@ async def _beginning(ledger: Ledger, part: str, session: str | None) -> Pending 
     if session is None:
         found = await ledger.lookups.pending_beginning(part)
     else:
-        state = await (await ledger.attach(session)).state()
-        found = [one for one in pending_of(state) if one.request.request_id.startswith(part)]
+        waiting = await ledger.pending(session)
+        found = [one for one in waiting if one.request.request_id.startswith(part)]
     if len(found) > 1:
         raise InputError(
             f"`{part}` begins the ids of several pending requests: {_ids(found)}; type more of the one you mean",

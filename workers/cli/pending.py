@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from ledger.client.results import pending_of
+from ledger.core.durations import SECOND_MS
 from ledger.core.times import format_time_or_none
 from ledger.log.askers import gone_anywhere
 from ledger.log.completed import Listed, ListPage
@@ -39,6 +40,11 @@ COLUMNS = (
 
 READ_COUNT: Final = 500
 """Requests read at once."""
+
+LATE_MS: Final = SECOND_MS
+"""The time after a deadline within which a running worker has settled it."""
+
+LATE_COUNT: Final = 1000
 
 
 class _Shown(NamedTuple):
@@ -80,6 +86,9 @@ async def pending(
     With REQUEST, an id or its beginning (4 characters or more), it prints the whole card of one request: the dangers, every member
     of the input, who asks and why, what `always` would remember. Of a settled request it prints the outcome.
 
+    A request whose deadline has passed is not pending, whether or not an expiry worker has recorded that; where none has, stderr
+    names the session.
+
     Sessions that are damaged are named on stderr (exit code 11), beside the requests of all others.
     """
     if request is not None:
@@ -105,7 +114,23 @@ async def pending(
         found = NOTHING_PENDING if session is not None else await nothing_pending(ledger)
         if found != NOTHING_PENDING or not output.as_json:
             talk(found)
+    await _tell_overdue(ledger, session)
     return tell_problems(output, problems)
+
+
+async def _tell_overdue(ledger: Ledger, session: str | None) -> None:
+    """Say which deadlines have passed that nothing has settled: such requests are not pending, and not in the list."""
+    store = ledger.store
+    now_ms = await store.now_ms()
+    late = await store.due(now_ms - LATE_MS, LATE_COUNT)
+    of = [(one, ms) for one, ms in late if ms is not None and session in (None, one)]
+    if of:
+        first, ms = of[0]
+        others = f", and {len(of) - 1} more sessions are overdue" if len(of) > 1 else ""
+        talk(
+            f"warning: overdue: a deadline of session `{first}` passed {about(now_ms - ms)} ago, and no worker has settled "
+            f"it{others}; start `permission-ledger worker expiry`"
+        )
 
 
 async def _print_card(ledger: Ledger, output: CommandOutput, request: str, session: str | None) -> None:
