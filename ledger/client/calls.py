@@ -13,6 +13,8 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec.structs import replace
+
 from ledger.client.grounds import TRIES_MAX, Grounds
 from ledger.client.held import HeldRequests
 from ledger.client.plugins import opinions_of
@@ -111,7 +113,9 @@ class Calls:
             policy_digest=state.policy_digest,
             token_id=self.token_id,
             owner=self.owner,
-            opinions=await self._opinions(policy, question) if self._ledger.deciders else (),
+            opinions=await self._opinions(policy, replace(question, request_id=request_id))
+            if self._ledger.deciders
+            else (),
             live=live,
             project=project.state if project else None,
         )

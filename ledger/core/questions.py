@@ -14,11 +14,11 @@ from ledger.core.policy import Call
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A checked question of an agent. `digest` is the SHA-256 over all of it except `operands`, agent, parent and wait.
+    """A checked question of an agent. `digest` is the SHA-256 over call, `always`, metadata and tool.
 
     `call.cwd` is the folder that the call would run in; see `in_folder` for a call without one. `operands` are the files
     that it executes or reads as a program; None if nobody looked for them. They are compared at the claim. `waits_ms` is
-    the time for which the asker says that it waits.
+    the time for which the asker says that it waits. `request_id` is set for deciders.
     """
 
     call: Call
@@ -30,6 +30,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     operands: tuple[Operand, ...] | None = None
     waits_ms: int | None = None
     digest: str = ""
+    request_id: str = ""
 
 
 def request_digest(question: Question, folder: str | None) -> str:

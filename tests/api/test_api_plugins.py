@@ -98,6 +98,17 @@ async def test_a_decider_sees_the_session_the_request_and_the_evaluation(open_le
     assert evaluation.verdict is Verdict.ASK
 
 
+async def test_a_decider_sees_the_id_of_the_request(open_ledger: OpenLedger) -> None:
+    decider = Says("robot", None)
+    session = await (await open_ledger(plugins=[decider])).session("ses_1", rules=RULES)
+    named = await session.submit("edit", ["a"], request_id="call_1")
+    made = await session.submit("edit", ["a"])
+    tool = await session.submit_tool("bash", {"command": "make"})
+    seen = [question.request_id for _, question, _ in decider.asked]
+    assert seen == [named.request_id, made.request_id, tool.request_id]
+    assert seen[0] == "call_1"
+
+
 async def test_a_decider_sees_the_evaluation_with_the_grants_that_stand(open_ledger: OpenLedger) -> None:
     decider = Says("robot", None)
     session = await (await open_ledger(plugins=[decider])).session("ses_1", project="shop")
