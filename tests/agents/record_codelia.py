@@ -19,9 +19,7 @@ from tests.agents.rpc_client import Home, RpcClient
 from tests.support.waiting import wait_until
 
 ASK: Final = "ui.confirm.request"
-REJECTED: Final = (
-    "The user rejected permission to use this specific tool call with the following feedback: use the other folder"
-)
+REJECTED: Final = "use the other folder"
 
 
 class Scenario(NamedTuple):

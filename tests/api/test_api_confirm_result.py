@@ -33,3 +33,13 @@ async def test_two_reasons_for_one_answer_decide_nothing(ledger: Ledger) -> None
         await session.reply("r1", {"ok": False, "reason": "use rg"}, message="or not")
 
     assert [one.request.request_id for one in await session.pending()] == ["r1"]
+
+
+async def test_the_reason_of_a_confirm_result_is_what_the_caller_of_codelia_is_told(ledger: Ledger) -> None:
+    session = await ledger.session("ses_1", dialect="codelia")
+    await session.submit("bash", ["ls"], request_id="r1")
+    answered = await session.reply("r1", {"ok": False, "reason": "not now"}, actor="ann")
+    assert answered.message == "Permission denied: not now"
+    with pytest.raises(CorrectedError) as told:
+        await session.ask("bash", ["ls"], request_id="r1")
+    assert (told.value.text, told.value.agent) == ("Permission denied: not now", "continue")

@@ -41,7 +41,7 @@ def test_codelia_tells_a_reject_as_a_permission_denied_for_its_own_reason() -> N
         ("opencode", {"edition": "opencode.md"}, "The user rejected permission with feedback: use pnpm"),
         ("brutus", {}, "Permission rejected with feedback: use pnpm"),
         ("betcode", {}, f"{REJECTED[:-1]} with the following feedback: use pnpm"),
-        ("codelia", {}, f"{REJECTED[:-1]} with the following feedback: use pnpm"),
+        ("codelia", {}, "Permission denied: use pnpm"),
     ],
 )
 def test_a_reject_with_feedback_is_told_as_its_source_does(dialect: str, options: dict[str, Any], text: str) -> None:

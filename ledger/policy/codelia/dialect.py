@@ -49,6 +49,9 @@ class CodeliaDialect(Dialect):
     def compile(self, source: PolicySource) -> Policy:
         return CodeliaPolicy(source)
 
+    def corrected(self, message: str, source: PolicySource) -> str:
+        return f"Permission denied: {message}"  # codelia.md 9
+
     def load(
         self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
     ) -> Layer:

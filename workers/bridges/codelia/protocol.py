@@ -120,6 +120,9 @@ def _is_shared(row: Message) -> bool:
 
 
 def _reason(verdict: CallVerdict) -> str:
+    feedback = (verdict.row or {}).get("feedback")
+    if isinstance(feedback, str) and feedback:
+        return feedback
     # The runtime adds that prefix itself.
     return verdict.message.removeprefix(_PREFIX).strip() or f"the request was {verdict.outcome or 'denied'}"
 

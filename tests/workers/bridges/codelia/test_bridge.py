@@ -125,10 +125,7 @@ async def test_a_rejection_without_a_word_ends_the_turn(play: Play, gateway: Run
 
 
 async def test_a_rejection_with_a_word_carries_it_and_the_turn_goes_on(play: Play, gateway: RunningGateway) -> None:
-    told = (
-        "The user rejected permission to use this specific tool call with the following feedback: open a pull request"
-    )
-    conversation = pushes().answered("ui_1", ok=False, reason=told).ends()
+    conversation = pushes().answered("ui_1", ok=False, reason="open a pull request").ends()
     process = play(conversation)
     ann = gateway.person()
     await ann.answer_next(SESSION, "reject", message="open a pull request")
