@@ -27,7 +27,7 @@ from ledger.core.events import Actor, Asked, AskedDetail
 from ledger.core.ids import new_salt
 from ledger.core.policy import Call, Policy
 from ledger.core.questions import Question
-from ledger.core.requests import in_folder
+from ledger.core.requests import by_agent, in_folder
 from ledger.core.runners import Runner
 from ledger.core.standing import as_policy_grants
 from ledger.log.plans import SYSTEM
@@ -88,9 +88,9 @@ class Calls:
     async def _ask(self, asked: Submission) -> Result:
         state = await self._grounds.folded()
         request_id, question, actor, runner = asked
-        in_its_folder = in_folder(question, state.cwd)
-        if in_its_folder is not question:
-            question = in_its_folder
+        as_judged = by_agent(in_folder(question, state.cwd), state.agent)
+        if as_judged is not question:
+            question = as_judged
             asked = asked._replace(question=question)
         if self._freezes.over(state.project) is not None:
             # One that has ended meanwhile holds nothing back.
@@ -325,7 +325,7 @@ class Calls:
             )
         require_content(key.id, request)
         detail = event.detail or AskedDetail()
-        call = Call(event.permission, detail.patterns, event.tool_name, detail.input, request.cwd)
+        call = Call(event.permission, detail.patterns, event.tool_name, detail.input, request.cwd, request.agent)
         return Question(call=call, always=detail.always, metadata=detail.metadata)
 
     def _now_ms(self) -> int:

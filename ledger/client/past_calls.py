@@ -139,7 +139,8 @@ async def _past_call(ledger: Ledger, grounds: PastGrounds, past: PastRequest) ->
     if event is None or event.detail is None or event.request_id != past.request_id:
         return None
     found, detail = ground.state.find(past.request_id), event.detail
-    call = Call(event.permission, detail.patterns, event.tool_name, detail.input, detail.cwd or ground.state.cwd)
+    cwd = detail.cwd or ground.state.cwd
+    call = Call(event.permission, detail.patterns, event.tool_name, detail.input, cwd, event.agent)
     if found is None or found.redacted or not can_be_judged(call):
         return None
     asking = askers(found.asker.name, event.owner)

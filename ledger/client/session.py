@@ -53,6 +53,7 @@ from ledger.core.times import parse_time
 from ledger.log.history import LoggedEvent, follow
 from ledger.log.plans import Done
 from ledger.log.stream import Stream
+from ledger.policy.dialects import compile_policy, dialect_of
 from ledger.project.state import RevokeInProject
 from ledger.session.commands import (
     Cancel,
@@ -226,7 +227,9 @@ class Session(SessionRuns):
         """
         request_id = new_request_id() if request_id is None else check_new_id(request_id, "request id")
         cwd = details.get("cwd")
-        requests = await self.tool_requests(tool_name, tool_input, request_id=request_id, cwd=cwd, always=always)
+        requests = await self.tool_requests(
+            tool_name, tool_input, request_id=request_id, cwd=cwd, always=always, agent=details.get("agent")
+        )
         runner = self._runner(claim, request_id)
         for request in requests:
             question = request.question(details)
@@ -245,6 +248,7 @@ class Session(SessionRuns):
         request_id: str,
         cwd: str | None = None,
         always: Iterable[str] | None = None,
+        agent: str | None = None,
     ) -> tuple[ToolRequest, ...]:
         """Return the requests of a tool call, in order; the last one is the call itself. Raises InputError."""
         if self.before_asking is not None:
@@ -252,7 +256,13 @@ class Session(SessionRuns):
         state = await self._grounds.folded()
         where = state.cwd if cwd is None else cwd
         found = tool_requests(
-            await self._grounds.policy(state), tool_name, tool_input, request_id=request_id, cwd=where, always=always
+            await self._grounds.policy(state),
+            tool_name,
+            tool_input,
+            request_id=request_id,
+            cwd=where,
+            always=always,
+            agent=agent or state.agent,
         )
         return as_asked(found, state)
 
@@ -575,9 +585,11 @@ class Session(SessionRuns):
         return await self._grounds.rules(await self._stream.refresh())
 
     async def disabled(self, tools: Iterable[str]) -> frozenset[str]:
-        """Return the tools that the rules deny entirely (`opencode.md` "Disabled Tools Detection")."""
-        policy = await self._grounds.policy(await self._grounds.folded())
-        return policy.disabled(tools)
+        """Return the tools that the rules deny the session's agent entirely (`opencode.md` "Disabled Tools Detection")."""
+        state = await self._grounds.folded()
+        policy = await self._grounds.policy(state)
+        own = dialect_of(policy.source).of_agent(policy.source, state.agent)
+        return (policy if own is policy.source else compile_policy(own)).disabled(tools)
 
     def events(self, after: int = 0, *, follow_on: bool = True) -> AsyncIterator[LoggedEvent]:
         """Iterate over the events after a version: the present ones, then (`follow_on`) each new one. Resumable."""

@@ -66,6 +66,7 @@ def tool_requests(
     request_id: str,
     cwd: str | None = None,
     always: Iterable[str] | None = None,
+    agent: str | None = None,
 ) -> tuple[ToolRequest, ...]:
     """Return the requests of a tool call in the order of asking; the last one is the call itself.
 
@@ -78,7 +79,7 @@ def tool_requests(
     tool_name = dialect.known_tool(check_name(tool_name, "tool name"))
     permission = dialect.permission_of(tool_name)
     # Checked as `submit` checks it, so that the same call is judged here and there.
-    call = make_question(permission, (), tool_name=tool_name, tool_input=dict(tool_input), cwd=cwd).call
+    call = make_question(permission, (), tool_name=tool_name, tool_input=dict(tool_input), cwd=cwd, agent=agent).call
     evaluation = policy.evaluate(call)
     first = (
         ()

@@ -18,6 +18,7 @@ from ledger.core.policy import Call, Evaluation, Offer, Policy, PolicySource, Ve
 from ledger.policy.advice import Compile, advise
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.demands import asks_passkey
+from ledger.policy.dialects import dialect_of
 from ledger.policy.offers import offers
 from ledger.session.demands import askers, binding
 from ledger.session.past_reach import (
@@ -122,7 +123,7 @@ async def explain_request(
         unknown=unknown,
         is_cut=past.is_cut or is_cut,
         call=asked.call,
-        source=ground.policy.source,
+        source=dialect_of(ground.policy.source).of_agent(ground.policy.source, asked.call.agent),
     )
 
 
@@ -141,7 +142,7 @@ async def _asked(ledger: Ledger, state: SessionState, request_id: str) -> _Asked
     if event is None or event.detail is None:
         return _Asked(request, call_of(request), (), ())
     detail = event.detail
-    call = Call(event.permission, detail.patterns, event.tool_name, detail.input, detail.cwd or state.cwd)
+    call = Call(event.permission, detail.patterns, event.tool_name, detail.input, detail.cwd or state.cwd, event.agent)
     return _Asked(request, call, detail.offers, detail.always)
 
 

@@ -133,13 +133,17 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A call of an agent: either permission and patterns, or a tool's name and its input."""
+    """A call of an agent: either permission and patterns, or a tool's name and its input.
+
+    `agent` is the name of who makes it, whose section of the rules counts.
+    """
 
     permission: str
     patterns: tuple[str, ...] = ()
     tool_name: str | None = None
     input: Any = None
     cwd: str | None = None
+    agent: str | None = None
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

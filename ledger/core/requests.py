@@ -107,13 +107,14 @@ def make_question(
         tool_name=None if tool_name is None else check_name(tool_name, "tool name"),
         input=_check_json(tool_input, "tool input"),
         cwd=check_folder(cwd, "working directory"),
+        agent=None if agent is None else check_name(agent, "agent"),
     )
     question = Question(
         call=call,
         always=offered,
         metadata=_check_metadata(metadata),
         tool=_check_tool(tool),
-        agent=None if agent is None else check_name(agent, "agent"),
+        agent=call.agent,
         parent=None if parent is None else check_name(parent, "parent"),
         operands=None if operands is None else check_operands(operands),
         waits_ms=seconds_as_ms(waits, "wait of the asker"),
@@ -130,14 +131,16 @@ def _bare_question(
 ) -> Question:
     """Return a question without metadata or tool; agents repeat these, so they are checked and hashed once."""
     agent, parent, cwd = where
-    question = Question(
-        call=Call(
-            permission=check_name(permission, "permission"),
-            patterns=patterns,
-            cwd=check_folder(cwd, "working directory"),
-        ),
-        always=always,
+    call = Call(
+        permission=check_name(permission, "permission"),
+        patterns=patterns,
+        cwd=check_folder(cwd, "working directory"),
         agent=None if agent is None else check_name(agent, "agent"),
+    )
+    question = Question(
+        call=call,
+        always=always,
+        agent=call.agent,
         parent=None if parent is None else check_name(parent, "parent"),
     )
     return _digested(question)
@@ -154,6 +157,13 @@ def in_folder(question: Question, folder: str | None) -> Question:
         where = (question.agent, question.parent, folder)
         return _bare_question(call.permission, call.patterns, question.always, where)
     return _digested(msgspec.structs.replace(question, call=msgspec.structs.replace(call, cwd=folder)))
+
+
+def by_agent(question: Question, agent: str | None) -> Question:
+    """Return the question with a call of `agent`, the session's, unless the question names one."""
+    if agent is None or question.call.agent is not None:
+        return question
+    return msgspec.structs.replace(question, call=msgspec.structs.replace(question.call, agent=agent))
 
 
 def _digested(question: Question) -> Question:

@@ -41,7 +41,7 @@ def not_accepted(policy: Policy, call: Call, evaluation: Evaluation, entries: It
     commands = list(dict.fromkeys([*(part.text for part in evaluation.parts if part.inside is None), *spelled]))
     if not commands or len(commands) > TRIED_COUNT or len(offered) > TRIED_COUNT:
         return ()
-    alone = [Call(shell, (text,), cwd=call.cwd) for text in commands]
+    alone = [Call(shell, (text,), cwd=call.cwd, agent=call.agent) for text in commands]
     return tuple(entry for entry in offered if not any(_allows(policy, one, entry) for one in alone))
 
 
@@ -70,7 +70,10 @@ def _uncovered(policy: Policy, call: Call, after: Evaluation, grants: Sequence[G
     if len(after.parts) < 2 or len(texts) > TRIED_COUNT:
         return
     for text in texts:
-        if policy.evaluate(Call(call.permission, (text,), cwd=call.cwd), grants).verdict is not Verdict.ALLOW:
+        if (
+            policy.evaluate(Call(call.permission, (text,), cwd=call.cwd, agent=call.agent), grants).verdict
+            is not Verdict.ALLOW
+        ):
             yield f"`{shorten(text)}`, which no offered pattern covers"
 
 

@@ -258,6 +258,10 @@ class Dialect(ABC):
         """Return whether people extend attended requests, in a session without that setting."""
         return "automatic"
 
+    def of_agent(self, source: PolicySource, agent: str | None) -> PolicySource:
+        """Return the policy by which the calls of an agent are judged, where it has a section of its own."""
+        return source
+
     rejected: ClassVar[str] = REJECTED
     """The message to the agent for a reject without feedback (`opencode-zh.md` 7.1)."""
 

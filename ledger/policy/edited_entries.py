@@ -105,5 +105,5 @@ def _texts(call: Call, entry: str, *, is_shell: bool) -> Iterator[str]:
 
 
 def _allows(policy: Policy, call: Call, text: str, entries: Sequence[str]) -> bool:
-    alone = Call(call.permission, (text,), cwd=call.cwd)
+    alone = Call(call.permission, (text,), cwd=call.cwd, agent=call.agent)
     return policy.evaluate(alone, _granted(call, entries)).verdict is Verdict.ALLOW

@@ -101,7 +101,7 @@ def _worth(
 def _lifts_part(policy: Policy, call: Call, before: Evaluation, grants: Sequence[Grant]) -> bool:
     texts = [part.text for part in before.parts if part.verdict is Verdict.ASK and part.text and part.inside is None]
     return len(texts) > 1 and any(
-        _allows(policy, Call(call.permission, (text,), cwd=call.cwd), grants) for text in texts
+        _allows(policy, Call(call.permission, (text,), cwd=call.cwd, agent=call.agent), grants) for text in texts
     )
 
 
@@ -140,7 +140,7 @@ def _exactly(dialect: Dialect, text: str) -> str | None:
 
 
 def _accepted(policy: Policy, call: Call, text: str, entry: str | None) -> str | None:
-    alone = Call(call.permission, (text,), cwd=call.cwd)
+    alone = Call(call.permission, (text,), cwd=call.cwd, agent=call.agent)
     return entry if entry and _allows(policy, alone, _granted(call, (entry,))) else None
 
 

@@ -209,7 +209,7 @@ class _Moment(NamedTuple):
 
     def asked(self, event: Asked, asker: str, standing: Sequence[StandingGrant]) -> _Judgement:
         detail = event.detail or AskedDetail()
-        call = Call(event.permission, detail.patterns, event.tool_name, detail.input, detail.cwd)
+        call = Call(event.permission, detail.patterns, event.tool_name, detail.input, detail.cwd, event.agent)
         demands = demands_on(self.policy, call)
         counting = that_count(standing, demands, askers(asker, event.owner)) if demands else standing
         evaluation = self.judged(call, counting)
@@ -255,7 +255,7 @@ def _call_again(event: Reopened | Replied, request: Request, policy: Policy) -> 
         edited = None if event.detail is None else event.detail.input
         return call_of(request) if edited is None else edited_call(policy, request, edited)
     asked_input = None if event.detail is None else event.detail.input
-    return Call(request.permission, request.patterns, request.tool_name, asked_input, request.cwd)
+    return Call(request.permission, request.patterns, request.tool_name, asked_input, request.cwd, request.agent)
 
 
 def _difference(event: JudgedEvent, then: Evaluation, again: _Judgement) -> str | None:

@@ -42,7 +42,7 @@ def edited_call(policy: Policy, request: Request, edited: Any) -> Call:
     """Return the call of a request with the input as a person changed it, as the dialect reads it."""
     dialect = dialect_of(policy.source)
     tool = dialect.known_tool(request.tool_name or request.permission)
-    return Call(dialect.permission_of(tool), (), tool, edited, request.cwd)
+    return Call(dialect.permission_of(tool), (), tool, edited, request.cwd, request.agent)
 
 
 def judge_edit(

@@ -141,7 +141,7 @@ def use_claim_id(request: Request, claim_id: str = "") -> str:
 
 def call_of(request: Request) -> Call:
     """Return the call that a pending request is about."""
-    return Call(request.permission, request.patterns, request.tool_name, request.input, request.cwd)
+    return Call(request.permission, request.patterns, request.tool_name, request.input, request.cwd, request.agent)
 
 
 def input_digest(value: Any) -> str:

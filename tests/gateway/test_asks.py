@@ -278,3 +278,14 @@ async def test_a_release_by_a_grant_that_was_revoked_is_told_to_no_bridge(
     row = (await ann.get("/v1/pending")).json()["pending"][0]
     await ann.post("/v1/sessions/ses_1/asks/r1/reply", {"reply": "once", "digest": row["digest"]})
     assert (await opened.get("/v1/sessions/ses_1/asks/r1")).json()["by"] == "ann"
+
+
+async def test_the_section_of_the_agent_that_asks_counts(gateway: Served) -> None:
+    own = await gateway.caller("agent", "own", brings_rules=True)
+    sections = {"plan": {"permission": {"bash": "deny"}}, "build": {"permission": {"bash": "allow"}}}
+    rules = {"permission": {"bash": "ask"}, "agent": sections}
+    await own.put("/v1/sessions/ses_1", {"rules": rules, "agent": "plan"})
+    outcomes = [(await own.ask("ses_1", **more)).json()["outcome"] for more in ({}, {"agent": "build"}, {"agent": "x"})]
+    assert outcomes == ["denied", "allowed", None]
+    tool = {"tool_name": "bash", "input": {"command": "make"}, "agent": "build"}
+    assert (await own.post("/v1/sessions/ses_1/asks", tool)).json()["outcome"] == "allowed"

@@ -73,8 +73,7 @@ class OpeningInput(NamedTuple):
         if self.rules is None:
             return None
         dialect = dialect_named(self.dialect or DEFAULT_DIALECT)
-        options = {"agent": self.agent} if self.agent is not None and "agent" in dialect.options else {}
-        source = read_rule_file(dialect.name, self.rules, options=options)
+        source = read_rule_file(dialect.name, self.rules)
         return placed(source, cwd=str(Path.cwd()), home=own_home())
 
 

@@ -149,7 +149,7 @@ async def _offered(session: Session, principal: Principal, body: AskBody, reques
     _, tool_name = _tool(body)
     if principal.brings_rules or not body.always or tool_name is None or body.input is None:
         return body.always
-    requests = await session.tool_requests(tool_name, body.input, request_id=request_id, cwd=body.cwd)
+    requests = await session.tool_requests(tool_name, body.input, request_id=request_id, cwd=body.cwd, agent=body.agent)
     call, state = requests[-1], session.stream.state
     if state.rules_redacted or body.permission not in (None, call.permission):
         return []

@@ -170,6 +170,7 @@ async def rehearse_ask(beside: Beside, caller: str, state: SessionState, body: A
         "metadata": body.metadata or {},
         "cwd": state.cwd if body.cwd is None else body.cwd,
         "home": state.home,
+        "agent": body.agent or state.agent,
     }
     await beside.run(caller, "rehearse", asked, seconds=LOOP_SECONDS_MAX, rests=True)
 

@@ -95,12 +95,19 @@ def rehearse(asked: Row) -> None:
     Raises PolicyError, InputError.
     """
     policy = _with_disk(placed(_read(asked["policy"]), cwd=asked["cwd"], home=asked["home"]))
-    calls = [Call(asked["permission"], tuple(asked["patterns"]), asked["tool"], asked["input"])]
+    tool, value, agent = asked["tool"], asked["input"], asked["agent"]
+    calls = [Call(asked["permission"], tuple(asked["patterns"]), tool, value, agent=agent)]
     if asked["permission"] is None:
         found = tool_requests(
-            policy, asked["tool"], asked["input"], request_id="per_rehearsed", cwd=asked["cwd"], always=asked["always"]
+            policy,
+            tool,
+            value,
+            request_id="per_rehearsed",
+            cwd=asked["cwd"],
+            always=asked["always"],
+            agent=agent,
         )
-        calls = [Call(one.permission, one.patterns, asked["tool"], asked["input"]) for one in found]
+        calls = [Call(one.permission, one.patterns, tool, value, agent=agent) for one in found]
     operands_wanted(msgspec.structs.replace(calls[-1], cwd=asked["cwd"]), asked["home"])
     for call in calls:
         for first in policy.evaluate(call).ask_first:

@@ -7,10 +7,10 @@ what was read with what was trusted. Of other content only the denies count, unt
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ledger.client.policy_files import PolicyFiles
 from ledger.core.errors import InputError
@@ -47,9 +47,7 @@ def trusted_records() -> Records:
         raise PolicyError(f"{error.text}; {error.hint}", file=trust_file()) from error
 
 
-def read_rule_file(
-    dialect: str, path: str | Path, *, name: str = DEFAULT_LAYER, options: Mapping[str, Any] | None = None
-) -> PolicySource:
+def read_rule_file(dialect: str, path: str | Path, *, name: str = DEFAULT_LAYER) -> PolicySource:
     """Return the rules of one file; untrusted ones if a project's file should vouch for them and does not.
 
     Raises PolicyError with file and line.
@@ -57,7 +55,7 @@ def read_rule_file(
     content = read_content(str(path))
     layer = dialect_named(dialect).load(path, name=name, content=content)
     reason = why_untrusted(str(path), digest_of(content), trusted_records())
-    return PolicySource(dialect, (layer,), dict(options or {}), untrusted=reason)
+    return PolicySource(dialect, (layer,), untrusted=reason)
 
 
 def rules_of_file(dialect: str, path: Path, *, name: str) -> PolicyFiles:

@@ -211,7 +211,7 @@ def _unjudged(part: Part) -> Part:
 
 
 def _first(call: Call, paths: tuple[str, ...]) -> tuple[Call, ...]:
-    return (Call(EXTERNAL, paths, cwd=call.cwd),) if paths else ()
+    return (Call(EXTERNAL, paths, cwd=call.cwd, agent=call.agent),) if paths else ()
 
 
 def _beside(path: str) -> str:

@@ -13,6 +13,7 @@ from ledger.policy.opencode.places import below
 from ledger.policy.rules import from_config
 
 DEFAULT_AGENT: Final = "build"
+OWN_AGENTS: Final = frozenset({"build", "plan", "general", "explore", "compaction", "title", "summary"})
 _LAYER: Final = "built-in"
 
 

@@ -44,6 +44,9 @@ class OpenCodeDialect(WildcardDialect):
     def named_pattern(self, permission: str, text: str) -> NamedEntry:
         return super().named_pattern(permission, "*" if permission in ACTION_ONLY else text)
 
+    def of_agent(self, source: PolicySource, agent: str | None) -> PolicySource:
+        return source if agent is None else OpenCodePolicy(source).of_agent(agent).source
+
     def derived(self, parent: PolicySource, agent: str | None) -> PolicySource:
         """Return the parent's configuration without the rules of its session alone, which `inherited` hands on."""
         options = parent.options if agent is None else {**parent.options, "agent": agent}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -45,9 +46,32 @@ def configured_rules(layers: tuple[Layer, ...], options: OpenCodeOptions) -> tup
     if options.defaults:
         rules += tool_output_rules(folders, rules)
     rules += _layer_rules(layers[len(files) :], agent=options.agent, home=options.home)
-    if len(rules) + len(inherited) > RULE_COUNT:
-        raise PolicyError(f"the policy has {len(rules) + len(inherited)} rules; at most {RULE_COUNT} are accepted")
+    check_count(len(rules) + len(inherited))
     return (*(sorted(rules, key=_key_length) if options.order == "key-length" else rules), *inherited)
+
+
+def check_count(count: int) -> None:
+    """Raise PolicyError for more rules than a policy may have."""
+    if count > RULE_COUNT:
+        raise PolicyError(f"the policy has {count} rules; at most {RULE_COUNT} are accepted")
+
+
+def rules_of_agents(layers: Iterable[Layer]) -> dict[str, int]:
+    """Return the agents with sections in configurations, and how many rules these have. Raises PolicyError."""
+    found: Counter[str] = Counter()
+    for layer in layers:
+        if layer.config is None:
+            continue
+        config, origin = _config_of(layer), origin_of(layer)
+        for key in _AGENT_KEYS:
+            agents = config.get(key, {})
+            if not isinstance(agents, Mapping):
+                raise origin.problem(f"`{key}` must be an object", (key,))
+            for agent in agents:
+                found[agent] += len(
+                    _merged_rules([(_agent_of(config, key, agent, origin), origin, (key, agent))], None)
+                )
+    return found
 
 
 def _inherited_rules(layers: Iterable[Layer], options: OpenCodeOptions) -> list[Rule]:

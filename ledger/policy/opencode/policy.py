@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
@@ -14,16 +15,20 @@ from ledger.policy.checks import shown
 from ledger.policy.evaluations import joined
 from ledger.policy.facts import FileFacts
 from ledger.policy.matching.wildcard import normalise
+from ledger.policy.opencode.builtin import OWN_AGENTS
 from ledger.policy.opencode.commands import hidden_directories, offered, shell_request
 from ledger.policy.opencode.compiled import CompiledGrants, CompiledRule, CompiledRules, last_match
 from ledger.policy.opencode.hard import OpenCodeCommands
 from ledger.policy.opencode.hardening import led_to, tightened
-from ledger.policy.opencode.layers import configured_rules
+from ledger.policy.opencode.layers import check_count, configured_rules, rules_of_agents
 from ledger.policy.opencode.options import Compat, OpenCodeEdition, read_options
 from ledger.policy.opencode.places import OpenCodePlaces
 from ledger.policy.opencode.requests import OpenCodeRequest, tool_request
 from ledger.policy.rules import disabled
 from ledger.policy.shell import Analysis, analyse, hardened
+
+AGENTS_COUNT: Final = 16
+"""The agents whose rules one policy keeps compiled."""
 
 BASH: Final = "bash"
 EXTERNAL: Final = "external_directory"
@@ -48,7 +53,7 @@ class OpenCodePolicy:
     order, texts and `always` patterns), `order` (`insertion` or `key-length`; default: the edition's), `compat` (`v2`:
     a configured deny is final, a grant lifts an ask; `v1`: grants come after all rules and lift a deny too; default:
     `v1` in faithful, `v2` in hardened), `defaults` (true adds the program's built-in rules), `agent` (whose section and
-    built-in rules count; `build` if the built-in rules are on), `home`, `cwd` (the agent's start directory; a call may
+    built-in rules count for who has none of its own; `build` if the built-in rules are on), `home`, `cwd` (the agent's start directory; a call may
     run in another folder), `worktree` (the root of its repository; default: the one known around `cwd`), `sandbox_root`
     (a further directory that `cd` may enter), `data` and `tmp` (the program's own folders), and `fs` (facts about
     files, see `MappedFacts`). Raises PolicyError for any other option and for anything malformed.
@@ -56,8 +61,13 @@ class OpenCodePolicy:
 
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
         self._source = source
+        self._facts = facts
         self._options = read_options(source.options, facts)
         self._rules = configured_rules(source.layers, self._options)
+        sections = rules_of_agents(source.layers)
+        check_count(len(self._rules) + max(sections.values(), default=0))
+        self._agents = sections.keys() | (OWN_AGENTS if self._options.defaults else frozenset())
+        self._of_agents: OrderedDict[str, OpenCodePolicy] = OrderedDict()
         self._compiled = CompiledRules(self._rules)
         self._final_denies = self._options.compat == "v2"
 
@@ -78,6 +88,18 @@ class OpenCodePolicy:
     def with_facts(self, facts: FileFacts) -> OpenCodePolicy:
         """Return the same policy with other facts about files; `fs` of the source takes precedence."""
         return OpenCodePolicy(self._source, facts)
+
+    def of_agent(self, agent: str | None) -> OpenCodePolicy:
+        """Return the same policy with the section of `agent` in force; this one for an agent without a section."""
+        if agent is None or agent == self._options.agent or agent not in self._agents:
+            return self
+        known = self._of_agents.get(agent)
+        if known is None:
+            own = replace(self._source, options={**self._source.options, "agent": agent})
+            known = self._of_agents[agent] = OpenCodePolicy(own, self._facts)
+            if len(self._of_agents) > AGENTS_COUNT:
+                self._of_agents.popitem(last=False)
+        return known
 
     def request(self, call: Call) -> OpenCodeRequest | None:
         """Return the program's request for a tool call; None if it cannot be derived from the input.
@@ -116,7 +138,7 @@ class OpenCodePolicy:
         request = self.request(call)
         if request is None:
             return _unknown_input(call)
-        return _Judging(self, request, grants, call).evaluation()
+        return _Judging(self.of_agent(call.agent), request, grants, call).evaluation()
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
         """Return whether a grant turns a part that was recorded as ask into an allow."""
@@ -216,7 +238,8 @@ class _Judging:
             judged = self._line(line, replace(self._judge(request.patterns), always=always), analysis)
             if request.command is not None:
                 first += self._hidden(analysis)
-        return replace(judged, ask_first=tuple(Call(EXTERNAL, patterns, cwd=call.cwd) for patterns in first))
+        asked = (Call(EXTERNAL, patterns, cwd=call.cwd, agent=call.agent) for patterns in first)
+        return replace(judged, ask_first=tuple(asked))
 
     def _judge(self, patterns: Sequence[str]) -> Evaluation:
         return self.policy.judge(self.request.permission, patterns, self.grants)

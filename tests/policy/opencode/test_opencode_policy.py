@@ -15,6 +15,8 @@ from ledger.policy.opencode import (
     permission_of,
     unknown_permissions,
 )
+from ledger.policy.opencode.builtin import OWN_AGENTS, Folders, agent_rules
+from ledger.policy.opencode.policy import AGENTS_COUNT
 
 ALLOW, ASK, DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY
 GIT: dict[str, Any] = {"*": "ask", "git *": "allow", "git push --force *": "deny"}
@@ -218,3 +220,31 @@ def test_a_sub_agent_with_rules_of_its_own_for_a_tool_is_not_denied_it() -> None
     general = policy(defaults=True, agent="general").rules
     assert child_rules((), general) == (Rule("task", "*", DENY),)
     assert child_rules((), (*general, Rule("task", "explore", ALLOW))) == ()
+
+
+def test_a_malformed_section_of_any_agent_is_refused_before_anything_is_judged() -> None:
+    for sections in ({"plan": {"permission": {"bash": "maybe"}}}, {"plan": "deny"}, []):
+        with pytest.raises(PolicyError):
+            policy(Layer("user", config={"permission": {}, "agent": sections}))
+
+
+def test_a_section_counts_for_the_calls_of_its_agent_and_of_no_other() -> None:
+    sections = {"plan": {"permission": {"bash": "deny"}}, "build": {"permission": {"bash": "allow"}}}
+    judge = policy(Layer("user", config={"permission": {"bash": "ask"}, "agent": sections}))
+    calls = [Call("bash", ("make",), agent=agent) for agent in (None, "plan", "build", "other")]
+    assert [judge.evaluate(call).verdict for call in calls] == [ASK, DENY, ALLOW, ASK]
+
+
+def test_of_many_agents_each_is_judged_by_its_own_section() -> None:
+    """Of more agents than a policy keeps compiled."""
+    actions = {f"agent-{number}": ("deny", "allow")[number % 2] for number in range(2 * AGENTS_COUNT)}
+    sections = {agent: {"permission": {"bash": action}} for agent, action in actions.items()}
+    judge = policy(Layer("user", config={"permission": {"bash": "ask"}, "agent": sections}))
+    for _ in range(2):
+        found = {agent: judge.evaluate(Call("bash", ("make",), agent=agent)).verdict.value for agent in sections}
+        assert found == actions
+
+
+def test_each_built_in_agent_has_rules() -> None:
+    folders = Folders(None, "/tmp/opencode", None)
+    assert all(agent_rules(agent, folders) for agent in OWN_AGENTS)
