@@ -100,12 +100,13 @@ def _outside_folders(commands: Iterable[ShellCommand], base: str, places: OpenCo
         words = [word.raw for word in command.words]
         if not words or words[0] not in FILE_COMMANDS:
             continue
-        for path in _paths(words, base, places):
+        for written in _paths(words, places):
+            path = places.reached(written, base)
             if places.outside(path):
                 yield path if places.is_directory(path) else posixpath.dirname(path)
 
 
-def _paths(words: Sequence[str], base: str, places: OpenCodePlaces) -> Iterable[str]:
+def _paths(words: Sequence[str], places: OpenCodePlaces) -> Iterable[str]:
     for word in words[1:]:
         if word.startswith("-") or (words[0] == "chmod" and word.startswith("+")):
             continue
@@ -113,7 +114,7 @@ def _paths(words: Sequence[str], base: str, places: OpenCodePlaces) -> Iterable[
         glob = _GLOB.search(text)
         written = text[: glob.start()] if glob else text
         if written and not written.startswith("(") and "$" not in written and "`" not in written:
-            yield places.absolute(written, base)
+            yield written
 
 
 def _unquoted(word: str) -> str:

@@ -76,6 +76,15 @@ class OpenCodePlaces(msgspec.Struct, frozen=True):
             return True
         return self.deep and not self._leads_into(self.facts.resolve(path), self.roots)
 
+    def reached(self, path: str, base: str) -> str:
+        """Return a path from `base`, or what its links lead to outside the roots (opencode.md, realpath).
+
+        If `deep`, always the path as written: the hardened profile judges both.
+        """
+        full = self.absolute(path, base)
+        resolved = full if self.deep else posixpath.normpath(self.facts.resolve(posixpath.join(base, path)))
+        return full if self._leads_into(resolved, self.roots) else resolved
+
     def _leads_into(self, resolved: str, roots: Iterable[str]) -> bool:
         return any(within(resolved, root) or within(resolved, self.facts.resolve(root)) for root in roots)
 

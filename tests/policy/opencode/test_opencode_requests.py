@@ -123,6 +123,22 @@ def test_hardened_judges_where_a_patch_moves_a_file_to_and_where_a_link_leads() 
     assert found == [asked, OpenCodeRequest("read", ("app/link/passwd",), directories=(("/repo/app/link/*",),))]
 
 
+@pytest.mark.parametrize("command", ["rm link/x", "cat 'link/x'", "cd link", "rm -r link/*", "rm link/../etc/x"])
+def test_faithful_asks_about_the_folder_that_a_link_leads_to(command: str) -> None:
+    """opencode.md, bash tool: paths are resolved via realpath."""
+    line = Call("bash", (), "bash", {"command": command})
+    for edition in ("current", "opencode.md"):
+        assert policy(profile="faithful", edition=edition).evaluate(line).ask_first == (
+            Call("external_directory", ("/etc/*",)),
+        )
+
+
+def test_faithful_asks_about_no_link_that_stays_inside() -> None:
+    line = Call("bash", (), "bash", {"command": "rm link/x && cd link"})
+    for files in ({"link": "-> sub"}, {"../../repo": "-> /srv/repo", "../app": "-> /srv/repo/app"}):
+        assert policy(profile="faithful", fs=files).evaluate(line).ask_first == ()
+
+
 def test_hardened_sees_a_path_outside_behind_a_quoted_name_and_a_wrapper() -> None:
     line = Call("bash", (), "bash", {"command": "'rm' /etc/x; timeout 5 cat /opt/y/z"})
     judged = [policy(profile=profile).evaluate(line).ask_first for profile in ("faithful", "hardened")]
