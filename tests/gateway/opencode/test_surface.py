@@ -182,6 +182,19 @@ async def test_an_id_known_in_two_sessions_is_refused_with_both(opened: Caller, 
     assert (await ann.post("/permission/call_7/reply", {"reply": "once"})).json() is True
 
 
+async def test_an_answer_again_counts_where_it_was_given_though_an_older_session_used_the_id(
+    opened: Caller, ann: Caller, clock: Any
+) -> None:
+    await opened.put("/v1/sessions/ses_2", {"project": "shop"})
+    for session, reply in (("ses_2", "once"), ("ses_1", "reject")):
+        await opened.ask(session, "echo one", request_id="call_7")
+        for _ in range(2):
+            assert (await ann.post("/permission/call_7/reply", {"reply": reply})).json() is True
+        clock.advance("1s")
+    other = await ann.post("/permission/call_7/reply", {"reply": "once"})
+    assert (other.status_code, other.json()["_tag"]) == (404, "PermissionNotFoundError")
+
+
 async def test_an_agent_cannot_answer_here_either(opened: Caller) -> None:
     await opened.ask("ses_1", "echo one", **ASKED)
     answer = await opened.post(REPLY, {"reply": "once"})

@@ -89,7 +89,10 @@ async def answer(
 async def _sessions_of(
     gateway: Gateway, principal: Principal, request_id: str, session: str | None, directory: str | None
 ) -> list[Session]:
-    """Return the sessions in reach that have the request; if it is pending in some, only those."""
+    """Return the sessions in reach that have the request: where it is pending, else the one where it was settled last.
+
+    So the same answer again finds the request that it answered, also where an older session used the id.
+    """
     if session is not None:
         named = [session]
     else:
@@ -105,4 +108,6 @@ async def _sessions_of(
             continue
         if directory in (None, one.stream.state.cwd):
             found.append(one)
-    return found
+    settled = [(known.at_ms, one) for one in found if (known := one.stream.state.settled.get(request_id)) is not None]
+    # Nothing is pending, so nothing can be answered that was not meant.
+    return [max(settled, key=lambda each: each[0])[1]] if settled and len(settled) == len(found) else found
