@@ -111,7 +111,8 @@ async def ask(
 ) -> int:
     """Ask whether a tool call may run, and wait for the answer.
 
-    Opens the session when it is new; rules that a session has stay unless --rules is given. The exit code is the
+    Opens the session when it is new; rules that a session has stay unless --rules is given. Rules, times and other settings are those of
+    the session from here on, not of this ask alone. The exit code is the
     answer: 0 allowed, 3 denied, 4 rejected, 5 expired, 6 cancelled, 7 still pending, 8 in doubt. Ctrl-C leaves the
     request pending.
     """

@@ -22,7 +22,7 @@ from ledger.policy.locations import placed
 from ledger.session.state import SessionState
 from workers.cli.base import local_actor
 from workers.cli.config.places import files_are_read
-from workers.cli.deadlines import with_deadlines, with_run_limits
+from workers.cli.deadlines import with_run_limits
 from workers.cli.inputs import seconds
 from workers.runtime.project_rules import ProjectRules, project_of_source, read_rule_file, source_name
 from workers.transport.trusted import trust_file
@@ -111,7 +111,16 @@ _OPENING = (
         "--rules", metavar="FILE", help="Rules for the session from here on (.json or .jsonc); followed while waiting."
     ),
     click.option("--dialect", metavar="DIALECT", help="The dialect of the rules (default: opencode)."),
-    with_deadlines,
+    click.option(
+        "--attended",
+        metavar="DURATION",
+        help="Time for an answer while somebody is there, for this ask and the later ones of the session (60s).",
+    ),
+    click.option(
+        "--unattended",
+        metavar="DURATION",
+        help="Time for an answer otherwise, for this ask and the later ones of the session (7d).",
+    ),
     with_run_limits,
     click.option(
         "--when-frozen",

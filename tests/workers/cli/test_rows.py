@@ -127,6 +127,16 @@ def test_a_time_that_is_given_leaves_the_others_as_they_are(ledger: CommandLine)
     assert (changed["attended_ms"], changed["unattended_ms"]) == (5000, 300_000)
 
 
+def test_a_time_that_is_given_is_that_of_later_asks_too(ledger: CommandLine) -> None:
+    for more in (("--unattended", "5m"), ()):
+        ledger("ask", "ses_1", "bash", "x", "--no-wait", *more, code=7)
+    asked = [row["event"] for row in ledger("log", "ses_1", "--json").rows if row["type"] == "asked"]
+    assert [one["duration_ms"] for one in asked] == [300_000, 300_000]
+    for command in ("ask", "run"):
+        told = " ".join(ledger(command, "--help", code=0).out.split())
+        assert told.count("for this ask and the later ones of the session") == 2
+
+
 def test_the_log_is_printed_from_any_version_and_followed(ledger: CommandLine) -> None:
     ask(ledger, "r1")
     rows = ledger("log", "ses_1", "--json", code=0).rows
