@@ -78,7 +78,8 @@ class BrutusPolicy:
         if call.tool_name != BASH:
             permission = permission_of(call.tool_name)
             judged = self._patterns(permission, (_subject(call.input),), ("*",), grants)
-            return self._tightened(judged, permission, call, grants)
+            judged = self._tightened(judged, permission, call, grants)
+            return judged if permission == call.tool_name else self._by_name(judged, permission, call)
         return self._bash(call, grants)
 
     def _patterns(
@@ -101,6 +102,15 @@ class BrutusPolicy:
             return judged
         place = self._place(call.cwd or self._options.cwd)
         return tightened(judged, _subjects(call.input), place, self._judge(permission, grants))
+
+    def _by_name(self, judged: Evaluation, permission: str, call: Call) -> Evaluation:
+        """Deny what a rule by the tool's own name denies (`write: {*.env: deny}`), though the tool asks for `edit`."""
+        by_name = self._judge(call.tool_name or permission)
+        for text in _subjects(call.input):
+            rule = by_name.find(text).rule
+            if rule is not None and rule.action is Verdict.DENY and not rule.permission(permission):
+                return joined((judged, self._judged(by_name, (text,), (), ())))
+        return judged
 
     def _bash(self, call: Call, grants: Sequence[Grant]) -> Evaluation:
         line = _member(call.input, "command") or ""

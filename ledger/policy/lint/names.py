@@ -28,9 +28,15 @@ def tool_names(dialect: Dialect, rules: list[ListedRule], index: int) -> Iterato
 
 def _never_asked(dialect: Dialect, rule: ListedRule) -> Iterator[LintFinding]:
     asked = dialect.asked_as.get(rule.permission)
-    if asked is not None:
-        text = f"`{rule.ref.text}` never decides: writing a file asks `{asked}`"
-        yield about(rule, "never-asked", "warning", text, f"write the rule for `{asked}`")
+    if asked is None:
+        return
+    fix = f"write the rule for `{asked}`"
+    if rule.action is Verdict.ALLOW:
+        text = f"`{rule.ref.text}` never decides: the tool `{rule.permission}` asks `{asked}`"
+        yield about(rule, "never-asked", "warning", text, fix)
+    else:
+        text = f"`{rule.ref.text}` is about the tool `{rule.permission}` alone: others that ask `{asked}` do the same to these files"
+        yield about(rule, "leaky-deny", "warning", text, fix)
 
 
 def _unknown(dialect: Dialect, rule: ListedRule) -> Iterator[LintFinding]:

@@ -134,6 +134,11 @@ def last_match(text: str, rules: PermissionRules) -> CompiledRule | None:
     return None
 
 
+def is_restricted_apart(rule: CompiledRule | None, permission: str) -> bool:
+    """Return whether a rule asks or denies, and is not about this permission."""
+    return rule is not None and rule.action is not Verdict.ALLOW and not rule.permission(permission)
+
+
 def last_narrow_match(text: str, shown: str, rules: PermissionRules) -> CompiledRule | None:
     """Return the rule that decides; an allow counts only if it matches `shown`, in which quoted blanks are replaced."""
     value = normalise(text)

@@ -15,6 +15,7 @@ from ledger.policy.opencode.builtin import child_rules
 from ledger.policy.opencode.loader import config_files, load_layers
 from ledger.policy.opencode.names import ACTION_ONLY
 from ledger.policy.opencode.policy import OpenCodePolicy
+from ledger.policy.rules import EDIT_TOOLS
 from ledger.policy.wildcard_dialect import WildcardDialect
 
 
@@ -24,7 +25,7 @@ class OpenCodeDialect(WildcardDialect):
     name = "opencode"
     options = ("profile", "cwd", "home", "fs", "sandbox_root", "agent", "defaults", "edition", "order", "compat")
     takes_comments = True
-    asked_as: ClassVar[Mapping[str, str]] = {"write": "edit"}
+    asked_as: ClassVar[Mapping[str, str]] = dict.fromkeys(EDIT_TOOLS - {"edit"}, "edit")
     joins_server_names = True
 
     def compile(self, source: PolicySource) -> Policy:

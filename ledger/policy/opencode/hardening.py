@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from ledger.core.policy import Call, Evaluation, Part, RuleRef, Verdict
-from ledger.policy.opencode.compiled import CompiledRules, PermissionRules, last_match, restricting
+from ledger.policy.opencode.compiled import CompiledRules, PermissionRules, is_restricted_apart, last_match, restricting
 from ledger.policy.opencode.patch import patched_files
 from ledger.policy.opencode.places import OpenCodePlaces
 from ledger.policy.opencode.requests import OpenCodeRequest
@@ -78,11 +78,15 @@ def _paths_in(members: Mapping[str, Any]) -> Iterator[str]:
 
 def _of_files(request: OpenCodeRequest, call: Call, places: OpenCodePlaces, rules: CompiledRules) -> Iterator[Part]:
     known = rules.of(request.permission)
+    of_tool = None if call.tool_name in (None, request.permission) else rules.of(call.tool_name)
     for path in _written(request, call):
         for form in spelled_paths(path, places.directory, places.home, places.facts):
             text = places.from_worktree(form)
             if (rule := restricting(text, known)) is not None:
                 yield _part(text, rule.action, rule.refs)
+            own = None if of_tool is None else restricting(text, of_tool)
+            if own is not None and is_restricted_apart(own, request.permission):
+                yield _part(text, own.action, own.refs)
             if is_of_a_process(form) or "\0" in path:
                 yield _part(path.replace("\0", "␀"), Verdict.ASK)
 

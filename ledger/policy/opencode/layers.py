@@ -42,10 +42,10 @@ def configured_rules(layers: tuple[Layer, ...], options: OpenCodeOptions) -> tup
         rules += default_rules(folders) + agent_rules(options.agent or "", folders)
         session = next((index for index, layer in enumerate(reversed(layers)) if layer.config is not None), len(layers))
     files = layers[: len(layers) - session]
-    rules += _layer_rules(files, agent=options.agent, home=options.home)
+    rules += _layer_rules(files, options)
     if options.defaults:
         rules += tool_output_rules(folders, rules)
-    rules += _layer_rules(layers[len(files) :], agent=options.agent, home=options.home)
+    rules += _layer_rules(layers[len(files) :], options)
     check_count(len(rules) + len(inherited))
     return (*(sorted(rules, key=_key_length) if options.order == "key-length" else rules), *inherited)
 
@@ -56,7 +56,7 @@ def check_count(count: int) -> None:
         raise PolicyError(f"the policy has {count} rules; at most {RULE_COUNT} are accepted")
 
 
-def rules_of_agents(layers: Iterable[Layer]) -> dict[str, int]:
+def rules_of_agents(layers: Iterable[Layer], options: OpenCodeOptions) -> dict[str, int]:
     """Return the agents with sections in configurations, and how many rules these have. Raises PolicyError."""
     found: Counter[str] = Counter()
     for layer in layers:
@@ -68,28 +68,27 @@ def rules_of_agents(layers: Iterable[Layer]) -> dict[str, int]:
             if not isinstance(agents, Mapping):
                 raise origin.problem(f"`{key}` must be an object", (key,))
             for agent in agents:
-                found[agent] += len(
-                    _merged_rules([(_agent_of(config, key, agent, origin), origin, (key, agent))], None)
-                )
+                section = _agent_of(config, key, agent, origin)
+                found[agent] += len(_merged_rules([(section, origin, (key, agent))], options))
     return found
 
 
 def _inherited_rules(layers: Iterable[Layer], options: OpenCodeOptions) -> list[Rule]:
     own = [layer for layer in layers if layer.name == INHERITED]
-    return _layer_rules(own, agent=options.agent, home=options.home)
+    return _layer_rules(own, options)
 
 
-def _layer_rules(layers: Sequence[Layer], *, agent: str | None, home: str | None) -> list[Rule]:
+def _layer_rules(layers: Sequence[Layer], options: OpenCodeOptions) -> list[Rule]:
     rules: list[Rule] = []
     run: list[Layer] = []
     for layer in layers:
         if layer.config is not None and layer.trusted:
             run.append(_checked(layer))
             continue
-        rules += _run_rules(run, agent=agent, home=home)
+        rules += _run_rules(run, options)
         run.clear()
-        rules += _single_rules(_checked(layer), agent=agent, home=home)
-    rules += _run_rules(run, agent=agent, home=home)
+        rules += _single_rules(_checked(layer), options)
+    rules += _run_rules(run, options)
     return rules
 
 
@@ -103,9 +102,9 @@ def _checked(layer: Layer) -> Layer:
     return layer
 
 
-def _single_rules(layer: Layer, *, agent: str | None, home: str | None) -> tuple[Rule, ...]:
+def _single_rules(layer: Layer, options: OpenCodeOptions) -> tuple[Rule, ...]:
     if layer.config is not None:
-        rules = _run_rules([layer], agent=agent, home=home)
+        rules = _run_rules([layer], options)
     else:
         rules = tuple(_placed(rule, layer) for rule in as_rules(layer.rules, origin_of(layer)))
     return rules if layer.trusted else drop_allows(rules)
@@ -118,19 +117,20 @@ def _placed(rule: Rule, layer: Layer) -> Rule:
     return replace(rule, layer=layer.name, file=rule.file or layer.file)
 
 
-def _run_rules(run: list[Layer], *, agent: str | None, home: str | None) -> tuple[Rule, ...]:
+def _run_rules(run: list[Layer], options: OpenCodeOptions) -> tuple[Rule, ...]:
     files = [(_config_of(layer), origin_of(layer)) for layer in run]
-    rules = _merged_rules([(config, origin, ()) for config, origin in files], home)
+    rules = _merged_rules([(config, origin, ()) for config, origin in files], options)
+    agent = options.agent
     if agent is None:
         return rules
     sections = [
         (_agent_of(config, key, agent, origin), origin, (key, agent)) for key in _AGENT_KEYS for config, origin in files
     ]
-    return rules + _merged_rules(sections, home)
+    return rules + _merged_rules(sections, options)
 
 
 def _merged_rules(
-    parts: Iterable[tuple[Mapping[str, object], RuleOrigin, JsonKeys]], home: str | None
+    parts: Iterable[tuple[Mapping[str, object], RuleOrigin, JsonKeys]], options: OpenCodeOptions
 ) -> tuple[Rule, ...]:
     """Return merged rules; the `tools` of every file come before the `permission` of every file."""
     tools: PermissionSection = {}
@@ -143,13 +143,17 @@ def _merged_rules(
             tools = merge_sections(tools, read_tools(config["tools"], origin, (*keys, "tools")))
         if "permission" in config:
             section = read_section(config["permission"], origin, (*keys, "permission"))
-            _refuse_patterns(section, origin, (*keys, "permission"))
+            if options.edition == "current":
+                _refuse_patterns(section, origin, (*keys, "permission"))
             permissions = merge_sections(permissions, section)
-    return section_rules(merge_sections(tools, permissions), home=home)
+    return section_rules(merge_sections(tools, permissions), home=options.home)
 
 
 def _refuse_patterns(section: PermissionSection, origin: RuleOrigin, keys: JsonKeys) -> None:
-    """Refuse patterns for these keys, as the program refuses such a file; `*` alone is equal to an action."""
+    """Refuse patterns for these keys, as the program refuses such a file; `*` alone is equal to an action.
+
+    opencode-zh.md 9.2 reads both forms of every key.
+    """
     for name, value in section.items():
         if name in ACTION_ONLY and isinstance(value, dict) and value.keys() - {"*"}:
             text = f"`{name}` takes an action and no patterns; write `allow`, `ask` or `deny`"

@@ -26,7 +26,7 @@ PERMISSIONS: Final[Mapping[str, str]] = MappingProxyType(
         "codesearch": "searching public code; pattern: the query",
         "lsp": "asking a language server",
         "doom_loop": "going on after the same call was made again and again; pattern: the tool's name",
-        "write": "nothing that today's program asks: writing a file asks `edit`; rules for `write` need a caller of it",
+        "write": "writing a file, besides `edit`, which it asks: a rule that asks or denies counts for this tool too",
     }
 )
 """The 16 names of opencode.md, and `write` of opencode-zh.md."""

@@ -17,7 +17,7 @@ from ledger.policy.facts import FileFacts
 from ledger.policy.matching.wildcard import normalise
 from ledger.policy.opencode.builtin import OWN_AGENTS
 from ledger.policy.opencode.commands import hidden_directories, offered, shell_request
-from ledger.policy.opencode.compiled import CompiledGrants, CompiledRule, CompiledRules, last_match
+from ledger.policy.opencode.compiled import CompiledGrants, CompiledRule, CompiledRules, is_restricted_apart, last_match
 from ledger.policy.opencode.hard import OpenCodeCommands
 from ledger.policy.opencode.hardening import led_to, tightened
 from ledger.policy.opencode.layers import check_count, configured_rules, rules_of_agents
@@ -31,6 +31,7 @@ AGENTS_COUNT: Final = 16
 """The agents whose rules one policy keeps compiled."""
 
 BASH: Final = "bash"
+EDIT: Final = "edit"
 EXTERNAL: Final = "external_directory"
 
 _DENIED: Final[Mapping[OpenCodeEdition, str]] = {
@@ -64,7 +65,7 @@ class OpenCodePolicy:
         self._facts = facts
         self._options = read_options(source.options, facts)
         self._rules = configured_rules(source.layers, self._options)
-        sections = rules_of_agents(source.layers)
+        sections = rules_of_agents(source.layers, self._options)
         check_count(len(self._rules) + max(sections.values(), default=0))
         self._agents = sections.keys() | (OWN_AGENTS if self._options.defaults else frozenset())
         self._of_agents: OrderedDict[str, OpenCodePolicy] = OrderedDict()
@@ -242,7 +243,17 @@ class _Judging:
         return replace(judged, ask_first=tuple(asked))
 
     def _judge(self, patterns: Sequence[str]) -> Evaluation:
-        return self.policy.judge(self.request.permission, patterns, self.grants)
+        """Judge patterns by the permission, and those that a rule by the tool's own name restricts by that rule too.
+
+        Such a rule of opencode-zh.md 9.1 (`write: {*.env: deny}`) would decide nothing: the tool asks for `edit`.
+        """
+        judged = self.policy.judge(self.request.permission, patterns, self.grants)
+        tool = self.call.tool_name
+        if self.request.permission != EDIT or tool is None or tool == EDIT:
+            return judged
+        known = self.policy.compiled.of(tool)
+        own = [text for text in patterns if is_restricted_apart(last_match(text, known), EDIT)]
+        return joined((judged, self.policy.judge(tool, own, self.grants))) if own else judged
 
     def _line(self, command: str, judged: Evaluation, analysis: Analysis) -> Evaluation:
         asks_first = self.request.command is not None

@@ -12,6 +12,7 @@ from ledger.policy.brutus import BrutusPolicy
 from tests.policy.brutus.brutus_calls import PROFILES, PROJECT, approved, bash, configured, policy
 
 EXTERNAL = "external_directory"
+FILES = ("a.ts", "a.md", "a.env")
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -181,3 +182,14 @@ def test_a_configuration_of_another_shape_is_refused(config: Any, text: str) -> 
 def test_an_option_that_is_not_understood_is_refused() -> None:
     with pytest.raises(PolicyError, match="the brutus dialect has no option `order`"):
         compile_policy(PolicySource("brutus", (), {"order": "insertion"}))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_deny_by_the_name_of_a_tool_that_asks_for_edit_counts(profile: str) -> None:
+    rules = configured({"edit": "allow", "write": {"*.env": "deny", "*.md": "ask"}}, profile=profile)
+    calls = {
+        f"{tool} {path}": Call("edit", (), tool, {"file_path": path}) for tool in ("write", "edit") for path in FILES
+    }
+    denied = [name for name, call in calls.items() if rules.evaluate(call).verdict is Verdict.DENY]
+    assert denied == ["write a.env"]
+    assert rules.evaluate(calls["write a.env"]).rules == (RuleRef("write *.env deny", "project"),)

@@ -223,7 +223,8 @@ def test_a_sub_agent_with_rules_of_its_own_for_a_tool_is_not_denied_it() -> None
 
 
 def test_a_malformed_section_of_any_agent_is_refused_before_anything_is_judged() -> None:
-    for sections in ({"plan": {"permission": {"bash": "maybe"}}}, {"plan": "deny"}, []):
+    malformed: list[Any] = [{"plan": {"permission": {"bash": "maybe"}}}, {"plan": "deny"}, []]
+    for sections in malformed:
         with pytest.raises(PolicyError):
             policy(Layer("user", config={"permission": {}, "agent": sections}))
 
@@ -248,3 +249,55 @@ def test_of_many_agents_each_is_judged_by_its_own_section() -> None:
 def test_each_built_in_agent_has_rules() -> None:
     folders = Folders(None, "/tmp/opencode", None)
     assert all(agent_rules(agent, folders) for agent in OWN_AGENTS)
+
+
+def test_the_edition_opencode_md_takes_patterns_for_every_key() -> None:
+    """opencode-zh.md 9.2 reads both forms of each key; today's program refuses patterns for some."""
+    for name in sorted(ACTION_ONLY):
+        rules = {name: {"https://a*": "allow", "https://a.example/x*": "deny"}}
+        judge = policy(Layer("project", config={"permission": rules}), edition="opencode.md")
+        texts = ("https://a.example/", "https://a.example/x", "https://b.example/")
+        assert [judge.evaluate(Call(name, (text,))).verdict for text in texts] == [ALLOW, DENY, ASK]
+
+
+# --- rules by the name of a tool that asks for `edit` -------------------------------------------------------------------
+
+
+def written(tool: str, path: str) -> Call:
+    value = {"patchText": f"*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch", "filePath": path}
+    return Call("edit", (), tool, value)
+
+
+@pytest.mark.parametrize("profile", ["hardened", "faithful"])
+@pytest.mark.parametrize("tool", ["write", "patch", "multiedit", "apply_patch"])
+def test_a_rule_by_the_tool_s_own_name_restricts_it(profile: str, tool: str) -> None:
+    """opencode-zh.md 9.1 denies `*.env` under `write`."""
+    rules = {tool: {"*": "allow", "*.md": "ask", "*.env": "deny"}, "edit": "allow"}
+    judge = policy(Layer("project", config={"permission": rules}), profile=profile)
+    found = {path: judge.evaluate(written(tool, path)) for path in ("a.ts", "a.md", "a.env", "/repo/x/../a.env")}
+    assert [one.verdict for one in found.values()] == [ALLOW, ASK, DENY, DENY]
+    assert found["a.env"].rules == (ref(f"{tool} *.env deny"),)
+    assert judge.evaluate(written("edit", "a.env")).verdict is ALLOW
+
+
+def test_a_grant_lifts_no_deny_by_the_tool_s_own_name() -> None:
+    judge = policy(Layer("project", config={"permission": {"write": {"*.env": "deny"}}}))
+    granted = (Grant("g", "edit", "*"),)
+    assert [judge.evaluate(written("write", path), granted).verdict for path in ("a.ts", "a.env")] == [ALLOW, DENY]
+
+
+def test_an_allow_by_the_tool_s_own_name_decides_nothing() -> None:
+    judge = policy(Layer("project", config={"permission": {"write": "allow"}}))
+    assert judge.evaluate(written("write", "a.ts")).verdict is ASK
+
+
+def test_a_rule_for_every_permission_is_no_rule_by_the_tool_s_own_name() -> None:
+    for rules in ({"*": {"*.env": "deny"}, "edit": "allow"}, {"write": {"*.env": "deny"}, "*": "allow"}):
+        judge = policy(Layer("project", config={"permission": rules}))
+        assert judge.evaluate(written("write", "a.env")).verdict is ALLOW
+
+
+def test_hardened_reads_the_rules_by_the_tool_s_own_name_in_every_spelling() -> None:
+    rules = {"write": {"*.env": "deny"}, "edit": "allow"}
+    judge = policy(Layer("project", config={"permission": rules}), fs={"innocent.txt": "-> .env"})
+    assert [judge.evaluate(written("write", path)).verdict for path in ("A.ENV", "innocent.txt")] == [DENY, DENY]
