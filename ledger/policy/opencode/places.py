@@ -77,7 +77,7 @@ class OpenCodePlaces(msgspec.Struct, frozen=True):
         return self.deep and not self._leads_into(self.facts.resolve(path), self.roots)
 
     def reached(self, path: str, base: str) -> str:
-        """Return a path from `base`, or what its links lead to outside the roots (opencode.md, realpath).
+        """Return a path from `base`, or what its links lead to outside the roots (opencode.md "Bash Tool Permission Flow").
 
         If `deep`, always the path as written: the hardened profile judges both.
         """
