@@ -11,6 +11,7 @@ from ledger import Ledger
 from workers.gateway.access import ACCESS, ANYBODY, EVERYBODY
 from workers.gateway.app import make_app
 from workers.gateway.authentication import operation_of
+from workers.gateway.bodies import OpenSession, TimeoutsBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.inboxes import PendingFilter, find_pending
 from workers.gateway.principals import Principal
@@ -46,6 +47,15 @@ def _told(operation: str) -> str:
         if roles == EVERYBODY
         else ", ".join(one for one in ("agent", "approver", "auditor", "admin") if one in roles)
     )
+
+
+def test_every_member_of_an_opening_stands_there() -> None:
+    section = (PAGES / "http.md").read_text().split("\n### Opening a session\n")[1].split("\n### ")[0]
+    rows = re.findall(r"^\| (`[^|]+) \| [^|]* \| (.*) \|$", section, re.MULTILINE)
+    written = [name for cell, _ in rows for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(written) == sorted(OpenSession.__struct_fields__)
+    times = next(meaning for cell, meaning in rows if cell == "`timeouts`")
+    assert set(re.findall(r'"(\w+)"', times)) == set(TimeoutsBody.__struct_fields__)
 
 
 async def test_every_member_of_a_pending_row_stands_there() -> None:
