@@ -10,7 +10,7 @@ from ledger.client.machine import machine_facts
 from ledger.core.errors import InputError
 from ledger.core.limits import POLICIES_KEPT_COUNT, POLICY_BYTES
 from ledger.core.policy import Policy, PolicySource
-from ledger.policy.dialects import compile_policy
+from ledger.policy.dialects import compile_policy, dialect_of
 from ledger.policy.digests import digest
 from ledger.policy.evaluation_cache import RememberingPolicy
 from ledger.policy.locations import placed
@@ -45,6 +45,11 @@ class CompiledPolicies:
     def of(self, state: SessionState, source: PolicySource) -> Policy:
         """Return the compiled rules of a session; `source` are its rules."""
         return self.compiled(source, *_key_of(state))
+
+    def of_agent(self, policy: Policy, agent: str | None) -> Policy:
+        """Return the policy by which the calls of an agent are judged."""
+        own = dialect_of(policy.source).of_agent(policy.source, agent)
+        return policy if own is policy.source else compile_policy(own)
 
     def compiled(
         self, source: PolicySource, policy_digest: str, cwd: str | None = None, home: str | None = None

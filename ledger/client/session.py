@@ -24,8 +24,7 @@ from ledger.client.results import (
 )
 from ledger.client.rule_memory import RuleMemory
 from ledger.client.runs import SessionRuns
-from ledger.client.tool_requests import ToolRequest, as_asked, tool_requests
-from ledger.core.commitments import same_digest
+from ledger.client.tool_requests import ToolRequest, as_asked, digest_of_run, tool_requests
 from ledger.core.durations import check_duration_ms
 from ledger.core.errors import InputError
 from ledger.core.events import Actor, CancelCause, ExtendReason, Presence
@@ -45,7 +44,6 @@ from ledger.core.requests import (
     check_message,
     check_name,
     check_tool_input,
-    in_folder,
     make_question,
 )
 from ledger.core.runners import GivenRunner, Runner
@@ -53,7 +51,6 @@ from ledger.core.times import parse_time
 from ledger.log.history import LoggedEvent, follow
 from ledger.log.plans import Done
 from ledger.log.stream import Stream
-from ledger.policy.dialects import compile_policy, dialect_of
 from ledger.project.state import RevokeInProject
 from ledger.session.commands import (
     Cancel,
@@ -69,7 +66,7 @@ from ledger.session.commands import (
     Revoke,
     TakeLock,
 )
-from ledger.session.state import Request, SessionState
+from ledger.session.state import SessionState
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
@@ -255,15 +252,8 @@ class Session(SessionRuns):
             await self.before_asking()
         state = await self._grounds.folded()
         where = state.cwd if cwd is None else cwd
-        found = tool_requests(
-            await self._grounds.policy(state),
-            tool_name,
-            tool_input,
-            request_id=request_id,
-            cwd=where,
-            always=always,
-            agent=agent or state.agent,
-        )
+        policy, who = await self._grounds.policy(state), agent or state.agent
+        found = tool_requests(policy, tool_name, tool_input, request_id=request_id, cwd=where, always=always, agent=who)
         return as_asked(found, state)
 
     async def remember(self, result: Result, folder: str | Path | None = None) -> Result:
@@ -529,7 +519,7 @@ class Session(SessionRuns):
             call_id=None if call_id is None else check_id(call_id, "call id"),
             ok=ok,
             salt=new_salt(),
-            digest=None if ran is None else _digest_of(ran, (await self._grounds.folded()).find(request_id or "")),
+            digest=None if ran is None else digest_of_run(ran, (await self._grounds.folded()).find(request_id or "")),
             input=ran.call.input if ran else None if tool_input is None else check_tool_input(tool_input),
             title=check_message(title, "title"),
             output=check_message(output, "output"),
@@ -588,8 +578,7 @@ class Session(SessionRuns):
         """Return the tools that the rules deny the session's agent entirely (`opencode.md` "Disabled Tools Detection")."""
         state = await self._grounds.folded()
         policy = await self._grounds.policy(state)
-        own = dialect_of(policy.source).of_agent(policy.source, state.agent)
-        return (policy if own is policy.source else compile_policy(own)).disabled(tools)
+        return self._ledger.policies.of_agent(policy, state.agent).disabled(tools)
 
     def events(self, after: int = 0, *, follow_on: bool = True) -> AsyncIterator[LoggedEvent]:
         """Iterate over the events after a version: the present ones, then (`follow_on`) each new one. Resumable."""
@@ -600,10 +589,3 @@ class Session(SessionRuns):
     @property
     def stream(self) -> Stream[SessionState]:
         return self._stream
-
-
-def _digest_of(ran: Question, asked: Request | None) -> str:
-    """Return the digest of the call that ran, in the request's folder if it names none."""
-    if asked is None or same_digest(ran.digest, asked.digest, asked.salt):
-        return ran.digest
-    return in_folder(ran, asked.cwd).digest

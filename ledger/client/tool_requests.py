@@ -10,13 +10,14 @@ from typing import Any, Final
 
 import msgspec
 
+from ledger.core.commitments import same_digest
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id
 from ledger.core.limits import METADATA_BYTES, PATTERN_COUNT, PATTERN_LENGTH_BYTES
 from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Call, Evaluation, Policy, Verdict
 from ledger.core.questions import Question
-from ledger.core.requests import AskDetails, check_name, make_question
+from ledger.core.requests import AskDetails, check_name, in_folder, make_question
 from ledger.policy.dialects import dialect_of
 from ledger.session.first import call_behind, first_request_id
 from ledger.session.state import Request, SessionState
@@ -97,6 +98,13 @@ def tool_requests(
         metadata=_confirm(policy, call, evaluation),
     )
     return (*first, own)
+
+
+def digest_of_run(ran: Question, asked: Request | None) -> str:
+    """Return the digest of the call that ran, in the request's folder if it names none."""
+    if asked is None or same_digest(ran.digest, asked.digest, asked.salt):
+        return ran.digest
+    return in_folder(ran, asked.cwd).digest
 
 
 def as_asked(requests: Iterable[ToolRequest], state: SessionState) -> tuple[ToolRequest, ...]:
