@@ -12,6 +12,7 @@ try:
 except ImportError:
     import socket  # type: ignore[no-redef]
 
+from workers.bridges.hooks.outage_mark import OutageMark
 from workers.transport.errors import GatewayRefusalError, UnreachableError
 from workers.transport.place import ANSWER_SECONDS, BODY_BYTES_MAX, CONNECT_SECONDS, find_place, unreachable
 from workers.transport.trace_headers import trace_headers
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 PAUSE_SECONDS = 0.1
 LOOK_SECONDS = 0.5
 _READ_BYTES = 65536
+_AWAY = (502, 503, 504)
+"""Answers of a gateway, or a proxy before it, that cannot be used yet."""
+
 _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
@@ -45,24 +49,32 @@ def call(
 ) -> dict[str, Any]:
     """Make one exchange, retried for `grace` seconds. Raises GatewayRefusalError, UnreachableError.
 
+    It is tried once while the mark of a hook that waited in vain stands.
     `watched`: raises ReaderGoneError when nobody reads our answer any more. `look` is called repeatedly meanwhile, and
     may raise to end the wait.
     """
     payload = b"" if body is None else json.dumps(body).encode()
+    mark = OutageMark(grace)
     lost_at = None
     while True:
         cause: Exception
         try:
-            return _exchange(method, path, payload, ANSWER_SECONDS + patience, look, watched=watched)
+            answer = _exchange(method, path, payload, ANSWER_SECONDS + patience, look, watched=watched)
         except GatewayRefusalError as error:
+            if error.status not in _AWAY:
+                mark.remove()
             if not error.is_temporary:
                 raise
             cause = error
         except (UnreachableError, OSError, EOFError) as error:
             cause = error
+        else:
+            mark.remove()
+            return answer
         now = monotonic()
         lost_at = lost_at or now
-        if now + PAUSE_SECONDS > lost_at + grace:
+        if now + PAUSE_SECONDS > lost_at + grace or mark.stands():
+            mark.set()
             raise UnreachableError(unreachable(cause)) from cause
         _wait_for_reader(PAUSE_SECONDS)
 
