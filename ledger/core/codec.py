@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, get_args, get_type_hints
 import msgspec
 
 from ledger.core.commitments import SALT_BYTES, commitment_to, commits_to, is_salt
-from ledger.core.errors import DamageError, InputError
+from ledger.core.errors import DamageError, EventSizeError, InputError
 from ledger.core.events import Actor, Detail, Event, Value
 from ledger.core.limits import EVENT_BYTES
 
@@ -114,9 +114,14 @@ def encode(event: Event, *, event_id: str, prev: str, actor: Actor, salt: str) -
         commitment = commitment_to(content).encode()
         payload = b'%b,"x":"%b"%b}}' % (whole[:begin], commitment, whole[begin:end])
         size_bytes = len(payload) + len(content)
-    if size_bytes > EVENT_BYTES:
-        raise InputError(f"the event takes {size_bytes} bytes; at most {EVENT_BYTES} are accepted")
+    require_room(size_bytes)
     return payload, content
+
+
+def require_room(size_bytes: int) -> None:
+    """Raise EventSizeError for more than one event may take."""
+    if size_bytes > EVENT_BYTES:
+        raise EventSizeError(f"the event takes {size_bytes} bytes; at most {EVENT_BYTES} are accepted")
 
 
 def _content(detail: bytes, event: Any, salt: str) -> bytes:

@@ -109,6 +109,10 @@ class InputError(LedgerError):
     code = "INPUT"
 
 
+class EventSizeError(InputError):
+    """An event that is too large to be written, whatever it rests on."""
+
+
 class DifferentRequestError(InputError):
     """The request id is taken by a request with another content."""
 

@@ -12,6 +12,7 @@ from typing import Any, Final, TypedDict
 
 import msgspec
 
+from ledger.core.codec import require_room
 from ledger.core.durations import seconds_as_ms
 from ledger.core.errors import InputError
 from ledger.core.events import Actor, ToolRef
@@ -95,6 +96,8 @@ def make_question(
     """Check the arguments of an ask and return the question. Raises InputError."""
     given = _check_patterns(patterns, "pattern")
     offered = _check_patterns(always, "always pattern")
+    # At least so many bytes; nothing is judged, or searched for secrets, that could never be written.
+    require_room(sum(map(len, given)) + sum(map(len, offered)))
     bare = metadata is None and tool is None and tool_name is None and tool_input is None
     if bare and operands is None and waits is None and _are_few(given) and _are_few(offered):
         try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ledger.core import chain, codec
 from ledger.core.codec import EntryFields
-from ledger.core.errors import LedgerError
+from ledger.core.errors import EventSizeError, LedgerError
 from ledger.core.events import Actor, Event
 from ledger.core.grants import Recorded
 from ledger.core.ids import new_event_id, new_salt
@@ -145,9 +145,9 @@ class Batch(Generic[S]):
         if job.command is not None and job.command is not SETTLE:
             try:
                 self.take(self.fold.decide(self.ahead(), job.command, self.now_ms))
-            except PresenceWantedError as wanted:
-                # It rests on nothing that was read, so the next try, with the leases, need not wait for a read.
-                job.fail(wanted)
+            except (PresenceWantedError, EventSizeError) as error_of_its_own:
+                # It rests on nothing that was read, so the caller need not wait for a read, and one try is enough.
+                job.fail(error_of_its_own)
                 return True
             except LedgerError as refusal:
                 if first:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from functools import lru_cache
+from threading import Lock
 from typing import Final, NamedTuple
 
 from ledger.masks.plain_text import plain
 from ledger.masks.shape_tables import SecretShape, place_shapes, provider_shapes
 
 _KEPT_COUNT: Final = 1024
-_KEPT_CHARS: Final = 2048
+KEPT_CHARS: Final = 2048
 """The limits of the cache: agents repeat short texts."""
+
+_LONG_CHARS: Final = 2 * 1024 * 1024
+_SPAN_CHARS: Final = 128
+"""The room for longer texts, which one event holds several times, and what a span counts for in it."""
 
 RUN_CHARS: Final = 16
 """Nearly every token of a provider has a run of so many characters without a sign; few other texts have one."""
@@ -31,7 +37,7 @@ class SecretSpan(NamedTuple):
 
 def find(text: str) -> tuple[SecretSpan, ...]:
     """Return the secrets of a text in order; none overlaps another."""
-    return _find_kept(text) if len(text) <= _KEPT_CHARS else _find(text)
+    return _find_kept(text) if len(text) <= KEPT_CHARS else _long_texts.find(text)
 
 
 def joined(found: Iterable[SecretSpan]) -> tuple[SecretSpan, ...]:
@@ -48,7 +54,7 @@ def joined(found: Iterable[SecretSpan]) -> tuple[SecretSpan, ...]:
 
 def candidates(text: str) -> tuple[SecretShape, ...]:
     """Return the shapes of which a text may have a secret; those left out have none in it."""
-    return _candidates_kept(text) if len(text) <= _KEPT_CHARS else _candidates(text)
+    return _candidates_kept(text) if len(text) <= KEPT_CHARS else _candidates(text)
 
 
 def _candidates(text: str) -> tuple[SecretShape, ...]:
@@ -87,6 +93,37 @@ def _find(text: str) -> tuple[SecretSpan, ...]:
 
 
 _find_kept = lru_cache(_KEPT_COUNT)(_find)
+
+
+class _LongTexts:
+    """The secrets of long texts that were searched last. For any thread: a gateway searches ahead beside its loop."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[SecretSpan, ...]] = OrderedDict()
+        self._chars = 0
+        self._lock = Lock()
+
+    def find(self, text: str) -> tuple[SecretSpan, ...]:
+        with self._lock:
+            known = self._known.get(text)
+            if known is not None:
+                self._known.move_to_end(text)
+                return known
+        found = _find(text)
+        with self._lock:
+            if text not in self._known:
+                self._known[text] = found
+                self._chars += _room_of(text, found)
+            while self._chars > _LONG_CHARS:
+                self._chars -= _room_of(*self._known.popitem(last=False))
+        return found
+
+
+def _room_of(text: str, found: tuple[SecretSpan, ...]) -> int:
+    return len(text) + _SPAN_CHARS * len(found)
+
+
+_long_texts: Final = _LongTexts()
 
 
 def _has_one(words: tuple[str, ...], text: str) -> bool:

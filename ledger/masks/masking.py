@@ -7,7 +7,7 @@ request of a deployment, and who reads the log without the key cannot test a gue
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,10 +16,11 @@ from ledger.core.commitments import keyed
 from ledger.core.errors import InputError
 from ledger.core.masked_text import FINGERPRINT_CHARS, MASK, OPENING, holds_mask, mask_text
 from ledger.core.policy import Call
-from ledger.masks.finder import SecretSpan, candidates, find, joined, lowered
+from ledger.masks.finder import KEPT_CHARS, SecretSpan, candidates, find, joined, lowered
 from ledger.masks.members import rebuilt, texts
 from ledger.masks.named_values import is_plausible
 from ledger.masks.plain_text import plain
+from ledger.masks.shape_tables import SecretShape
 
 _PURPOSE: Final = b"permission-ledger masks\n"
 _FORGED: Final = "mask"
@@ -31,6 +32,9 @@ _ALSO_CHARS: Final = 8
 """The least length of a secret that is masked wherever else its text stands."""
 
 _ALSO_COUNT: Final = 32
+
+LARGE_CHARS: Final = 64 * 1024
+"""The length of a value, as JSON, from which its long texts are searched each on its own."""
 
 NOTHING_ELSE: Final[Mapping[str, str]] = {}
 
@@ -114,18 +118,42 @@ def may_need_masks(value: Any) -> bool:
     written = msgspec.json.encode(value).decode("utf-8", "replace")
     if OPENING in written:
         return True
+    if len(written) > LARGE_CHARS:
+        # Its long texts stand in it several times, and were perhaps searched already.
+        found = list(texts(value))
+        short = _joined(text for text, _ in found if len(text) <= KEPT_CHARS)
+        return _is_any_named(found) or any(map(find, _long(found))) or _has_secret(short, candidates(short))
     shapes = candidates(written if written.isascii() else plain(written).text)
     if not shapes:
         return False
     found = list(texts(value))
-    if any(is_named and is_plausible(text) for text, is_named in found):
-        return True
-    whole = plain("\n".join([text for text, _ in found])).text
+    return _is_any_named(found) or _has_secret(_joined(text for text, _ in found), shapes)
+
+
+def _is_any_named(found: Iterable[tuple[str, bool]]) -> bool:
+    return any(is_named and is_plausible(text) for text, is_named in found)
+
+
+def _has_secret(whole: str, shapes: Iterable[SecretShape]) -> bool:
     lower = lowered(whole)
     for shape in shapes:
         for _ in shape.spans(whole, lower if shape.is_folded else whole):
             return True
     return False
+
+
+def search_ahead(value: Any) -> None:
+    """Search the long texts of a value, so that its masks need no second search. For a thread beside a loop."""
+    for text in _long(texts(value)):
+        find(text)
+
+
+def _long(found: Iterable[tuple[str, bool]]) -> set[str]:
+    return {text for text, _ in found if len(text) > KEPT_CHARS}
+
+
+def _joined(found: Iterable[str]) -> str:
+    return plain("\n".join(found)).text
 
 
 def is_recorded_digest(plain: str, recorded: str, salt: str, masks: Masks | None) -> bool:

@@ -74,7 +74,7 @@ def _masked_event(state: SessionState, event: Event, command: Any, masks: Masks)
     if isinstance(event, Asked) and event.detail is not None:
         detail = event.detail
         if not _is_known_clean(command, detail):
-            detail = _masked_ask(detail, masks)
+            detail = masked_ask(detail, masks)
             if detail is event.detail:
                 _keep_clean(command, detail)
         # The digest of content with a secret is keyed, so that no reader of the log can test a guess.
@@ -111,7 +111,8 @@ def _with_detail(event: Reopened, detail: ReopenedDetail) -> Reopened:
     return event if detail is event.detail else replace(event, detail=detail)
 
 
-def _masked_ask(asked: AskedDetail, masks: Masks) -> AskedDetail:
+def masked_ask(asked: AskedDetail, masks: Masks) -> AskedDetail:
+    """Return the record of an ask with masks; the same record where it has none."""
     # A salt looks like a secret, and is one, but not one to mask.
     detail = replace(asked, salt="")
     if not may_need_masks(detail):

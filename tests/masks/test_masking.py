@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from ledger.core.errors import InputError
 from ledger.core.masked_text import MASK, holds_mask
+from ledger.masks import finder
 from ledger.masks.finder import find
-from ledger.masks.masking import Masks, may_need_masks, require_no_secret
+from ledger.masks.masking import LARGE_CHARS, Masks, may_need_masks, require_no_secret
 from ledger.masks.own_input import check_edit, with_own_texts
 from ledger.masks.shape_tables import place_shapes, provider_shapes
+from tests.support.rows import every
 
 MASKS = Masks(b"k" * 32)
 GITHUB = "ghp" + "_a1B2c3D4e5F6g7H8i9J0a1B2c3D4e5F6g7H8"
@@ -150,3 +153,40 @@ def test_a_masked_text_that_the_asker_does_not_have_never_runs() -> None:
 def test_secrets_that_overlap_are_one_mask() -> None:
     assert masked(f'password="{GITHUB}!x"') == 'password="{secret:github}"'
     assert [one.kind for one in find(f"https://u:{GITHUB}@h")] == ["github"]
+
+
+LONG = "x " * (LARGE_CHARS // 2)
+
+
+@every(
+    ("value", "needs"),
+    [
+        ({"a": LONG}, False),
+        ({"a": f"{LONG}{GITHUB}"}, True),
+        ({"a": LONG, "b": [GITHUB]}, True),
+        ({"a": LONG, "b": {"password": "tr0ub4dor&3"}}, True),
+        ({"a": {"password": "hunter2x" * 1000 + LONG.replace(" ", "y")}}, True),
+        ({"a": LONG, GITHUB: 1}, True),
+        ({"a": LONG, "b": ["curl", "--token", "tr0ub4dor3Xq9"]}, True),
+        ({"a": f"{LONG}{GITHUB[:12]}\u200b{GITHUB[12:]}"}, True),
+        ({"a": LONG, "b": "{secret:github:3f9c2a81d0b4}"}, True),
+    ],
+)
+def test_a_large_value_needs_masks_exactly_where_they_change_it(value: dict[str, Any], needs: bool) -> None:
+    assert (may_need_masks(value), MASKS.value(value) != value) == (needs, needs)
+
+
+def test_a_long_text_is_searched_once_within_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+
+    def search(text: str) -> tuple[finder.SecretSpan, ...]:
+        searched.append(len(text))
+        return ()
+
+    monkeypatch.setattr(finder, "_find", search)
+    texts = finder._LongTexts()
+    one, others = "a" * 500_000, [f"{number}" * 500_000 for number in range(4)]
+    for text in (one, one, *others, others[-1], one):
+        texts.find(text)
+    assert len(searched) == 6
+    assert texts._chars <= finder._LONG_CHARS

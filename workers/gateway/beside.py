@@ -4,7 +4,8 @@ A thread would not do: regular expressions and the shell's grammar hold the inte
 the end of their process stops them.
 
 A costly ask, and costly rules, are run here once before the loop runs them: over the budget they never reach the loop,
-and within it the same token's next piece is delayed.
+and within it the same token's next piece is delayed. Only the search for secrets in the texts of a large ask has a thread,
+whose result the loop uses: it is made of short steps.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from ledger.core.codec import require_room
 from ledger.core.errors import InputError, LedgerError
 from ledger.core.policy import PolicySource
+from ledger.masks.masking import LARGE_CHARS, search_ahead
 from ledger.policy.dialects import DEFAULT_DIALECT
 from ledger.session.state import SessionState
 from workers.gateway import work
@@ -153,7 +156,9 @@ class Beside:
 
 async def rehearse_ask(beside: Beside, caller: str, state: SessionState, body: AskBody, source: PolicySource) -> None:
     """Run a costly ask by the rules of its session. Raises TooCostlyError, BusyError, InputError."""
-    size = len(msgspec.json.encode((body.patterns, body.always, body.metadata, body.input)))
+    said = (body.patterns, body.always, body.metadata, body.input)
+    size = len(msgspec.json.encode(said))
+    require_room(size)
     rules = sum(len(one.rules) + len(msgspec.json.encode(one.config)) // RULE_BYTES for one in source.layers)
     if size <= CALL_BYTES_CHEAP and max(size, CALL_BYTES_LEAST) * max(rules, 1) <= COST_CHEAP:
         return
@@ -173,6 +178,8 @@ async def rehearse_ask(beside: Beside, caller: str, state: SessionState, body: A
         "agent": body.agent or state.agent,
     }
     await beside.run(caller, "rehearse", asked, seconds=LOOP_SECONDS_MAX, rests=True)
+    if size > LARGE_CHARS:
+        await asyncio.to_thread(search_ahead, said)
 
 
 async def rehearse_rules(beside: Beside, caller: str, body: OpenSession) -> None:

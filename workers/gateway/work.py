@@ -17,14 +17,17 @@ from ledger.client.session_options import policy_source_of
 from ledger.client.tool_requests import tool_requests
 from ledger.client.why import smallest_rule
 from ledger.core.errors import InputError
-from ledger.core.events import Actor
+from ledger.core.events import Actor, AskedDetail
 from ledger.core.policy import Call, Policy, PolicySource
+from ledger.masks.masking import Masks
+from ledger.masks.shape_tables import place_shapes, provider_shapes
 from ledger.policy.asked import call_of, source_of
 from ledger.policy.check_questions import Checker, judge, rule_json, with_facts
 from ledger.policy.dialects import compile_policy
 from ledger.policy.explanation import explain
 from ledger.policy.locations import placed
 from ledger.policy.operands import operands_wanted
+from ledger.session.masking import masked_ask
 from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
 
@@ -40,8 +43,13 @@ _KEPT: Final = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR")
 """Environment variables that the work sees; the rest may contain passwords and tokens."""
 
 
+_MASKS: Final = Masks(b"of a rehearsal")
+
+
 def begin() -> None:
     """Begin a process for work."""
+    for read in (provider_shapes, place_shapes):
+        read()
     os.nice(NICE)
     os.chdir(os.sep)
     for name in set(os.environ) - set(_KEPT):
@@ -89,7 +97,7 @@ def advise_rule(asked: Row) -> Row | None:
 
 
 def rehearse(asked: Row) -> None:
-    """Do once what an ask makes the gateway do: compile the rules, judge the call, describe it for a person.
+    """Do once what an ask makes the gateway do: compile the rules, judge the call, describe it for a person, mask it.
 
     The verdict is discarded: the ask itself judges by the rules, grants and files of its own moment.
     Raises PolicyError, InputError.
@@ -110,9 +118,18 @@ def rehearse(asked: Row) -> None:
         calls = [Call(one.permission, one.patterns, tool, value, agent=agent) for one in found]
     operands_wanted(msgspec.structs.replace(calls[-1], cwd=asked["cwd"]), asked["home"])
     for call in calls:
-        for first in policy.evaluate(call).ask_first:
+        evaluation = policy.evaluate(call)
+        for first in evaluation.ask_first:
             policy.evaluate(first)
         describe_request(_request_of(call, asked))
+        record = AskedDetail(
+            patterns=call.patterns,
+            always=tuple(asked["always"] or ()),
+            metadata=asked["metadata"],
+            input=call.input,
+            evaluation=evaluation,
+        )
+        masked_ask(record, _MASKS)
 
 
 def _request_of(call: Call, asked: Row) -> Request:
