@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ledger.client.grounds import TRIES_MAX, Grounds
 from ledger.client.held import HeldRequests
 from ledger.client.plugins import opinions_of
-from ledger.client.results import Result, result_of
+from ledger.client.results import Result, is_held_by, result_of
 from ledger.client.safe import AWAY_SECONDS, patiently, safe_result
 from ledger.client.spans import recorded_trace, spanned
 from ledger.core import codec
@@ -128,7 +128,10 @@ class Calls:
             state = self._stream.state
             if project is not None:
                 state = await self._by_grants_of_now(request_id, project, None, asked)
-        return result_of(state, request_id)
+        result = result_of(state, request_id)
+        if not (done.events or (runner is not None and is_held_by(result, runner))):
+            await self.require_unfrozen(result)  # nothing was appended, so no script has looked
+        return result
 
     async def _opinions(self, policy: Policy, question: Question) -> Any:
         state = await self._stream.refresh()
@@ -181,7 +184,7 @@ class Calls:
             state = await self._grounds.folded()
             require_readable(state)
         # Timed out, perhaps while an allow was being confirmed: it does not count before that.
-        return await self._told(result_of(state, request_id))
+        return await self._told(result_of(state, request_id), reads=False)
 
     async def _settled(self, request_id: str) -> Result:
         await self._ledger.streams.watch(self._stream)
@@ -189,7 +192,7 @@ class Calls:
             return await self._until_settled(request_id, until_settled)
 
     async def _until_settled(self, request_id: str, until_settled: ExitStack) -> Result:
-        observes_freezes = False
+        observes_freezes = has_waited = False
         while True:
             state = self._stream.state if self._stream.folded else await self._patient_state()
             require_readable(state)
@@ -202,8 +205,9 @@ class Calls:
                     if await patiently(partial(self.held.let_go, request_id)):
                         continue
                 await self._waiters.until_changed(request_id, result.request.deadline_ms)
+                has_waited = True
                 continue
-            result = await patiently(partial(self._told, result))
+            result = await patiently(partial(self._told, result, reads=not has_waited))
             if result.outcome is not None:
                 return result
 
@@ -225,15 +229,28 @@ class Calls:
         return result
 
     async def result(self, request_id: str) -> Result:
-        """Return the current result of a request. Raises UnknownRequestError, StoreError."""
+        """Return the current result of a request. Raises UnknownRequestError, FrozenError, StoreError."""
         return await self._told(result_of(await self._stream.refresh(), request_id))
 
     async def recheck(self, request_id: str) -> None:
         """Judge a request again if a project's grant allowed it and the project's grants have changed since."""
         await self._grounds.by_current_rules(self._looked_at, request_id)
 
-    async def _told(self, result: Result) -> Result:
-        """Return a result on which the asker may act."""
+    async def require_unfrozen(self, result: Result, *, reads: bool = True) -> None:
+        """Raise FrozenError for an allow of earlier within the reach of a freeze.
+
+        Freezes are read from the server; with `reads` False only where this process knows of one.
+        """
+        project = self._stream.state.project
+        if result.outcome != "allowed" or not (reads or self._freezes.over(project) is not None):
+            return
+        freeze = (await self._freezes.refresh()).over(project)
+        if freeze is not None:
+            raise freeze.error(request_id=result.request_id, session=result.session)
+
+    async def _told(self, result: Result, *, reads: bool = True) -> Result:
+        """Return a result on which the asker may act. Without `reads` it was allowed while the asker waited."""
+        await self.require_unfrozen(result, reads=reads)
         if result.outcome == "allowed" and may_change(self._stream.state, result.request_id, is_asked=False):
             await self.recheck(result.request_id)
             result = result_of(self._stream.state, result.request_id)

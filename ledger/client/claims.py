@@ -14,7 +14,7 @@ import msgspec
 from ledger.client.calls import Calls
 from ledger.client.grounds import TRIES_MAX, Grounds
 from ledger.client.operand_files import look_here
-from ledger.client.results import Result, result_of
+from ledger.client.results import Result, held_in, is_held_by, result_of
 from ledger.client.spans import spanned
 from ledger.core.errors import InDoubtError, InputError, ReopenedError, StillPendingError
 from ledger.core.events import Actor
@@ -22,14 +22,14 @@ from ledger.core.ids import check_id, new_salt
 from ledger.core.operands import Operand
 from ledger.core.questions import Question
 from ledger.core.requests import check_message, check_name, check_tool_input
-from ledger.core.runners import GivenRunner, Runner, claim_id_of
+from ledger.core.runners import GivenRunner, Runner
 from ledger.log.plans import SETTLE
 from ledger.log.stream import Stream
 from ledger.project.state import ProjectState
 from ledger.session.claims import is_repeated
 from ledger.session.commands import ClaimCall, EndClaims, NoteToolFinished, ReleaseClaim
 from ledger.session.operands import wanted_at_claim
-from ledger.session.state import HeldClaim, SessionState, Settled
+from ledger.session.state import SessionState
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
@@ -113,7 +113,7 @@ class SessionClaims:
         return await self._calls.as_asked(settled.request)
 
     def _held(self, result: Result, asked: Any) -> Claim:
-        settled, held = result.settled, _held_in(result)
+        settled, held = result.settled, held_in(result)
         assert settled is not None, "a claim is that of an allowed request"
         assert held is not None, "claimed, or refused"
         return Claim(
@@ -252,20 +252,8 @@ def own_unless_named(given: GivenRunner | None) -> GivenRunner:
     return True if given is None or given is False else given
 
 
-def is_held_by(result: Result, runner: Runner) -> bool:
-    """Return whether the runner holds the open claim of the result's request."""
-    held = _held_in(result)
-    return held is not None and held.claim_id == claim_id_of(runner)
-
-
 def _rests_on_changes(result: Result, project: ProjectState, judged: ProjectState) -> bool:
     """Return whether the claim of a result rests on grants of a project that have changed since they were judged."""
-    held = _held_in(result)
+    held = held_in(result)
     is_by_project = held is not None and held.project_version is not None
     return is_by_project and project.judged_version != judged.judged_version
-
-
-def _held_in(result: Result) -> HeldClaim | None:
-    settled: Settled | None = result.settled
-    held = None if settled is None else settled.claim
-    return held if held is not None and held.status == "open" else None

@@ -24,6 +24,7 @@ from ledger.core.events import TOLD, Actor, GrantBounds, Outcome
 from ledger.core.grants import StandingGrant, in_force
 from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Evaluation, Offer, ReplyKind
+from ledger.core.runners import Runner, claim_id_of
 from ledger.core.times import format_time
 from ledger.masks.own_input import with_own_texts
 from ledger.project.state import ProjectState
@@ -31,7 +32,7 @@ from ledger.session.approvals import approvals_of, listed
 from ledger.session.demands import demanded
 from ledger.session.extending import latest_deadline_ms
 from ledger.session.rounds import shown_digest
-from ledger.session.state import Request, SessionState, Settled, in_order
+from ledger.session.state import HeldClaim, Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
 from ledger.session.would_run import would_run
 
@@ -194,6 +195,18 @@ def _bounds_json(settled: Settled | None) -> dict[str, Any]:
             "wider": bool(settled.wider),
         }
     }
+
+
+def held_in(result: Result) -> HeldClaim | None:
+    """Return the open claim of a result's request, if it has one."""
+    held = None if result.settled is None else result.settled.claim
+    return held if held is not None and held.status == "open" else None
+
+
+def is_held_by(result: Result, runner: Runner) -> bool:
+    """Return whether the runner holds the open claim of the result's request."""
+    held = held_in(result)
+    return held is not None and held.claim_id == claim_id_of(runner)
 
 
 def result_of(state: SessionState, request_id: str) -> Result:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from ledger.client.answers import SessionAnswers
 from ledger.client.calls import Calls, Submission, carry_through
-from ledger.client.claims import SessionClaims, is_held_by
+from ledger.client.claims import SessionClaims
 from ledger.client.connection import ClientConnection, lease_ms
 from ledger.client.grounds import Grounds
 from ledger.client.operand_files import operands_here
@@ -18,6 +18,7 @@ from ledger.client.results import (
     Result,
     approved_in_project,
     approved_in_session,
+    is_held_by,
     pending_of,
     result_of,
     with_own_input,
@@ -270,6 +271,7 @@ class Session(SessionRuns):
         """Return when the request is settled, or after `timeout` seconds with its status then.
 
         An allow by a grant of the project is returned only if that grant is still in force; otherwise the wait goes on.
+        Raises FrozenError for an allow of earlier within the reach of a freeze.
         Raises NewerSchemaError for an event of a newer schema in the session, which may concern the request.
         """
         return await self._calls.wait(request_id, timeout)
@@ -566,7 +568,7 @@ class Session(SessionRuns):
     async def result(self, request_id: str) -> Result:
         """Return the current status of a request; an allow only if the project's grant behind it is still in force.
 
-        Raises UnknownRequestError.
+        Raises UnknownRequestError; FrozenError for an allow within the reach of a freeze, which `state` still has.
         """
         return await self._calls.result(request_id)
 

@@ -42,6 +42,31 @@ async def test_after_the_acknowledgement_nothing_is_allowed_by_any_process(
     assert await events_of(session) == ["session_opened", "asked", "asked", "asked"]
 
 
+async def test_a_call_that_was_allowed_before_is_not_told_allowed_again(
+    ledger: Ledger, open_ledger: OpenLedger
+) -> None:
+    """Not by a process that never heard of freezes; the log still has the allow."""
+    session = await opened(ledger)
+    assert await read(session, "r1") == "allowed"
+    other = await open_ledger()
+    await other.freezes.freeze("shop", reason="a leak", actor=ANN)
+    for asked in (read(session, "r1"), session.result("r1"), session.wait("r1"), session.wait("r1", 0)):
+        error = await raised(asked)
+        assert isinstance(error, FrozenError)
+        assert (error.request_id, error.session, error.data["reason"]) == ("r1", "ses_1", "a leak")
+    assert (await session.state()).settled["r1"].outcome == "allowed"
+    await other.freezes.unfreeze("shop")
+    assert [await read(session, "r1"), (await session.wait("r1")).outcome] == ["allowed", "allowed"]
+
+
+async def test_what_was_refused_is_told_in_a_freeze_as_before(ledger: Ledger) -> None:
+    session = await opened(ledger)
+    await pend(session, "r1")
+    await session.reply("r1", "reject", actor=ANN)
+    await ledger.freezes.freeze(reason="a leak")
+    assert await outcome_of(session, "r1") == "rejected"
+
+
 async def test_a_yes_is_refused_with_who_when_and_why_and_a_reject_counts(
     ledger: Ledger, open_ledger: OpenLedger
 ) -> None:

@@ -183,7 +183,7 @@ async def test_a_large_ask_is_searched_beside_the_loop_and_once(root: Caller, mo
 
     monkeypatch.setattr(Beside, "run", rehearsed)
     monkeypatch.setattr(finder, "_find", find)
-    patterns = [f"{SECRET * 400}{number}" for number in range(8)]
+    patterns = [f"once {SECRET * 400}{number}" for number in range(8)]
     asked = await root.post(ASKS, edit(*patterns))
     assert asked.status_code == 202
     assert "abcdef9A8B7C6D5E4Fghi" not in asked.text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ledger.client.results import result_of
 from ledger.core.events import Actor
 from ledger.core.runners import Runner, claim_id_of
 from ledger.core.times import format_time
@@ -96,7 +97,7 @@ async def finish(
     handle = await ledger.session_of(request, session)
     claim_id = claim_id_of(_runner(runner, actor, request)) if claim_id is None else claim_id
     await handle.finish(request, claim_id, ok=not failed, output=text, actor=actor)
-    print_result(output, await handle.result(request))
+    print_result(output, result_of(await handle.state(), request))
 
 
 @command(
@@ -119,7 +120,7 @@ async def release(
     """
     handle = await ledger.session_of(request, session)
     await handle.release_claim(request, reason=reason, actor=local_actor(name))
-    print_result(output, await handle.result(request))
+    print_result(output, result_of(await handle.state(), request))
 
 
 def _runner(name: str | None, actor: Actor, request: str) -> Runner:

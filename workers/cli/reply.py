@@ -9,6 +9,7 @@ import click
 
 from ledger import AlreadyAnsweredError, LedgerError, StaleReplyError, StoreError
 from ledger.client.feedback import undelivered_note
+from ledger.client.results import result_of
 from ledger.core.durations import parse_duration
 from ledger.core.events import Actor
 from ledger.core.replies import Answer, parse_answer, parse_reply
@@ -198,7 +199,7 @@ async def _answered(
             **answer.bounds,
         )
     except (AlreadyAnsweredError, StaleReplyError) as error:
-        stands = await (await ledger.attach(found.id)).result(request)
+        stands = result_of(await found.state(), request)
         if _followed_from(stands, requests):
             print_result(output, stands)
             return Exit.DENIED if stands.outcome == "denied" else Exit.DONE

@@ -13,9 +13,9 @@ from litestar import Response
 
 from ledger import Result, Session
 from ledger.client.calls import carry_through
-from ledger.client.claims import is_held_by
+from ledger.client.results import is_held_by, result_of
 from ledger.core.durations import SECOND_MS, parse_duration
-from ledger.core.errors import InputError
+from ledger.core.errors import FrozenError, InputError
 from ledger.core.ids import new_request_id
 from ledger.core.operands import Operand
 from ledger.core.requests import AskDetails
@@ -159,11 +159,16 @@ async def _offered(session: Session, principal: Principal, body: AskBody, reques
 async def attach(
     gateway: Gateway, session: Session, request_id: str, wait: float, attending: Attending | None
 ) -> Result:
-    """Wait for a request that was asked before and return its state. Raises UnknownRequestError.
+    """Wait for a request that was asked before and return its state. Raises UnknownRequestError; FrozenError for an asker.
 
     A waiter settles a request whose deadline has passed, so in that case the outcome is awaited whatever `wait` is.
     """
-    result = await session.result(request_id)
+    try:
+        result = await session.result(request_id)
+    except FrozenError:
+        if attending is not None:
+            raise
+        return result_of(session.stream.state, request_id)  # a person reads what was decided, and runs nothing
     deadline_ms = result.request.deadline_ms
     is_over = deadline_ms is not None and deadline_ms <= gateway.now_ms
     seconds = max(wait, SETTLE_SECONDS) if is_over else wait

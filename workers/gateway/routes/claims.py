@@ -8,6 +8,7 @@ import msgspec
 from litestar import post
 from litestar.params import JSONBody
 
+from ledger.client.results import result_of
 from ledger.core.times import format_time
 from workers.gateway import asks
 from workers.gateway.bodies import ClaimBody, EndClaimsBody, FinishBody, ReasonBody
@@ -64,7 +65,7 @@ async def finish_ask(
         tool_input=data.input,
         actor=principal.actor,
     )
-    return result_row(await found.result(request_id), is_described=False)
+    return result_row(result_of(await found.state(), request_id), is_described=False)
 
 
 @post("/v1/sessions/{session:str}/asks/{request_id:str}/release", status_code=200, operation_id="release_claim")
@@ -79,7 +80,7 @@ async def release_claim(
     found = await gateway.session(session, principal)
     require_own_claim(principal, await found.state(), request_id)
     await found.release_claim(request_id, reason=None if data is None else data.reason, actor=principal.actor)
-    return result_row(await found.result(request_id), is_described=False)
+    return result_row(result_of(await found.state(), request_id), is_described=False)
 
 
 @post("/v1/sessions/{session:str}/claims-ended", status_code=200, operation_id="end_claims")
