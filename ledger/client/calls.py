@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
 
 
+JUST_NOW_MS = 1000
+"""The age up to which an allow was told of without delay: no freeze that came since can have been acknowledged long."""
+
+
 class Submission(NamedTuple):
     """One ask: the id of its request, its question and its asker, and the runner that claims the call if it does."""
 
@@ -239,10 +243,11 @@ class Calls:
     async def require_unfrozen(self, result: Result, *, reads: bool = True) -> None:
         """Raise FrozenError for an allow of earlier within the reach of a freeze.
 
-        Freezes are read from the server; with `reads` False only where this process knows of one.
+        Freezes are read from the server; with `reads` False not for an allow of just now, unless one is known here.
         """
         project = self._stream.state.project
-        if result.outcome != "allowed" or not (reads or self._freezes.over(project) is not None):
+        is_new = not reads and self._now_ms() - result.at_ms < JUST_NOW_MS
+        if result.outcome != "allowed" or (is_new and self._freezes.over(project) is None):
             return
         freeze = (await self._freezes.refresh()).over(project)
         if freeze is not None:

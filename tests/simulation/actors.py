@@ -233,7 +233,7 @@ class Asker(Someone):
             await session.submit(permission, [pattern], always=[pattern], request_id=request_id)
             call = self._call("wait", self._on, request_id)
             call.result(await session.wait(request_id, timeout=self._chance.random() * 4))
-        except (StoreError, AlreadyClaimedError, SessionClosedError, UnknownRequestError):
+        except (StoreError, AlreadyClaimedError, FrozenError, SessionClosedError, UnknownRequestError):
             return
         if self._chance.random() < 0.4:
             await self._withdraw(session, request_id)

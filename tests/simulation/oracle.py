@@ -251,6 +251,8 @@ def _call(asked: Asked) -> tuple[str, str]:
 
 
 def _agrees(told: Told, status: Status) -> bool:
+    if told.outcome == "frozen":
+        return told.kind == "ask" and status.outcome == "allowed"
     if told.outcome != status.outcome:
         return False
     by_agrees = told.by in (None, status.by) or told.outcome in ("pending", "closed")

@@ -206,10 +206,14 @@ class Simulation:
         return stored.event.detail.policy
 
     def _check_freezes(self) -> None:
-        """Check that nothing was allowed from the acknowledgement of a freeze to the begin of its end."""
+        """Check that nothing was allowed, or told allowed, from the acknowledgement of a freeze to the begin of its end."""
         keys = [StreamKey("project", cast_of.PROJECT), *(StreamKey("session", name) for name in SESSIONS)]
         allowed = [one for key in keys for one in self.log(key) if any_allowing([one.event])]
         for since_ms, until_ms in self.world.frozen:
             for one in allowed:
                 is_within = since_ms < one.ms < (one.ms + 1 if until_ms is None else until_ms)
                 assert not is_within, f"{one.event} was written after an acknowledged freeze"
+            for told in self._diary.told:
+                if told.kind in ("ask", "wait") and told.outcome == "allowed" and told.called_ms > since_ms:
+                    assert until_ms is not None, f"{told} in a freeze"
+                    assert told.told_ms >= until_ms, f"{told} in a freeze"
