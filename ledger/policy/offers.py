@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final
-from urllib.parse import urlsplit
 
+from ledger.core.addresses import split_address
 from ledger.core.indexed_grants import with_more
 from ledger.core.limits import PATTERN_LENGTH_BYTES
 from ledger.core.policy import Call, Evaluation, Grant, Offer, Policy, Verdict
@@ -195,7 +195,7 @@ def _around(permission: str, entries: Sequence[str]) -> Iterator[str]:
     for entry in entries:
         if permission in _FILES and "/" in entry and not entry.startswith("/"):
             yield f"{entry.rpartition('/')[0]}/*"
-        elif permission == "webfetch" and (address := urlsplit(entry)).hostname:
+        elif permission == "webfetch" and (address := split_address(entry)).hostname:
             yield f"{address.scheme}://{address.netloc}/*"
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import ipaddress
 import unicodedata
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import msgspec
+
+from ledger.core.addresses import split_address
 
 if TYPE_CHECKING:
     from ada_url import URL
@@ -73,10 +75,7 @@ def _host(url: URL) -> str:
 
 
 def _plain_host(text: str) -> str | None:
-    try:
-        host = urlsplit(text).hostname
-    except ValueError:
-        return None
+    host = split_address(text).hostname
     return ascii_host(host) if host else None
 
 

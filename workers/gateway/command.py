@@ -26,7 +26,7 @@ from workers.gateway.address_file import SOCKET_NAME
 from workers.gateway.announcement import announced, local_url
 from workers.gateway.gateway import Gateway
 from workers.gateway.identity.settings import OidcSettings, ProxySettings, read_oidc, read_proxy
-from workers.gateway.names import check_host
+from workers.gateway.names import check_host, check_public_url
 from workers.gateway.quotas import Quotas
 from workers.gateway.rule_options import read_rule_files
 from workers.gateway.server import ListenAddress, listen, parse_address, run, url_of
@@ -82,6 +82,8 @@ async def serve_until_stopped(wanted: ServeOptions, say: Say) -> None:
         raise InputError("without tokens a gateway listens on this machine only: 127.0.0.1, localhost or a unix socket")
     for host in wanted.hosts:
         check_host(host)
+    if wanted.public_url is not None:
+        check_public_url(wanted.public_url)
     for proxy in wanted.trusted_proxies:
         check_proxy(proxy)
     Quotas.read(wanted.quotas)

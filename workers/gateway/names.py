@@ -11,10 +11,10 @@ import socket
 from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
+from ledger.core.addresses import split_address
 from ledger.core.errors import InputError
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -46,7 +46,7 @@ class Names(msgspec.Struct, frozen=True):
 def names_of(listeners: Iterable[socket.socket], public_url: str, more: Iterable[str]) -> Names:
     """Return the names of a gateway with these sockets: this machine's own, the public one, and the configured ones."""
     hosts = [one.getsockname()[0] for one in listeners if not isinstance(one.getsockname(), str)]
-    told = [urlsplit(one).hostname if IS_URL in one else one for one in (public_url, *more)]
+    told = [split_address(one).hostname if IS_URL in one else one for one in (public_url, *more)]
     is_open = not all(host in LOOPBACK for host in hosts)
     known = {*LOOPBACK, *hosts, *(one for one in told if one), *([socket.gethostname()] if is_open else [])}
     return Names(frozenset(name.lower() for name in known), any_address=is_open)
@@ -55,14 +55,14 @@ def names_of(listeners: Iterable[socket.socket], public_url: str, more: Iterable
 def host_name(host: str) -> str | None:
     """Return the name or address in a value of `Host`, in lower case; None for any other text."""
     found = HOST.fullmatch(host)
-    if found is None or int((found["port"] or ":0")[1:]) > PORT_MAX:
+    if found is None or int((found["port"] or ":0")[1:]) > PORT_MAX or not split_address(f"//{host}").hostname:
         return None
     return str(found["address"] or found["name"]).lower().removesuffix(".")
 
 
 def check_host(text: str) -> None:
     """Raise InputError for a text that is neither a host name nor an address with its scheme."""
-    parts = urlsplit(text)
+    parts = split_address(text)
     is_origin = parts.scheme in DEFAULT_PORTS and parts.path in ("", "/") and not parts.query + parts.fragment
     found = HOST.fullmatch(parts.netloc if is_origin else text)
     if found is None or (found["port"] and not is_origin):
@@ -71,9 +71,16 @@ def check_host(text: str) -> None:
         )
 
 
+def check_public_url(text: str) -> None:
+    """Raise InputError for a text that is no address of a page: links and origins are made of it."""
+    parts = split_address(text)
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or not text.isascii():
+        raise InputError(f"the --public-url `{text}` is not an address; write it like `https://ledger.example.com`")
+
+
 def origin_of(url: str) -> str:
-    """Return scheme, host and port of an address as a browser writes an origin. Raises ValueError."""
-    parts = urlsplit(url)
+    """Return scheme, host and port of an address as a browser writes an origin."""
+    parts = split_address(url)
     host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname
     port = "" if parts.port in (None, DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
     return f"{parts.scheme}://{host}{port}"
@@ -88,7 +95,7 @@ def own_origins(scope: Any, host: str | None, told: Iterable[str]) -> frozenset[
     own = frozenset(origin_of(one) for one in told if IS_URL in one)
     if host is None or host_name(host) is None:
         return own
-    has_scheme = any(one == origin_of(f"{urlsplit(one).scheme}://{host}") for one in own)
+    has_scheme = any(one == origin_of(f"{split_address(one).scheme}://{host}") for one in own)
     return own if has_scheme else own | {origin_of(f"{scope.get('scheme', 'http')}://{host}")}
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 import msgspec
+
+from ledger.core.addresses import split_address
 
 FREE_BYTES_MIN: Final = 64 * 1024 * 1024
 """Less is a full disk, whatever its size."""
@@ -40,7 +41,7 @@ class DiskSpace(msgspec.Struct, frozen=True):
 
 def is_on_this_machine(url: str) -> bool:
     """Return whether the URL names a server here: embedded, behind a socket, or on loopback."""
-    parts = urlsplit(url)
+    parts = split_address(url)
     return parts.scheme in ("embedded", "unix") or (parts.hostname or "") in _LOCAL
 
 

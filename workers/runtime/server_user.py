@@ -7,8 +7,9 @@ import secrets
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
+from ledger.core.addresses import split_address
 from ledger.core.errors import InputError
 from ledger.stores.redis.least_rights import USER, acl_file
 
@@ -29,7 +30,7 @@ def write_server_user(server: str, url_file: Path, acl_path: Path) -> None:
     if not url_file.exists():
         password = secrets.token_urlsafe(PASSWORD_BYTES)
         _write(url_file, f"{scheme}://{USER}:{password}@{address}\n", PRIVATE)
-    parts = urlsplit(url_file.read_text().strip())
+    parts = split_address(url_file.read_text().strip())
     if parts.username != USER or not parts.password:
         raise InputError(f"`{url_file}` holds no URL with a password of the user `{USER}`; remove it to make a new one")
     _write(acl_path, acl_file(sha256(unquote(parts.password).encode()).hexdigest()), PUBLIC)

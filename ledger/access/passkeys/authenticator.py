@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from base64 import urlsafe_b64encode
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
+from ledger.core.addresses import split_address
 from ledger.core.errors import PasskeyRefusedError
 from ledger.core.extras import require_extra
 from ledger.core.proofs import Assertion, Proof
@@ -84,7 +84,7 @@ def check_proof(proof: Proof) -> int:
 
 def belongs_to(origin: str, rp_id: str) -> bool:
     """Return whether a page of this origin may use passkeys of a relying party (a domain, or one above it)."""
-    parts = urlsplit(origin)
+    parts = split_address(origin)
     host = parts.hostname or ""
     secure = parts.scheme == "https" or host == "localhost" or host.endswith(".localhost")
     return secure and bool(rp_id) and (host == rp_id or host.endswith(f".{rp_id}"))

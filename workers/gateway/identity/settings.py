@@ -6,10 +6,10 @@ import tomllib
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
+from ledger.core.addresses import split_address
 from ledger.core.durations import MINUTE_MS, parse_duration
 from ledger.core.errors import InputError
 from workers.gateway.identity.roles import RoleOfGroup, check_roles
@@ -132,7 +132,7 @@ def read_proxy(path: Path) -> ProxySettings:
 
 def is_safe_url(url: str) -> bool:
     """Return whether nobody on the way can read a request to this URL."""
-    parts = urlsplit(url)
+    parts = split_address(url)
     local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and local))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
 from litestar import Request, get, post
@@ -12,6 +11,7 @@ from litestar.params import JSONBody
 from ledger.access.passkeys.authenticator import base64url, belongs_to
 from ledger.access.passkeys.rows import passkey_json
 from ledger.client.passkeys.book import Challenge
+from ledger.core.addresses import split_address
 from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError, UnknownPasskeyError
 from ledger.core.grant_bounds import check_edited, grant_bounds
@@ -122,7 +122,7 @@ def site_of(request: AnyRequest, gateway: Gateway) -> tuple[str, str]:
     told = (gateway.settings.public_url, *gateway.settings.hosts)
     if origin is None or origin not in own_origins(request.scope, request.headers.get("host"), told):
         raise InputError("a passkey signs in the inbox, in a browser; open it there")
-    rp_id = urlsplit(origin).hostname or ""
+    rp_id = split_address(origin).hostname or ""
     if not belongs_to(origin, rp_id):
         better = _better_address(request)
         where = f"open {better}" if better else "serve the inbox at an https:// address with a name"
@@ -141,7 +141,7 @@ def signed_at(body: SignedBody | None, request: AnyRequest, gateway: Gateway) ->
 def _better_address(request: AnyRequest) -> str | None:
     """Return this page's address at `localhost` if it was opened by an IP address, where passkeys do not work."""
     host = request.headers.get("host", "")
-    parts = urlsplit(f"//{host}")
+    parts = split_address(f"//{host}")
     if parts.hostname not in ("127.0.0.1", "::1"):
         return None
     return f"http://localhost:{parts.port}/" if parts.port else "http://localhost/"
