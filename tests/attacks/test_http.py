@@ -14,6 +14,7 @@ import pytest
 from ledger import InputError, Ledger
 from tests.gateway.callers import Caller, Served, in_process
 from tests.gateway.test_roles import routes
+from workers.gateway.authentication import PROOF_HEADER
 from workers.gateway.gateway import Gateway
 from workers.gateway.rate_limit import Limiter
 from workers.gateway.server import ListenAddress, listen, run, url_of
@@ -258,3 +259,31 @@ async def test_a_name_that_browsers_take_out_of_an_address(agent: Caller, gatewa
     assert (refused.status_code, refused.json()["code"]) == (422, "INPUT")
     with pytest.raises(InputError, match="no page could answer it"):
         await gateway.ledger.session(name)
+
+
+async def test_signing_a_person_out_from_another_port(ledger: Ledger) -> None:
+    """A browser keeps one jar of cookies for all ports of a host; any server there may set and remove them."""
+    async with Ledger.connect("memory://") as another, on_tcp(ledger) as http, on_tcp(another) as foreign:
+        foreign.cookies = http.cookies
+        proof = await signed_in(ledger, http)
+        foreign_proof = await signed_in(another, foreign)
+        assert (await foreign.post("/v1/sign-out", headers=own_page(foreign, foreign_proof))).status_code == 204
+        assert (await foreign.post("/v1/sign-out", headers=own_page(foreign, ""))).status_code == 204
+        for name in ("permission_ledger", "__Host-permission_ledger", "permission_ledger_1"):
+            http.cookies.set(name, "planted", domain="127.0.0.1")
+        me = await http.get("/v1/me", headers=own_page(http, proof))
+        assert (me.status_code, me.json()["name"]) == (200, "ann")
+        assert (await http.post("/v1/sign-out", headers=own_page(http, proof))).status_code == 204
+        assert (await http.get("/v1/me", headers=own_page(http, proof))).status_code == 401
+
+
+async def signed_in(ledger: Ledger, http: httpx.AsyncClient) -> str:
+    """Sign a browser in as ann; return the proof."""
+    token = (await ledger.tokens.create("ann", "approver")).text
+    answer = await http.post("/v1/sign-in", json={"token": token}, headers=own_page(http, ""))
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["proof"])
+
+
+def own_page(http: httpx.AsyncClient, proof: str) -> dict[str, str]:
+    return {"Origin": str(http.base_url).rstrip("/"), PROOF_HEADER: proof}

@@ -129,8 +129,14 @@ async def visited(inbox: Inbox, agent_page: Preview) -> tuple[Visitor, Any]:
     await expect(ann.card(SECRET_WORDS)).to_be_visible()
     opened = await ann.context.new_page()
     await opened.goto(agent_page.url)
-    assert COOKIE in agent_page.cookies, "the browser keeps cookies of ports apart: these tests prove nothing any more"
+    assert cookie_at(inbox) in agent_page.cookies, (
+        "the browser keeps cookies of ports apart: these tests prove nothing any more"
+    )
     return ann, opened
+
+
+def cookie_at(inbox: Inbox) -> str:
+    return f"{COOKIE}_{inbox.url.rpartition(':')[2]}"
 
 
 async def still_waits(inbox: Inbox, ann: Visitor) -> None:
@@ -167,14 +173,15 @@ async def test_answering_from_the_page_of_another_port(inbox: Inbox, agent_page:
 
 async def test_answering_with_the_cookie_from_the_agent_s_own_process(inbox: Inbox, agent_page: Preview) -> None:
     ann, _ = await visited(inbox, agent_page)
+    held = agent_page.cookies[cookie_at(inbox)]
     replayed = {
-        "Cookie": f"{COOKIE}={agent_page.cookies[COOKIE]}",
+        "Cookie": f"{cookie_at(inbox)}={held}",
         "Origin": inbox.url,
         "Sec-Fetch-Site": "same-origin",
     }
     reply = "/v1/sessions/ses_1/asks/r1/reply"
     async with httpx.AsyncClient(base_url=inbox.url, headers=replayed) as http:
-        for proof in (None, "", "guessed", agent_page.cookies[COOKIE], digest_of(agent_page.cookies[COOKIE])):
+        for proof in (None, "", "guessed", held, digest_of(held)):
             headers = {} if proof is None else {PROOF_HEADER: proof}
             for method, path, body in (
                 ("GET", "/v1/me", None),
@@ -200,7 +207,7 @@ async def test_making_the_approver_answer_as_somebody_else(inbox: Inbox, agent_p
     made = await inbox.ledger.tokens.create("eve", "admin")
     async with httpx.AsyncClient(base_url=inbox.url, headers={"Origin": inbox.url}) as http:
         await http.post("/v1/sign-in", json={"token": made.text})
-        agent_page.planted = f"{COOKIE}={http.cookies[COOKIE]}"
+        agent_page.planted = f"{cookie_at(inbox)}={http.cookies[cookie_at(inbox)]}"
     ann, _ = await visited(inbox, agent_page)
     await ann.page.reload()
     await expect(ann.page.get_by_text("Sign in again: this browser has only the cookie")).to_be_visible()
@@ -223,7 +230,7 @@ async def test_a_cookie_from_before_the_second_proof_signs_in_again_and_is_told_
     await inbox.ledger.streams.access().submit(old)
     await (await inbox.session()).submit("bash", [SECRET_WORDS], request_id="r1")
     ann = await inbox.stranger()
-    await ann.context.add_cookies([{"name": COOKIE, "value": "plt_tok_old_secret", "url": inbox.url}])
+    await ann.context.add_cookies([{"name": cookie_at(inbox), "value": "plt_tok_old_secret", "url": inbox.url}])
     await ann.go("/sessions/ses_1#1")
     await expect(ann.page.get_by_text("Sign in again: this browser has only the cookie")).to_be_visible()
     token = (await inbox.ledger.tokens.create("ann", "approver")).text
@@ -259,7 +266,7 @@ async def test_a_browser_that_keeps_no_site_data_is_told_that_signing_in_needs_i
     await ann.page.get_by_label("Your token").fill(token)
     await ann.page.get_by_role("button", name="Sign in").click()
     await expect(ann.page.get_by_role("alert")).to_contain_text("This browser keeps no data for this address")
-    assert [cookie for cookie in await ann.context.cookies() if cookie.get("name") == COOKIE] == []
+    assert [cookie for cookie in await ann.context.cookies() if cookie.get("name") == cookie_at(inbox)] == []
 
 
 async def test_running_a_script_by_making_markup_on_the_page(inbox: Inbox) -> None:

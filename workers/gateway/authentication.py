@@ -12,6 +12,7 @@ from litestar.handlers import BaseRouteHandler
 
 from ledger.access.state import Token
 from ledger.client.tokens import is_proof_of
+from ledger.core.addresses import split_address
 from ledger.core.errors import UnauthorizedError
 from ledger.log.reads import AuditedRead
 from workers.gateway.access import ACCESS, ANYBODY
@@ -23,7 +24,8 @@ from workers.gateway.slashes import restore_slashes
 
 COOKIE: Final = "permission_ledger"
 SECURE_COOKIE: Final = "__Host-permission_ledger"
-"""The same cookie over TLS: browsers keep this name to this host and to TLS."""
+"""The same cookie over TLS: browsers keep this name to this host and to TLS. Both names end with the port, if one is named:
+browsers keep one cookie of a name for all ports of a host, and another gateway there would sign its visitors out of this."""
 
 PROOF_HEADER: Final = "Permission-Ledger-Proof"
 """Header of the proof: the second secret of a browser's sign-in, which the page keeps in the storage of its origin.
@@ -165,7 +167,15 @@ async def browser_token(connection: Connection, gateway: Gateway) -> Token:
 def cookie_of(connection: Connection) -> str | None:
     """Return the text of a browser's token, preferring the cookie that is bound to TLS."""
     cookies = connection.cookies
-    return cookies.get(SECURE_COOKIE, cookies.get(COOKIE))
+    if not cookies:
+        return None
+    return cookies.get(at_port(SECURE_COOKIE, connection), cookies.get(at_port(COOKIE, connection)))
+
+
+def at_port(cookie: str, connection: Connection) -> str:
+    """Return the name of a cookie at the port that the browser addresses."""
+    port = split_address(f"//{connection.headers.get('host', '')}").port
+    return cookie if port is None else f"{cookie}_{port}"
 
 
 def require_same_origin(connection: Connection, gateway: Gateway) -> None:

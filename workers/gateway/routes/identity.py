@@ -11,7 +11,7 @@ from litestar.params import QueryParameter
 from litestar.response import Redirect
 
 from ledger.core.errors import UnauthorizedError
-from workers.gateway.authentication import address_of
+from workers.gateway.authentication import address_of, at_port
 from workers.gateway.gateway import Gateway
 from workers.gateway.identity.proxies import person_of_proxy
 from workers.gateway.identity.sign_in_codes import code_for
@@ -50,7 +50,7 @@ async def oidc_sign_in(request: Browser, gateway: TheGateway) -> Redirect:
     gateway.sign_in_limiter.take(f"{address_of(request)} to the provider")
     visit, cookie = (await _visits(gateway)).begin()
     where = await provider.where_to_sign_in(visit, _callback(gateway))
-    return Redirect(where, status_code=303, headers=HEADERS, cookies=[_cookie(gateway, cookie, VISIT_SECONDS)])
+    return Redirect(where, status_code=303, headers=HEADERS, cookies=[_cookie(request, gateway, cookie, VISIT_SECONDS)])
 
 
 @get(CALLBACK, operation_id="oidc_callback")
@@ -65,13 +65,13 @@ async def oidc_callback(
     """Take a browser back from the provider: only the browser that went there gets a code for the page."""
     provider = _provider(gateway)
     gateway.sign_in_limiter.take(f"{address_of(request)} from the provider")
-    visit = (await _visits(gateway)).found(request.cookies.get(_cookie_name(gateway)), begun)
+    visit = (await _visits(gateway)).found(request.cookies.get(_cookie_name(request, gateway)), begun)
     if error is not None or code is None:
         raise UnauthorizedError("the provider did not sign you in; begin again, or sign in with a token")
     person = await provider.who_came_back(visit, _callback(gateway), code, iss)
     settings = provider.settings
     text = await code_for(gateway.tokens, person.name, person.groups, settings.roles, settings.session_ms)
-    return _to_the_page(text, cookies=[_cookie(gateway, "", 0)])
+    return _to_the_page(text, cookies=[_cookie(request, gateway, "", 0)])
 
 
 @get("/v1/oidc/sign-out", operation_id="oidc_sign_out")
@@ -114,14 +114,14 @@ def _callback(gateway: Gateway) -> str:
     return f"{gateway.settings.public_url}{CALLBACK}"
 
 
-def _cookie_name(gateway: Gateway) -> str:
-    return f"__Host-{COOKIE}" if gateway.settings.secure else COOKIE
+def _cookie_name(request: Browser, gateway: Gateway) -> str:
+    return at_port(f"__Host-{COOKIE}" if gateway.settings.secure else COOKIE, request)
 
 
-def _cookie(gateway: Gateway, text: str, max_age: int) -> Cookie:
+def _cookie(request: Browser, gateway: Gateway, text: str, max_age: int) -> Cookie:
     """Return a cookie that is sent when the provider redirects the browser back from another site: hence lax."""
     return Cookie(
-        key=_cookie_name(gateway),
+        key=_cookie_name(request, gateway),
         value=text,
         path="/",
         max_age=max_age,

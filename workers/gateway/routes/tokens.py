@@ -17,6 +17,7 @@ from workers.gateway.authentication import (
     COOKIE,
     SECURE_COOKIE,
     address_of,
+    at_port,
     browser_token,
     cookie_of,
     find_token,
@@ -115,7 +116,7 @@ async def sign_in(data: JSONBody[SignInBody], request: Request[Any, Any, Any], g
     row = {"name": made.token.name, "role": made.token.role, "proof": made.proof}
     # The origin was found to be ours. Over TLS the cookie is kept to it; on this machine there may be no TLS.
     is_secure = request.headers.get("origin", gateway.settings.public_url).startswith("https:")
-    return Response(row, cookies=[_cookie(made.text, is_secure=is_secure)])
+    return Response(row, cookies=[_cookie(request, made.text, is_secure=is_secure)])
 
 
 @post("/v1/sign-out", status_code=204, operation_id="sign_out")
@@ -126,7 +127,7 @@ async def sign_out(request: Request[Any, Any, Any], gateway: TheGateway) -> Resp
         with suppress(UnauthorizedError):
             token = await browser_token(request, gateway)
             await gateway.tokens.revoke(token.token_id, reason="signed out", actor=principal_of(token, "inbox").actor)
-    gone = [_cookie("", is_secure=is_secure, max_age=0) for is_secure in (False, True)]
+    gone = [_cookie(request, "", is_secure=is_secure, max_age=0) for is_secure in (False, True)]
     return Response(None, status_code=204, cookies=gone)
 
 
@@ -140,10 +141,12 @@ async def _browser_token(request: Request[Any, Any, Any], gateway: Gateway, data
     return await (browser_from_link if data.token is None else browser_from_token)(gateway, token)
 
 
-def _cookie(text: str, *, is_secure: bool, max_age: int = BROWSER_DAYS * DAY_SECONDS) -> Cookie:
+def _cookie(
+    request: Request[Any, Any, Any], text: str, *, is_secure: bool, max_age: int = BROWSER_DAYS * DAY_SECONDS
+) -> Cookie:
     """Return a cookie for this host only, never for scripts, never sent from another site's page."""
     return Cookie(
-        key=SECURE_COOKIE if is_secure else COOKIE,
+        key=at_port(SECURE_COOKIE if is_secure else COOKIE, request),
         value=text,
         path="/",
         max_age=max_age,
