@@ -34,7 +34,7 @@ from ledger.session.extending import latest_deadline_ms
 from ledger.session.rounds import shown_digest
 from ledger.session.state import HeldClaim, Request, SessionState, Settled, in_order
 from ledger.session.texts import agent_action, message_of
-from ledger.session.would_run import would_run
+from ledger.session.would_run import quoted, would_run
 
 _ERRORS: dict[str, type[RefusalError]] = {
     "denied": DeniedError,
@@ -302,7 +302,7 @@ def _bounded(settled: Settled) -> str | None:
 
 
 def _entries(entries: Iterable[str]) -> str:
-    return ", ".join(f"`{entry}`" for entry in entries)
+    return quoted(entries, None)
 
 
 def _asked_again(request: Request) -> str | None:

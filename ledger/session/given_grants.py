@@ -12,6 +12,7 @@ from ledger.session.commands import Reply
 from ledger.session.demands import grants_for
 from ledger.session.state import Request, SessionState, call_of
 from ledger.session.uses import unlimited
+from ledger.session.would_run.lines import quoted
 
 
 def require_grants_only(request: Request, command: Reply) -> None:
@@ -67,4 +68,4 @@ def offered_entries(request: Request) -> tuple[str, ...]:
 
 
 def _named(patterns: Sequence[str]) -> str:
-    return ", ".join(f"`{one}`" for one in patterns)
+    return quoted(patterns, None)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ledger import Ledger, Result, Session
+from ledger import Ledger, Pending, Result, Session
 from ledger.core.events import Actor
 from ledger.policy import Layer, PolicySource
 from ledger.session.state import Request, input_digest
+from ledger.session.would_run import quoted
 from ledger.session.would_run.description import describe_request
 from ledger.session.would_run.model import Description, Section
 from ledger.testing import TestClock
+from tests.support.rows import every
 from workers.cli.log import event_line
 from workers.cli.output import CommandOutput
 from workers.cli.pending import COLUMNS, pending_cells
@@ -290,3 +295,37 @@ async def test_having_a_part_remembered_that_never_is(ledger: Ledger, dialect: s
     assert result.request.always
     assert any("`dd of=out`" in one for one in result.request.still_asked)
     assert not any("`printf" in one for one in result.request.still_asked)
+
+
+SPANS: Final = re.compile(r"(?<!`)(?P<fence>`+)(?!`)(?P<text>.*?)(?<!`)(?P=fence)(?!`)", re.DOTALL)
+"""Texts in backticks as CommonMark reads them."""
+
+
+def _read(line: str) -> list[str]:
+    """Return the texts that a reader finds on a line; one in backticks at its edges has a space there."""
+    found = [match["text"] for match in SPANS.finditer(line)]
+    return [
+        text[1:-1] if text.startswith(" ") and text.endswith(" ") and "`" in (text[1], text[-2]) else text
+        for text in found
+    ]
+
+
+@every(
+    "patterns",
+    [("a`, `rm -rf /",), ("`date`", "x"), ("a`", "`b"), ("``, ``", "`"), ("a``b", "c```"), ("x` (judged as `y",)],
+)
+def test_making_one_pattern_read_as_two(patterns: tuple[str, ...]) -> None:
+    assert _read(quoted(patterns, None)) == list(patterns)
+    request = _request("mytool", None, patterns=patterns, always=patterns)
+    cells = dict(zip(COLUMNS, pending_cells(Pending(session="s", request=request), 0), strict=True))
+    assert _read(str(cells["always allows"])) == list(patterns)
+    assert _read(str(cells["what would run"])) == list(patterns)
+
+
+@given(st.lists(st.text("a`, ", min_size=1, max_size=8).filter(lambda text: text.strip() == text), max_size=4))
+def test_no_texts_read_as_others(texts: list[str]) -> None:
+    assert _read(quoted(texts, None)) == texts
+
+
+def test_an_empty_text_begins_no_other() -> None:
+    assert quoted(["", "a", ""], None) == "(empty), `a`, (empty)"

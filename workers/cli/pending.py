@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from ledger.client.results import pending_of
+from ledger.client.results import pending_of, result_of
 from ledger.core.durations import SECOND_MS
 from ledger.core.times import format_time_or_none
 from ledger.log.askers import gone_anywhere
@@ -140,7 +140,7 @@ async def _print_card(ledger: Ledger, output: CommandOutput, request: str, sessi
     state = await found.state()
     waiting = next((one for one in pending_of(state) if one.request.request_id == target.request_id), None)
     if waiting is None:
-        result = await found.result(target.request_id)
+        result = result_of(state, target.request_id)
         talk(f"info: request `{target.request_id}` is not pending any more")
         print_result(output, result)
     elif output.as_json:

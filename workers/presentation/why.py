@@ -13,6 +13,7 @@ from ledger.core.policy import Part, Verdict, without_facts
 from ledger.core.times import format_time
 from ledger.policy.check_questions import part_json, rule_json
 from ledger.session.past_reach import PastCall
+from ledger.session.would_run import quoted
 from workers.presentation.labels import WHY
 from workers.presentation.text import revealed
 
@@ -112,7 +113,7 @@ def _rule_lines(rule: Mapping[str, Any] | None) -> Iterator[str]:
     yield ""
     yield f"{_shown(rule['text'])}:"
     yield f"  {_shown(json.dumps(rule['config'], ensure_ascii=False))}"
-    told = ", ".join(f"`{_shown(one)}`" for one in rule["lets_through"])
+    told = quoted(map(_shown, rule["lets_through"]), None)
     yield f"  it also lets through: {told}" if told else "  it lets through none of the other calls that were tried"
 
 

@@ -6,6 +6,7 @@ The texts are complete, with their line breaks, written `⏎` on a line;
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -33,9 +34,13 @@ from ledger.session.would_run.tool_words import call_in_words, compact_json, one
 LINE_CHARS: Final = 200
 """Characters of a description in lists and lines; the request has all of it."""
 
+EMPTY: Final = "(empty)"
+"""An empty text on a line, where it would be two backticks and begin another."""
+
 Input = Mapping[str, Any]
 
 _ANYTHING: Final = "*"
+_BACKTICKS: Final = re.compile("`+")
 _SPELLING: Final = str.maketrans("", "", " \t\n\"'\\")
 
 
@@ -85,7 +90,16 @@ def cut(text: str, limit_chars: int | None) -> str:
 
 def quoted(texts: Iterable[str], limit_chars: int | None = LINE_CHARS) -> str:
     """Return texts in backticks, cut to the limit of a line."""
-    return cut(", ".join(f"`{text}`" for text in texts), limit_chars)
+    return cut(", ".join(map(in_backticks, texts)), limit_chars)
+
+
+def in_backticks(text: str) -> str:
+    """Return a text in more backticks than stand together in it, as CommonMark does, so that one never reads as two."""
+    if "`" not in text:
+        return f"`{text}`" if text else EMPTY
+    fence = "`" * (1 + max(map(len, _BACKTICKS.findall(text))))
+    space = " " if "`" in (text[0], text[-1]) else ""
+    return f"{fence}{space}{text}{space}{fence}"
 
 
 def would_run(request: Request) -> WouldRun:
