@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from functools import lru_cache
-from threading import Lock
 from typing import Final, NamedTuple
 
 from ledger.masks.plain_text import plain
@@ -99,23 +97,20 @@ class _LongTexts:
     """The secrets of long texts that were searched last. For any thread: a gateway searches ahead beside its loop."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[SecretSpan, ...]] = OrderedDict()
-        self._chars = 0
-        self._lock = Lock()
+        self._known: dict[str, tuple[SecretSpan, ...]] = {}
 
     def find(self, text: str) -> tuple[SecretSpan, ...]:
-        with self._lock:
-            known = self._known.get(text)
-            if known is not None:
-                self._known.move_to_end(text)
-                return known
-        found = _find(text)
-        with self._lock:
-            if text not in self._known:
-                self._known[text] = found
-                self._chars += _room_of(text, found)
-            while self._chars > _LONG_CHARS:
-                self._chars -= _room_of(*self._known.popitem(last=False))
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = _find(text)
+            # Each step is one that no other thread can divide.
+            kept = list(self._known.items())
+            excess = sum(_room_of(*one) for one in kept) - _LONG_CHARS
+            for one in kept:
+                if excess <= 0:
+                    break
+                excess -= _room_of(*one)
+                self._known.pop(one[0], None)
         return found
 
 

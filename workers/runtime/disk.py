@@ -41,7 +41,7 @@ class DiskSpace(msgspec.Struct, frozen=True):
 
 def is_on_this_machine(url: str) -> bool:
     """Return whether the URL names a server here: embedded, behind a socket, or on loopback."""
-    parts = split_address(url)
+    parts = split_address(url.partition(",")[0])
     return parts.scheme in ("embedded", "unix") or (parts.hostname or "") in _LOCAL
 
 

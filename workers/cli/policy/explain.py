@@ -17,7 +17,6 @@ from ledger.policy.dialects import compile_policy
 from ledger.policy.explanation import Explanation, Near, ReadCommand
 from ledger.policy.explanation import explain as explained
 from ledger.policy.shell.forms.description import form_json, form_text
-from ledger.session.would_run import quoted
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput
 from workers.cli.policy.calls import call_options, typed_call
@@ -124,6 +123,8 @@ def _tell(output: CommandOutput, found: Explanation, demanded: Iterable[str]) ->
 
 
 def _besides(lets_through: Iterable[str]) -> str:
+    from ledger.session.would_run import quoted  # noqa: PLC0415 - slow to import
+
     told = quoted(lets_through, None)
     return f"it also lets through: {told}" if told else "it lets through none of the other calls that were tried"
 
