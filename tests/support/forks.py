@@ -114,8 +114,12 @@ def start_line(line: str, event: Mapping[str, Any], environment: Mapping[str, st
     pipe = subprocess.PIPE
     process = Fork([script, *words], cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
     assert process.stdin
-    process.stdin.write(json.dumps(event))
-    process.stdin.close()
+    # A hook that refuses its words ends without reading, maybe before this; an agent takes no notice.
+    with suppress(BrokenPipeError):
+        process.stdin.write(json.dumps(event))
+        process.stdin.flush()
+    with suppress(BrokenPipeError):
+        process.stdin.close()
     process.stdin = None
     return process
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.forks import HOOK, Fork, run
+from tests.support.forks import HOOK, Fork, run, start_line
 from tests.support.processes import environment_without_settings
 
 
@@ -22,6 +23,12 @@ def test_a_fork_has_the_exit_code_the_streams_and_the_folder_of_its_own(tmp_path
     (tmp_path / "nosuch.json").write_text("{}")
     assert "`./agent` cannot be started" in run([*words, "--grace", "0"], env=environment, cwd=tmp_path).stderr
     assert run([HOOK, "claude"], "no json", env=environment).returncode == 2
+
+
+def test_a_hook_that_ends_without_reading_its_event_is_started_like_any_other() -> None:
+    line = f"{sys.executable} -I {HOOK} claude --nosuch || exit 2"
+    with start_line(line, {"more": "x" * 1_000_000}, environment_without_settings()) as process:
+        assert (process.communicate(timeout=60)[0], process.returncode) == ("", 2)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
