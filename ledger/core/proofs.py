@@ -37,11 +37,16 @@ class AnswerClaims(msgspec.Struct, tag="answer", frozen=True, kw_only=True, gc=F
 
 
 class EnrolmentClaims(msgspec.Struct, tag="enrolment", frozen=True, kw_only=True, gc=False):
-    """The claims of a change of a person's passkeys: another one is registered, or `credential_id` is removed."""
+    """The claims of a change of a person's passkeys: `credential_id` is registered or removed.
+
+    `key_digest` is the SHA-256 of the public key that is registered. Neither is there in the claims with which a new
+    passkey is made, nor in consents of older versions.
+    """
 
     person: str
     action: Literal["register", "remove"]
     credential_id: str | None = None
+    key_digest: str | msgspec.UnsetType = msgspec.UNSET
     nonce: str
     until_ms: int
 

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import json
+import socket
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+import httpx
 import msgspec
 import pytest
 from msgspec.structs import replace
-from redis.asyncio import Redis
+from webauthn import base64url_to_bytes
 
 from ledger import DamageError, InputError, Ledger, LedgerError, Session
-from ledger.client.passkeys.audit import PASSKEYS, anchors_of
+from ledger.client.passkeys.audit import PASSKEYS, anchors_of, readable
 from ledger.client.passkeys.book import Challenge
-from ledger.core import chain
-from ledger.core.commitments import commitment_to
 from ledger.core.errors import PasskeyRefusedError, PasskeyRequiredError, UnknownPasskeyError
-from ledger.core.events import GrantBounds
+from ledger.core.events import GrantBounds, PasskeyRegistered
 from ledger.core.policy import Evaluation, ReplyKind, Verdict
-from ledger.core.proofs import Signed
+from ledger.core.proofs import Proof, Signed
 from ledger.core.questions import Question
 from ledger.policy.errors import PolicyError
 from ledger.session.commands import GivenReply
 from ledger.session.rounds import shown_digest
-from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
-from tests.support.authenticator import Authenticator
+from tests.gateway.callers import Caller, Served
+from tests.support.authenticator import ORIGIN, RP_ID, Authenticator
+from tests.support.forging import append_forged
 from tests.support.servers import RealServer
+from workers.gateway.names import passkey_origins
 from workers.upkeep.stream_checks import Depth, StreamChecker, check_stream, read_anchors
 
 ANN: Final = "ann"
@@ -51,6 +52,18 @@ async def enrolled(ledger: Ledger, person: str = ANN, **traits: Any) -> Authenti
         person, "key ring", authenticator.create(challenge.bytes), **at(authenticator, challenge)
     )
     return authenticator
+
+
+async def made(ledger: Ledger, authenticator: Authenticator | None = None) -> dict[str, Any]:
+    """Return what registers a passkey of Ann's that was made just now, without a consent."""
+    new = authenticator or Authenticator()
+    challenge = await ledger.passkeys.enrolment_challenge(ANN, "register")
+    return {"response": new.create(challenge.bytes), **at(new, challenge)}
+
+
+async def consent_to(ledger: Ledger, new: dict[str, Any]) -> Challenge:
+    """Return what another passkey of Ann's signs to register a new one."""
+    return await ledger.passkeys.enrolment_challenge(ANN, "register", made=await ledger.passkeys.made(ANN, **new))
 
 
 def at(authenticator: Authenticator, challenge: Challenge) -> dict[str, Any]:
@@ -363,12 +376,29 @@ async def test_registering_a_passkey_of_ones_own_in_a_stolen_browser(ledger: Led
 
 
 async def test_a_person_registers_another_with_the_consent_of_the_first(ledger: Ledger) -> None:
-    first, second = await enrolled(ledger), Authenticator()
-    challenge = await ledger.passkeys.enrolment_challenge(ANN, "register")
-    await ledger.passkeys.register(
-        ANN, "phone", second.create(challenge.bytes), **at(second, challenge), consent=first.sign(challenge)
-    )
+    first, new = await enrolled(ledger), await made(ledger)
+    await ledger.passkeys.register(ANN, "phone", **new, consent=first.sign(await consent_to(ledger, new)))
     assert [one.name for one in await ledger.passkeys.of(ANN)] == ["key ring", "phone"]
+    assert await passkey_problems(ledger) == []
+
+
+async def test_enrolling_a_key_of_ones_own_with_the_consent_to_another(ledger: Ledger) -> None:
+    first, new, own = await enrolled(ledger), await made(ledger), await made(ledger)
+    given = await consent_to(ledger, new)
+    text = await refused(ledger.passkeys.register(ANN, "phone", **own, consent=first.sign(given)))
+    assert "another answer or passkey" in text
+    unnamed = await ledger.passkeys.enrolment_challenge(ANN, "register")
+    await refused(ledger.passkeys.register(ANN, "phone", **own, consent=first.sign(unnamed)))
+    assert [one.name for one in await ledger.passkeys.of(ANN)] == ["key ring"]
+
+
+async def test_enrolling_a_key_of_ones_own_under_the_id_of_the_consented_one(ledger: Ledger) -> None:
+    first, second, forger = await enrolled(ledger), Authenticator(), Authenticator()
+    new = await made(ledger, second)
+    given = await consent_to(ledger, new)
+    forger.credential_id = second.credential_id
+    await refused(ledger.passkeys.register(ANN, "phone", **await made(ledger, forger), consent=first.sign(given)))
+    await ledger.passkeys.register(ANN, "phone", **new, consent=first.sign(given))
 
 
 async def test_removing_the_passkey_of_a_person_to_be_rid_of_it(ledger: Ledger) -> None:
@@ -427,24 +457,8 @@ async def write_answer(server: RealServer, ledger: Ledger, *, proof_as: str = "p
 
 
 async def write_event(server: RealServer, ledger: Ledger, event: dict[str, Any], *, proof_as: str = "proof") -> None:
-    """Write an event straight into the stream, with a valid chain, and with a spelling of the member `proof`."""
-    stream = StreamKey("session", "ses_1")
-    entries = (await ledger.store.open(stream)).entries
-    last = entries[-1]
-    content = json.dumps(event["detail"]).encode() if "detail" in event else None
-    payload = {
-        "v": 1,
-        "id": f"evt_forged_{last.version}",
-        "prev": chain.after_entry(last.ms, last.version, last.payload),
-        "actor": {"kind": "person", "name": ANN, "via": "inbox"},
-        **({} if content is None else {"x": commitment_to(content)}),
-        "event": {name: value for name, value in event.items() if name != "detail"},
-    }
-    async with Redis.from_url(server.url, protocol=2) as client:
-        name = Keys(ledger.store.partition_count).stream(stream)
-        data = json.dumps(payload, separators=(",", ":")).replace('"proof"', f'"{proof_as}"')
-        fields: dict[Any, Any] = {"d": data} if content is None else {"d": data, "x": content}
-        await client.xadd(name, fields, id=f"{last.ms + 1}-{last.version + 1}")
+    """Write an event of Ann's straight into the session's stream, with a spelling of the member `proof`."""
+    await append_forged(server.url, ledger, StreamKey("session", "ses_1"), event, ANN, proof_as=proof_as)
 
 
 async def test_writing_an_answer_into_the_log(server: RealServer, ledger: Ledger) -> None:
@@ -529,6 +543,64 @@ async def test_enrolling_a_key_of_ones_own_on_the_server(server: RealServer, led
     assert [one.kind for one in passkeys.problems] == ["unproven"]
 
 
+async def forged(server: RealServer, ledger: Ledger, proof: Any) -> Authenticator:
+    """Write a registration with a proof into the stream of passkeys, as an attacker with access to the server can."""
+    forger = Authenticator()
+    new = await ledger.passkeys.made(ANN, **await made(ledger, forger))
+    event = PasskeyRegistered(
+        person=ANN, credential_id=new.credential_id, public_key=new.public_key, rp_id=RP_ID, proof=proof
+    )
+    await append_forged(server.url, ledger, PASSKEYS, msgspec.to_builtins(event), ANN)
+    return forger
+
+
+async def passkey_problems(ledger: Ledger, kept: Any = None) -> list[str]:
+    checked = await check_stream(ledger.store, PASSKEYS, None, await read_anchors(ledger.store, kept))
+    return [one.text for one in checked.problems]
+
+
+async def test_enrolling_a_key_with_the_proof_of_an_answer_or_of_another_key(
+    server: RealServer, ledger: Ledger
+) -> None:
+    key, session = await enrolled(ledger), await demanding(ledger)
+    kept = dict((await read_anchors(ledger.store, None)).known)
+    await asked(session)
+    await session.reply("r1", "once", actor=ANN, signed=await signed_answer(session, ledger, key))
+    new = await made(ledger)
+    await ledger.passkeys.register(ANN, "phone", **new, consent=key.sign(await consent_to(ledger, new)))
+    answer = (await session.result("r1")).settled
+    consents = [getattr(one.event, "proof", None) for one in await recorded(ledger)]
+    assert answer is not None
+    forgers = [await forged(server, ledger, proof) for proof in (answer.proof, *filter(None, consents))]
+    problems = await passkey_problems(ledger)
+    assert len([one for one in problems if "is not this change of passkeys" in one]) == 2
+    assert "was used again" in problems[-1]
+    known = anchors_of(await recorded(ledger), kept).known
+    assert not known.keys() & {one.id for one in forgers}
+
+
+async def recorded(ledger: Ledger) -> list[Any]:
+    return list(readable((await ledger.store.open(PASSKEYS)).entries))
+
+
+async def test_a_consent_of_an_older_version_that_names_no_key_still_verifies(
+    server: RealServer, ledger: Ledger
+) -> None:
+    key = await enrolled(ledger)
+    challenge = await ledger.passkeys.enrolment_challenge(ANN, "register")
+    (first,) = await ledger.passkeys.of(ANN)
+    signed = key.sign(challenge)
+    proof = Proof(
+        claims=challenge.claims,
+        assertion=signed.assertion,
+        public_key=first.public_key,
+        rp_id=signed.rp_id,
+        origin=signed.origin,
+    )
+    await forged(server, ledger, proof)
+    assert await passkey_problems(ledger) == []
+
+
 async def test_leaving_the_demand_out_of_an_ask_in_the_log(server: RealServer, ledger: Ledger) -> None:
     session = await demanding(ledger)
     await asked(session, "r0")
@@ -603,3 +675,81 @@ async def test_writing_an_unsigned_yes_into_the_log(server: RealServer, ledger: 
     await write_event(server, ledger, {"type": "agreed", "request_id": "r1", "digest": digest})
     assert (await yes_of(session, ledger, bobs, "bob")).outcome is None, "an unsigned yes counts for nothing"
     assert [text for text in await problems_of(ledger) if f"`{ANN}` approved request `r1`, and a passkey" in text]
+
+
+# --- at the gateway ---------------------------------------------------------------------------------------------------
+
+
+async def enrolled_at(person: Caller, key: Authenticator, **headers: str) -> httpx.Response:
+    """Register a person's passkey as the account page does."""
+    challenge = await person.post("/v1/passkeys/challenge", {"action": "register"}, **headers)
+    if challenge.status_code != 200:
+        return challenge
+    made = {name: challenge.json()[name] for name in ("nonce", "until_ms")}
+    made["response"] = key.create(base64url_to_bytes(challenge.json()["challenge"]))
+    return await person.post("/v1/passkeys", {"name": "laptop", **made}, **headers)
+
+
+async def test_touching_a_passkey_on_a_page_of_another_port(gateway: Served, ann: Caller) -> None:
+    here, there = ({"Host": f"localhost:{port}", "Origin": f"http://localhost:{port}"} for port in (8420, 9999))
+    key = Authenticator()
+    assert (await enrolled_at(ann, key, **here)).status_code == 201
+    session = await demanding(gateway.ledger)
+    await asked(session)
+    place = "/v1/sessions/ses_1/asks/r1"
+    # The page of the other port relays everything, and says the headers that fit.
+    assert (await ann.post(f"{place}/challenge", {"reply": "once"}, **there)).status_code == 422
+    challenge = (await ann.post(f"{place}/challenge", {"reply": "once"}, **here)).json()
+    key.origin = there["Origin"]
+    signed = {name: challenge[name] for name in ("nonce", "until_ms")}
+    signed["assertion"] = msgspec.to_builtins(key.get(base64url_to_bytes(challenge["challenge"])))
+    for headers in (there, here, {**there, "Host": "localhost:8420"}):
+        answer = await ann.post(f"{place}/reply", {"reply": "once", "signed": signed}, **headers)
+        assert answer.json()["code"] in ("INPUT", "PASSKEY_REFUSED"), answer.text
+    assert await waits(session)
+
+
+async def test_registering_a_passkey_on_a_page_of_another_port(ann: Caller) -> None:
+    key = Authenticator(origin="http://localhost:9999")
+    refused = await enrolled_at(ann, key, Host="localhost:9999", Origin=key.origin)
+    assert (refused.status_code, refused.json()["code"]) == (422, "INPUT")
+    assert "`http://localhost:9999`: open http://localhost:8420;" in refused.json()["detail"]
+
+
+async def test_registering_a_second_passkey_at_the_gateway_names_it(ann: Caller) -> None:
+    here = {"Host": "localhost:8420", "Origin": ORIGIN}
+    first, second = Authenticator(), Authenticator()
+    await enrolled_at(ann, first, **here)
+    issued = (await ann.post("/v1/passkeys/challenge", {"action": "register"}, **here)).json()
+    made = {name: issued[name] for name in ("nonce", "until_ms")}
+    made["response"] = second.create(base64url_to_bytes(issued["challenge"]))
+    asked_for = (await ann.post("/v1/passkeys/challenge", {"action": "register", "made": made}, **here)).json()
+    assert asked_for["claims"]["credential_id"] == second.id
+    consent = {name: asked_for[name] for name in ("nonce", "until_ms")}
+    consent["assertion"] = msgspec.to_builtins(first.get(base64url_to_bytes(asked_for["challenge"])))
+    registered = await ann.post("/v1/passkeys", {"name": "phone", **made, "consent": consent}, **here)
+    assert (registered.status_code, registered.json()["vouched"]) == (201, True)
+
+
+@pytest.mark.parametrize(
+    ("public_url", "hosts", "origins"),
+    [
+        ("http://127.0.0.1:8420", (), {"http://127.0.0.1:8420", "http://localhost:8420"}),
+        ("https://ledger.example.com", (), {"https://ledger.example.com"}),
+        (
+            "https://ledger.example.com:8443",
+            ("other.example.com",),
+            {"https://ledger.example.com:8443", "https://other.example.com"},
+        ),
+        ("http://[::1]:80", ("http://localhost:9000",), {"http://[::1]", "http://localhost", "http://localhost:9000"}),
+    ],
+)
+def test_passkeys_count_at_the_configured_origins(public_url: str, hosts: tuple[str, ...], origins: set[str]) -> None:
+    assert passkey_origins([], public_url, hosts) == origins
+
+
+def test_passkeys_count_at_the_ports_that_the_gateway_has_bound() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port = bound.getsockname()[1]
+        origins = passkey_origins([bound], "https://ledger.example.com", ())
+    assert origins == {"https://ledger.example.com", f"http://localhost:{port}"}

@@ -7,8 +7,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import redis
+from redis.asyncio import Redis
 
+from ledger import Ledger
 from ledger.core import chain
+from ledger.core.commitments import commitment_to
+from ledger.stores.keys import Keys
+from ledger.stores.port import StreamKey
 
 TOO_LONG_MS: Final = 2**62
 TOO_LATE_MS: Final = 2**60
@@ -52,3 +57,24 @@ def with_an_edit(url: str, key: str) -> None:
         for number, (entry_id, fields) in enumerate(found, 1):
             payload = fields[b"d"] + (b" " if number == 1 else b"")
             client.xadd(key, {**fields, b"d": payload}, id=entry_id)
+
+
+async def append_forged(
+    url: str, ledger: Ledger, stream: StreamKey, event: dict[str, Any], name: str, *, proof_as: str = "proof"
+) -> None:
+    """Append an event in a person's name with a valid chain; `proof_as` is a spelling of the member `proof`."""
+    last = (await ledger.store.open(stream)).entries[-1]
+    content = json.dumps(event["detail"]).encode() if event.get("detail") else None
+    payload = {
+        "v": 1,
+        "id": f"evt_forged_{last.version}",
+        "prev": chain.after_entry(last.ms, last.version, last.payload),
+        "actor": {"kind": "person", "name": name, "via": "inbox"},
+        **({} if content is None else {"x": commitment_to(content)}),
+        "event": {name: value for name, value in event.items() if name != "detail"},
+    }
+    data = json.dumps(payload, separators=(",", ":")).replace('"proof"', f'"{proof_as}"')
+    fields: dict[Any, Any] = {"d": data} if content is None else {"d": data, "x": content}
+    async with Redis.from_url(url, protocol=2) as client:
+        name_of_key = Keys(ledger.store.partition_count).stream(stream)
+        await client.xadd(name_of_key, fields, id=f"{last.ms + 1}-{last.version + 1}")

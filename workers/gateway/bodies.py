@@ -302,20 +302,24 @@ class AnswerChallengeBody(Body, kw_only=True, frozen=True):
     patterns: list[str] | None = None
 
 
-class PasskeyChallengeBody(Body, kw_only=True, frozen=True):
-    """A change of the caller's passkeys; `credential_id` is the passkey to remove."""
-
-    action: Literal["register", "remove"]
-    credential_id: str | None = None
-
-
-class PasskeyBody(Body, kw_only=True, frozen=True):
+class MadePasskeyBody(Body, kw_only=True, frozen=True):
     """A new passkey: the JSON that `navigator.credentials.create` returned for a challenge of this gateway."""
 
-    name: str
     response: dict[str, Any]
     nonce: str
     until_ms: int
+
+
+class PasskeyChallengeBody(Body, kw_only=True, frozen=True):
+    """A change of the caller's passkeys: `credential_id` is to be removed, or one of theirs consents to the one `made`."""
+
+    action: Literal["register", "remove"]
+    credential_id: str | None = None
+    made: MadePasskeyBody | None = None
+
+
+class PasskeyBody(MadePasskeyBody, kw_only=True, frozen=True):
+    name: str
     consent: SignedBody | None = None
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import socket
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +20,7 @@ from workers.gateway.events.service import EventStreams
 from workers.gateway.fresh import FreshViews
 from workers.gateway.identity.settings import OidcSettings
 from workers.gateway.metrics import Metrics
+from workers.gateway.names import passkey_origins
 from workers.gateway.notifications import Notifications
 from workers.gateway.outline import Outlines
 from workers.gateway.principals import Principal
@@ -39,9 +41,10 @@ T = TypeVar("T")
 class Gateway:
     """One gateway process; all of its state can be rebuilt after a crash."""
 
-    def __init__(self, ledger: Ledger, settings: GatewaySettings) -> None:
+    def __init__(self, ledger: Ledger, settings: GatewaySettings, listeners: Sequence[socket.socket] = ()) -> None:
         self.ledger = ledger
         self.settings = settings
+        self.passkey_origins = passkey_origins(listeners, settings.public_url, settings.hosts)
         self.tokens: Tokens = ledger.tokens
         self.history_cache = HistoryCache(ledger.store)
         self.outlines = Outlines()

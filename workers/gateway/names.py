@@ -18,6 +18,7 @@ from ledger.core.addresses import split_address
 from ledger.core.errors import InputError
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+ANY_ADDRESS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - nothing is bound here
 ON_SOCKETS: Final = "gateway"
 """Host name that our own programs send over a unix socket; browsers cannot connect to one."""
 
@@ -97,6 +98,27 @@ def own_origins(scope: Any, host: str | None, told: Iterable[str]) -> frozenset[
         return own
     has_scheme = any(one == origin_of(f"{split_address(one).scheme}://{host}") for one in own)
     return own if has_scheme else own | {origin_of(f"{scope.get('scheme', 'http')}://{host}")}
+
+
+def passkey_origins(listeners: Iterable[socket.socket], public_url: str, more: Iterable[str]) -> frozenset[str]:
+    """Return the origins at which passkeys count: `localhost` at the ports of our sockets, and the configured ones.
+
+    What a request says of its origin is no proof of it: on this machine a passkey signs for every port of `localhost`.
+    A name that is configured without a scheme stands for https.
+    """
+    bound = [name[:2] for one in listeners if not isinstance(name := one.getsockname(), str)]
+    told = [origin_of(one if IS_URL in one else f"https://{one}") for one in (public_url, *more)]
+    here = [urlsplit(one) for one in told] + [
+        urlsplit(f"http://localhost:{port}") for host, port in bound if _is_here(host)
+    ]
+    local = [
+        f"{one.scheme}://localhost" + (f":{one.port}" if one.port else "") for one in here if _is_here(one.hostname)
+    ]
+    return frozenset((*told, *map(origin_of, local)))
+
+
+def _is_here(host: str | None) -> bool:
+    return host in LOOPBACK or host in ANY_ADDRESS
 
 
 def _is_address(name: str) -> bool:

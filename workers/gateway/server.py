@@ -142,7 +142,7 @@ async def run(
     ready: Callable[[Gateway], None] = lambda _: None,
 ) -> None:
     """Serve until `stop` is set; `ready` is called once requests are accepted. Raises StoreError."""
-    gateway = Gateway(ledger, settings)
+    gateway = Gateway(ledger, settings, listeners)
     await gateway.start()
     paths = [Path(name) for one in listeners if isinstance(name := one.getsockname(), str)]
     server = _Server(

@@ -29,6 +29,7 @@ from ledger.core.events import (
     Value,
 )
 from ledger.core.proofs import EnrolmentClaims, Proof
+from ledger.core.signed import text_digest
 
 if TYPE_CHECKING:
     from ledger.core.grants import Recorded
@@ -144,7 +145,7 @@ def _register(state: PasskeysState, command: RegisterPasskey) -> tuple[Event, ..
     if len(own) >= PASSKEYS_PER_PERSON_COUNT:
         raise InputError(f"`{command.person}` has {len(own)} passkeys, the maximum; remove one first")
     if own:
-        _require_consent(command.proof, command.person, "register", None)
+        _require_consent(command.proof, enrolment_of(command.person, command.credential_id, command.public_key))
     registered = PasskeyRegistered(
         person=command.person,
         credential_id=command.credential_id,
@@ -161,17 +162,34 @@ def _register(state: PasskeysState, command: RegisterPasskey) -> tuple[Event, ..
 def _remove(state: PasskeysState, command: RemovePasskey) -> tuple[Event, ...]:
     passkey = standing(state, command.credential_id)
     if not command.administrator:
-        _require_consent(command.proof, passkey.person, "remove", passkey.credential_id)
+        _require_consent(command.proof, removal_of(passkey.person, passkey.credential_id))
     detail = ReasonDetail(command.reason) if command.reason else None
     return (PasskeyRemoved(credential_id=passkey.credential_id, proof=command.proof, detail=detail),)
 
 
-def _require_consent(proof: Proof | None, person: str, action: str, credential_id: str | None) -> None:
+def enrolment_of(
+    person: str, credential_id: str, public_key: str, *, nonce: str = "", until_ms: int = 0
+) -> EnrolmentClaims:
+    """Return the claims of the consent to one more passkey, which name its id and its key."""
+    return EnrolmentClaims(
+        person=person,
+        action="register",
+        credential_id=credential_id,
+        key_digest=text_digest(public_key),
+        nonce=nonce,
+        until_ms=until_ms,
+    )
+
+
+def removal_of(person: str, credential_id: str) -> EnrolmentClaims:
+    """Return the claims of the consent to the removal of a passkey."""
+    return EnrolmentClaims(person=person, action="remove", credential_id=credential_id, nonce="", until_ms=0)
+
+
+def _require_consent(proof: Proof | None, named: EnrolmentClaims) -> None:
     if proof is None:
-        raise PasskeyRequiredError(f"`{person}` has passkeys: one of them must consent to this change")
-    claims = proof.claims
-    asked = (person, action, credential_id)
-    if not isinstance(claims, EnrolmentClaims) or (claims.person, claims.action, claims.credential_id) != asked:
+        raise PasskeyRequiredError(f"`{named.person}` has passkeys: one of them must consent to this change")
+    if proof.claims != replace(named, nonce=proof.claims.nonce, until_ms=proof.claims.until_ms):
         raise PasskeyRefusedError("what the passkey signed is not this change of passkeys; sign again")
 
 

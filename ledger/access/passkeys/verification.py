@@ -16,7 +16,7 @@ from ledger.access.passkeys.state import Passkey
 from ledger.core.errors import PasskeyRefusedError
 from ledger.core.events import GrantBounds, GrantedDetail
 from ledger.core.policy import Verdict
-from ledger.core.proofs import AnswerClaims, Proof
+from ledger.core.proofs import AnswerClaims, EnrolmentClaims, Proof
 from ledger.core.signed import pattern_digest
 from ledger.policy.demands import asks_passkey, asks_signed_grants
 from ledger.session.commands import GivenReply
@@ -51,6 +51,19 @@ def why_signature_fails(proof: Proof, known: Known) -> str | None:
     except PasskeyRefusedError as error:
         return error.text
     return None
+
+
+def why_enrolment_unproven(proof: Proof, named: EnrolmentClaims, known: Known) -> str | None:
+    """Return the reason why a proof is not these passkeys' consent to a change of passkeys; None where it is.
+
+    Consents of older versions name no key that they register.
+    """
+    claims = proof.claims
+    wanted = replace(named, nonce=claims.nonce, until_ms=claims.until_ms)
+    older = replace(wanted, credential_id=None, key_digest=msgspec.UNSET) if named.action == "register" else wanted
+    if claims not in (wanted, older):
+        return "the signed statement is not this change of passkeys"
+    return why_signature_fails(proof, known)
 
 
 def why_unproven(state: SessionState, settled: Settled, known: Known, *, now: bool = False) -> str | None:

@@ -11,12 +11,19 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from ledger.access.passkeys.state import PASSKEYS_ID, Passkey, PasskeysState, evolve_passkeys
+from ledger.access.passkeys.state import (
+    PASSKEYS_ID,
+    Passkey,
+    PasskeysState,
+    enrolment_of,
+    evolve_passkeys,
+    removal_of,
+)
 from ledger.access.passkeys.verification import (
     Known,
     why_agreement_unproven,
+    why_enrolment_unproven,
     why_grant_unproven,
-    why_signature_fails,
     why_unproven,
 )
 from ledger.core import codec
@@ -67,7 +74,7 @@ def anchors_of(recorded: Iterable[Recorded], kept: Known | None) -> Anchors:
         event = one.event
         if kept is None or not isinstance(event, PasskeyRegistered) or event.proof is None:
             continue
-        if why_signature_fails(event.proof, trusted) is None and event.credential_id not in trusted:
+        if event.credential_id not in trusted and _why_unconsented(event, event.proof, trusted) is None:
             trusted[event.credential_id] = state.passkeys[event.credential_id]
     if kept is None:
         return Anchors(dict(state.passkeys.items()))
@@ -198,15 +205,18 @@ def _of_grants(recorded: Iterable[Recorded], known: Known) -> Iterator[tuple[int
 
 
 def _of_passkeys(recorded: Iterable[Recorded], anchors: Anchors) -> Iterator[tuple[int, str]]:
-    state = PasskeysState()
+    state, nonces = PasskeysState(), dict[str, int]()
     for one in recorded:
         event = one.event
         if isinstance(event, PasskeyRegistered):
             yield from _of_registration(one.version, event, state, anchors)
         elif isinstance(event, PasskeyRemoved) and event.proof is not None:
-            why = why_signature_fails(event.proof, anchors.known)
+            named = removal_of(event.proof.claims.person, event.credential_id)
+            why = why_enrolment_unproven(event.proof, named, anchors.known)
             if why is not None:
                 yield one.version, f"a passkey was removed, and {why}"
+        if isinstance(event, (PasskeyRegistered, PasskeyRemoved)) and event.proof is not None:
+            yield from _used_again(one, event.proof, nonces)
         state = evolve_passkeys(state, one)
 
 
@@ -220,11 +230,16 @@ def _of_registration(
         if before.of(event.person):
             yield version, f"{named} was registered without the consent of those that `{event.person}` had"
     else:
-        why = why_signature_fails(event.proof, _before(before, anchors))
+        why = _why_unconsented(event, event.proof, _before(before, anchors))
         if why is not None:
             yield version, f"{named} was registered, and {why}"
     if anchors.kept is not None and event.credential_id not in anchors.known:
         yield version, f"{named} is not in the saved list, and no passkey of that list consented to it"
+
+
+def _why_unconsented(event: PasskeyRegistered, proof: Proof, known: Known) -> str | None:
+    named = enrolment_of(event.person, event.credential_id, event.public_key)
+    return why_enrolment_unproven(proof, named, known)
 
 
 def _before(state: PasskeysState, anchors: Anchors) -> Mapping[str, Passkey]:

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from ledger.access.passkeys.authenticator import belongs_to, check_proof, check_registration
-from ledger.access.passkeys.state import Passkey, PasskeysState, RegisterPasskey, RemovePasskey, UsePasskey, standing
+from ledger.access.passkeys.authenticator import Registered, belongs_to, check_proof, check_registration
+from ledger.access.passkeys.state import (
+    Passkey,
+    PasskeysState,
+    RegisterPasskey,
+    RemovePasskey,
+    UsePasskey,
+    enrolment_of,
+    removal_of,
+    standing,
+)
 from ledger.access.passkeys.verification import CHALLENGE_MS, why_signature_fails, why_unproven
 from ledger.core.errors import DamageError, InputError, PasskeyRefusedError, UnknownRequestError
 from ledger.core.events import Actor
@@ -75,10 +84,22 @@ class PasskeyBook:
         return await self._issued(answer_claims(state, request, given, person=person, **self._fresh()))
 
     async def enrolment_challenge(
-        self, person: str, action: Literal["register", "remove"], credential_id: str | None = None
+        self,
+        person: str,
+        action: Literal["register", "remove"],
+        credential_id: str | None = None,
+        *,
+        made: Registered | None = None,
     ) -> Challenge:
-        """Return the challenge of a change of a person's passkeys, for the new passkey and a present one."""
-        claims = EnrolmentClaims(person=person, action=action, credential_id=credential_id, **self._fresh())
+        """Return the challenge of a change of a person's passkeys.
+
+        To register one takes two: the new passkey is made with the first, and a present one signs the second, which
+        names what was `made`.
+        """
+        if made is not None:
+            claims = enrolment_of(person, made.credential_id, made.public_key, **self._fresh())
+        else:
+            claims = EnrolmentClaims(person=person, action=action, credential_id=credential_id, **self._fresh())
         return await self._issued(claims)
 
     def _fresh(self) -> dict[str, Any]:
@@ -122,7 +143,7 @@ class PasskeyBook:
     async def _require_issued(self, claims: Claims) -> None:
         if not is_issued(claims, await self._ledger.store.admin.secret()):
             raise PasskeyRefusedError(
-                "the challenge is for another answer, or the request has changed since it was shown; sign again"
+                "the challenge is for another answer or passkey, or the request has changed since it was shown; sign again"
             )
         if claims.until_ms < self._ledger.store.clock.now_ms():
             raise PasskeyRefusedError("this challenge is too old; sign a new one")
@@ -153,6 +174,19 @@ class PasskeyBook:
 
     # --- registration and removal -----------------------------------------------------------------------------------
 
+    async def made(
+        self, person: str, response: Any, *, nonce: str, until_ms: int, rp_id: str, origin: str
+    ) -> Registered:
+        """Return the passkey that an authenticator made for a challenge, before it is registered.
+
+        Raises PasskeyRefusedError, InputError, MissingExtraError, StoreError.
+        """
+        if not belongs_to(origin, rp_id):
+            raise InputError(f"`{origin}` cannot use passkeys of `{rp_id}`: a passkey needs https, or http://localhost")
+        claims = EnrolmentClaims(person=person, action="register", nonce=nonce, until_ms=until_ms)
+        await self._require_issued(claims)
+        return check_registration(response, challenge_of(claims), rp_id=rp_id, origin=origin)
+
     async def register(
         self,
         person: str,
@@ -167,15 +201,13 @@ class PasskeyBook:
         token_id: str | None = None,
         actor: Actor | str | None = None,
     ) -> Passkey:
-        """Register a passkey from an authenticator's response; `consent` is signed by one that the person has already.
+        """Register a passkey from an authenticator's response.
 
-        Raises PasskeyRequiredError without it, PasskeyRefusedError, InputError, MissingExtraError, StoreError.
+        `consent` to this passkey is signed by one that the person has already. Raises PasskeyRequiredError without it,
+        PasskeyRefusedError, InputError, MissingExtraError, StoreError.
         """
-        if not belongs_to(origin, rp_id):
-            raise InputError(f"`{origin}` cannot use passkeys of `{rp_id}`: a passkey needs https, or http://localhost")
-        claims = EnrolmentClaims(person=person, action="register", nonce=nonce, until_ms=until_ms)
-        await self._require_issued(claims)
-        found = check_registration(response, challenge_of(claims), rp_id=rp_id, origin=origin)
+        found = await self.made(person, response, nonce=nonce, until_ms=until_ms, rp_id=rp_id, origin=origin)
+        claims = enrolment_of(person, found.credential_id, found.public_key)
         proof = None if consent is None else await self.prove(claims, consent)
         command = RegisterPasskey(
             actor=self._ledger.actor(actor, "person"),
@@ -208,10 +240,7 @@ class PasskeyBook:
         passkey = standing(await self._stream.refresh(), credential_id)
         proof = None
         if consent is not None:
-            claims = EnrolmentClaims(
-                person=passkey.person, action="remove", credential_id=credential_id, nonce="", until_ms=0
-            )
-            proof = await self.prove(claims, consent)
+            proof = await self.prove(removal_of(passkey.person, credential_id), consent)
         command = RemovePasskey(
             actor=self._ledger.actor(actor, "person"),
             credential_id=credential_id,

@@ -26,7 +26,6 @@ from workers.gateway.bodies import (
     SignedBody,
 )
 from workers.gateway.gateway import Gateway
-from workers.gateway.names import own_origins
 from workers.gateway.parameters import Id, TheGateway, ThePrincipal
 from workers.gateway.rows import Row
 
@@ -44,9 +43,13 @@ async def list_passkeys(gateway: TheGateway, principal: ThePrincipal, request: A
 async def challenge_passkey(
     data: JSONBody[PasskeyChallengeBody], gateway: TheGateway, principal: ThePrincipal, request: AnyRequest
 ) -> Row:
-    """Return the challenge for a new passkey, and for an existing one of the caller, to register or to remove one."""
-    rp_id, _ = site_of(request, gateway)
-    challenge = await gateway.ledger.passkeys.enrolment_challenge(principal.name, data.action, data.credential_id)
+    """Return the challenge with which a passkey is made, or that of an existing one's consent to register or remove one."""
+    rp_id, origin = site_of(request, gateway)
+    passkeys, made = gateway.ledger.passkeys, None
+    if data.made is not None:
+        given = msgspec.structs.asdict(data.made)
+        made = await passkeys.made(principal.name, **given, rp_id=rp_id, origin=origin)
+    challenge = await passkeys.enrolment_challenge(principal.name, data.action, data.credential_id, made=made)
     return _challenge_row(challenge, rp_id)
 
 
@@ -54,7 +57,7 @@ async def challenge_passkey(
 async def register_passkey(
     data: JSONBody[PasskeyBody], gateway: TheGateway, principal: ThePrincipal, request: AnyRequest
 ) -> Row:
-    """Register a passkey; a person who has one consents with it."""
+    """Register a passkey; a person who has one consents to this one with it."""
     rp_id, origin = site_of(request, gateway)
     made = await gateway.ledger.passkeys.register(
         principal.name,
@@ -119,14 +122,16 @@ async def challenge_answer(
 def site_of(request: AnyRequest, gateway: Gateway) -> tuple[str, str]:
     """Return relying party and origin of the page that sends this. Raises InputError where passkeys cannot work."""
     origin = request.headers.get("origin")
-    told = (gateway.settings.public_url, *gateway.settings.hosts)
-    if origin is None or origin not in own_origins(request.scope, request.headers.get("host"), told):
+    if origin is None:
         raise InputError("a passkey signs in the inbox, in a browser; open it there")
     rp_id = split_address(origin).hostname or ""
-    if not belongs_to(origin, rp_id):
-        better = _better_address(request)
-        where = f"open {better}" if better else "serve the inbox at an https:// address with a name"
-        raise InputError(f"browsers have no passkeys for `{origin}`: {where}")
+    if origin not in gateway.passkey_origins or not belongs_to(origin, rp_id):
+        places = sorted(one for one in gateway.passkey_origins if belongs_to(one, split_address(one).hostname or ""))
+        where = f"open {' or '.join(places)}" if places else "serve the inbox at an https:// address with a name"
+        raise InputError(
+            f"passkeys do not count at `{origin}`: {where}; if it is an address of this gateway at which browsers have "
+            f"passkeys, start it with `--host {origin}`"
+        )
     return rp_id, origin
 
 

@@ -35,9 +35,7 @@ async function sign(issued) {
 
 async function register(name) {
   const issued = await call("POST", "/v1/passkeys/challenge", { body: { action: "register" } });
-  // An existing passkey must consent, so that a hijacked browser cannot add a passkey of its own.
-  const consent = issued.passkeys.length ? await sign(issued) : undefined;
-  const made = await attempt(() => navigator.credentials.create({
+  const created = await attempt(() => navigator.credentials.create({
     publicKey: {
       challenge: bytes(issued.challenge),
       rp: { id: issued.rp_id, name: "permission-ledger" },
@@ -48,13 +46,17 @@ async function register(name) {
       attestation: "none",
     },
   }));
-  const id = text(made.rawId);
+  const id = text(created.rawId);
   const response = {
-    id, rawId: id, type: made.type,
-    response: { clientDataJSON: text(made.response.clientDataJSON), attestationObject: text(made.response.attestationObject) },
+    id, rawId: id, type: created.type,
+    response: { clientDataJSON: text(created.response.clientDataJSON), attestationObject: text(created.response.attestationObject) },
   };
-  const body = { name, response, nonce: issued.nonce, until_ms: issued.until_ms };
-  if (consent) body.consent = consent;
+  const made = { response, nonce: issued.nonce, until_ms: issued.until_ms };
+  const body = { name, ...made };
+  if (issued.passkeys.length) {
+    // An existing passkey consents to this very one, so that a hijacked browser cannot add a passkey of its own.
+    body.consent = await sign(await call("POST", "/v1/passkeys/challenge", { body: { action: "register", made } }));
+  }
   return call("POST", "/v1/passkeys", { body });
 }
 
