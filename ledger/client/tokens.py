@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 PREFIX: Final = "plt"
 """The prefix of every token's text, for scanners of leaked secrets."""
 
+PROOF_PREFIX: Final = "plp"
+"""The prefix of the second secret of a browser's token."""
+
 SECRET_BYTES: Final = 32
 TOKEN_TEXT_CHARS: Final = 200
 SCOPE_COUNT: Final = 64
@@ -97,7 +100,7 @@ class Tokens:
                 f"`everything`, `any_project` and folders are for tokens of role agent, not for role {role}"
             )
         secret = secrets.token_urlsafe(SECRET_BYTES) if secret is None else secret
-        proof = secrets.token_urlsafe(SECRET_BYTES) if use == "browser" else None
+        proof = f"{PROOF_PREFIX}_{secrets.token_urlsafe(SECRET_BYTES)}" if use == "browser" else None
         command = CreateToken(
             actor=self._ledger.actor(actor, "person"),
             token_id=new_id("tok") if token_id is None else check_id(token_id, "token id"),

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ledger.masks.plain_text import plain
-from ledger.masks.shape_tables import SecretShape, place_shapes, provider_shapes
+from ledger.masks.shape_tables import SecretShape, place_shapes, place_words, provider_shapes
 
 _KEPT_COUNT: Final = 1024
 KEPT_CHARS: Final = 2048
@@ -57,16 +57,14 @@ def candidates(text: str) -> tuple[SecretShape, ...]:
 
 def _candidates(text: str) -> tuple[SecretShape, ...]:
     lower = lowered(text)
-    words = set(lower.translate(_NO_WORD).split())
     has_run = max(map(len, text.translate(_NO_RUN).split()), default=0) >= RUN_CHARS
-    return (
-        *[shape for shape in provider_shapes() if (has_run or shape.is_broken) and _has_one(shape.words, text)],
-        *[
-            shape
-            for shape in place_shapes()
-            if (not words.isdisjoint(shape.words) if shape.is_whole else _has_one(shape.words, lower))
-        ],
-    )
+    found = [shape for shape in provider_shapes(broken=not has_run) if _has_one(shape.words, text)]
+    whole, parts = place_words()
+    words = whole.intersection(lower.translate(_NO_WORD).split())
+    words.update([word for word in parts if word in lower])
+    if words:  # few texts have one
+        found += [shape for shape in place_shapes() if not words.isdisjoint(shape.words)]
+    return tuple(found)
 
 
 _candidates_kept = lru_cache(_KEPT_COUNT)(_candidates)

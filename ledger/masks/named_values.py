@@ -7,14 +7,14 @@ from typing import Final
 
 _NAME: Final = re.compile(
     r"""(?:pass(?:word|wd|phrase|code)|passwd|pwd|secret|token|credentials?|authorization|apikey|api[_ -]?key
-    |(?:access|secret|private|encryption|signing|master|account|subscription|auth|admin|storage|hmac)
-     [_ -]?(?:access[_ -]?)?key|(?<![a-z])pass)
+    |cookie|(?:access|secret|private|encryption|signing|master|account|subscription|auth|admin|storage|hmac)
+     [_ -]?(?:access[_ -]?)?key|(?:(?<![a-z])|(?<=ssh))pass)
     (?:[_ -]?[0-9]{1,2})?""",
     re.IGNORECASE | re.VERBOSE,
 )
 _KEY: Final = re.compile(
     r"(?:api|access|secret|private|encryption|signing|master|account|subscription|auth|admin|storage|license|deploy"
-    r"|service|session|app|webhook|hmac|cookie)[_-]?(?:access[_-]?)?"
+    r"|service|session|app|webhook|hmac|cookie|preshared)[_-]?(?:access[_-]?)?"
 )
 _OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9_-]{1,60}")
 _MARKER: Final = re.compile(

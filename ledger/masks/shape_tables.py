@@ -105,8 +105,10 @@ class SecretShape:
 
 
 @cache
-def provider_shapes() -> tuple[SecretShape, ...]:
-    """Return the shapes with a form of their own. Their words are compared as written. Raises TableError."""
+def provider_shapes(*, broken: bool = False) -> tuple[SecretShape, ...]:
+    """Return the shapes with a form of their own, or the `broken` ones; words are compared as written. Raises TableError."""
+    if broken:
+        return tuple(shape for shape in provider_shapes() if shape.is_broken)
     return _read("providers.toml", 0, by_provider=True)
 
 
@@ -114,6 +116,14 @@ def provider_shapes() -> tuple[SecretShape, ...]:
 def place_shapes() -> tuple[SecretShape, ...]:
     """Return the shapes of places. Their words are compared with a text in lower case. Raises TableError."""
     return _read("places.toml", re.IGNORECASE, by_provider=False)
+
+
+@cache
+def place_words() -> tuple[set[str], tuple[str, ...]]:
+    """Return the words of places that stand alone, and those that may be parts of words. Raises TableError."""
+    whole = {word for shape in place_shapes() if shape.is_whole for word in shape.words}
+    parts = dict.fromkeys(word for shape in place_shapes() if not shape.is_whole for word in shape.words)
+    return whole, tuple(parts)
 
 
 def _read(file: str, flags: int, *, by_provider: bool) -> tuple[SecretShape, ...]:

@@ -24,6 +24,9 @@ REPEATED = [
     "a://", "://a:", "://a@", "https://a:b", "hooks.zapier.com/", "authorization: bearer ", "Basic ", "sig=", "pass:",
     "ghp_", "eyJ-", "eyJa.", "SG.aaaaaaaaaaaaaaaaaaaa.", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----\n", "AKIA", "sk-", "1/1",
     ":AA", "Q~a", "AZDO", "a-us1", "A", "x", "é", "\u200bghp_", "\uff47\uff48", "{secret:", "MTMT", "Private-Lines: 1\n", "/0:1",
+    "cookie: a=", "cookie=", "curl -b a=", "set -x ", "config set a", "vault login -a ", "vault -", "cargo login ", "--passphrase-fd <<< ",
+    "<<<", "openssl a-b -k ", "ssh-keygen -N ", ":pserver:a", ":thin:a/", "plp_", "plt_a_", "/answer/a.", "?Signature=", "--creds a:",
+    "redis-cli -a b ", "mc alias set a https:b c ", "bundle config a.b ", "consul acl set-agent-token a ", "-key-data: ", "lftp -u a,",
 ]  # fmt: skip
 
 
