@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable
 from typing import TYPE_CHECKING
 
-from ledger.core.errors import InputError, UnknownSessionError
+from ledger.core.errors import DamageError, InputError, UnknownSessionError
 from ledger.core.events import Actor
 from ledger.core.ids import check_id
 from ledger.core.requests import check_message
@@ -47,18 +47,27 @@ class Redacting:
         return [own] if granted.is_empty else [own, granted]
 
     async def search(
-        self, pattern: Pattern, *, since_ms: int, session: str | None = None, project: str | None = None
+        self,
+        pattern: Pattern,
+        *,
+        since_ms: int,
+        session: str | None = None,
+        project: str | None = None,
+        unread: dict[StreamKey, DamageError] | None = None,
     ) -> AsyncIterator[StreamPlan]:
         """Iterate over the redactions of entries with a pattern since a time (server ms), a stream each.
 
-        They are bounded to a session with its project, or to a project with its sessions, where one is given. Raises
-        UnknownSessionError.
+        They are bounded to a session with its project, or to a project with its sessions, where one is given. Streams
+        that are damaged, or lie in a lost file of the archive, are added to `unread` where it is given. Raises
+        UnknownSessionError; DamageError without `unread`.
         """
         keys = await self._searched(since_ms, session)
         chosen: list[StreamPlan] = []
         projects = {key.id for key in keys if key.kind == "project"} if project is None else {project}
         for key in (one for one in keys if one.kind != "project" and (project is None or one.kind == "session")):
-            plan = await self._planned(key, Selection(key, pattern=pattern, since_ms=since_ms))
+            plan = await self._planned_if_whole(key, Selection(key, pattern=pattern, since_ms=since_ms), unread)
+            if plan is None:
+                continue
             own = project_of(plan)
             if session is not None:
                 projects = set() if own is None else {own}
@@ -67,8 +76,9 @@ class Redacting:
                 yield plan
         for key in sorted(StreamKey("project", one) for one in projects):
             requests = _requests_of([plan for plan in chosen if project_of(plan) == key.id])
-            plan = await self._planned(key, Selection(key, pattern=pattern, since_ms=since_ms, requests=requests))
-            if not plan.is_empty:
+            selection = Selection(key, pattern=pattern, since_ms=since_ms, requests=requests)
+            plan = await self._planned_if_whole(key, selection, unread)
+            if plan is not None and not plan.is_empty:
                 yield plan
 
     async def redact(self, plan: StreamPlan, *, reason: str, actor: Actor | str | None = None) -> list[int]:
@@ -112,6 +122,18 @@ class Redacting:
                 key for key, head in zip(some, heads, strict=True) if key.kind == "project" or head.ms >= since_ms
             )
         return sorted(found)
+
+    async def _planned_if_whole(
+        self, key: StreamKey, selection: Selection, unread: dict[StreamKey, DamageError] | None
+    ) -> StreamPlan | None:
+        """Read a stream, or note in `unread` why it cannot be. Raises DamageError without `unread`."""
+        try:
+            return await self._planned(key, selection)
+        except DamageError as error:
+            if unread is None:
+                raise
+            unread[key] = error
+            return None
 
     async def _planned(self, key: StreamKey, selection: Selection) -> StreamPlan:
         """Read a stream. Raises DamageError: what is damaged is not rewritten."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 import msgspec
 
-from ledger import InputError
+from ledger import DamageError, InputError
 from ledger.core.durations import parse_duration
 from ledger.core.times import parse_time
 from ledger.log.redactable import PATTERN_CHARS_MAX, NotRedactable, Pattern, Redactable
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ledger import Ledger
 
 COLUMNS = ("stream", "version", "event", "request", "why", "what goes")
+
+Unread: TypeAlias = dict[StreamKey, DamageError]
 
 ALL: Final = "all"
 FROM_STDIN: Final = "-"
@@ -103,18 +105,20 @@ async def redact(
     so do the grants that its answer made. Decisions, outcomes, names, ids and times stay, and `verify` still holds. The
     views are built anew, and the servers are made to write their files anew. Of a sealed session the archive's file is
     written anew, and older files lose it; other sessions in them move to new files. A legal hold refuses it. The exit
-    code is 11 if something of it is left that this command cannot take out, which it names.
+    code is 11 if something of it is left that this command cannot take out, or if streams could not be read, such as
+    those in a lost file of the archive; it names them, and goes on with the others.
     """
     pattern = None if matching is None else Pattern(_from_stdin() if matching == FROM_STDIN else matching)
-    plans = await _plans(ledger, session, versions, pattern, since=since, project=project)
+    unread: Unread = {}
+    plans = await _plans(ledger, session, versions, pattern, since=since, project=project, unread=unread)
     if not yes:
-        return _tell_plans(output, plans, await holds_over(ledger, plans))
+        return _tell_plans(output, plans, unread, await holds_over(ledger, plans))
     assert reason is not None, "checked before"
     if pattern is not None and pattern.is_in(reason):
         raise InputError("the reason has in it what is to be redacted; it is recorded, so word it otherwise")
     with progress("streams", len(plans)) as advance:
         carried = await carry_out(ledger, plans, reason=reason, actor=local_actor(), done=advance)
-    return _tell_carried(output, carried)
+    return _tell_carried(output, carried, unread)
 
 
 def _from_stdin() -> str:
@@ -129,14 +133,14 @@ async def _plans(
     *,
     since: str | None,
     project: str | None,
+    unread: Unread,
 ) -> list[StreamPlan]:
     if pattern is None:
         assert session is not None, "checked before"
         return await ledger.redactions.plan(session, versions)
     since_ms = await _since_ms(ledger, since or ALL)
-    return [
-        plan async for plan in ledger.redactions.search(pattern, since_ms=since_ms, session=session, project=project)
-    ]
+    found = ledger.redactions.search(pattern, since_ms=since_ms, session=session, project=project, unread=unread)
+    return [plan async for plan in found]
 
 
 async def _since_ms(ledger: Ledger, since: str) -> int:
@@ -152,9 +156,12 @@ async def _since_ms(ledger: Ledger, since: str) -> int:
 # --- what is told ----------------------------------------------------------------------------------------------------
 
 
-def _tell_plans(output: CommandOutput, plans: Sequence[StreamPlan], holds: Mapping[StreamKey, str]) -> int:
+def _tell_plans(
+    output: CommandOutput, plans: Sequence[StreamPlan], unread: Unread, holds: Mapping[StreamKey, str]
+) -> int:
     if output.as_json:
         output.rows(plan_json(plan, held=holds.get(plan.key)) for plan in plans)
+        _unread_rows(output, unread)
     else:
         _tell_entries(output, plans)
     count = sum(len(plan.versions) for plan in plans)
@@ -162,14 +169,31 @@ def _tell_plans(output: CommandOutput, plans: Sequence[StreamPlan], holds: Mappi
     _tell_stays(plans)
     for text in dict.fromkeys(holds.values()):
         talk(f"held: {text}")
+    _tell_unread(unread)
+    result = Exit.FINDINGS if unread else Exit.DONE
     if not count:
-        talk("nothing is redacted: there is no such content")
-        return Exit.DONE
+        talk("nothing is redacted: there is no such content" + (" in what could be read" if unread else ""))
+        return result
     talk(
         f"nothing was changed: with --yes the content of {count} entries of {streams} streams goes, and never comes back"
     )
     _tell_out_of_reach()
-    return Exit.DONE
+    return result
+
+
+def _unread_rows(output: CommandOutput, unread: Unread) -> None:
+    output.rows({"stream": key.name, "unread": error.text} for key, error in unread.items())
+
+
+def _tell_unread(unread: Unread) -> None:
+    for number, error in enumerate(unread.values()):
+        if number < NAMED_COUNT:
+            talk(f"warning: not searched: {error.text}")
+    if unread:
+        talk(
+            f"warning: INCOMPLETE: {len(unread)} streams could not be read, and may hold the content; bring the files "
+            "back from a backup, or mend the streams (`permission-ledger verify --all`), and repeat the command"
+        )
 
 
 def _tell_entries(output: CommandOutput, plans: Sequence[StreamPlan]) -> None:
@@ -202,9 +226,10 @@ def _place(one: NotRedactable) -> str:
     return f"{', '.join(one.members)}: {_WHY_NOT[one.why]}"
 
 
-def _tell_carried(output: CommandOutput, carried: Carried) -> int:
+def _tell_carried(output: CommandOutput, carried: Carried, unread: Unread) -> int:
     if output.as_json:
         output.rows(plan_json(plan, versions) for plan, versions in carried.streams)
+        _unread_rows(output, unread)
         output.row(
             {
                 "files": msgspec.to_builtins(carried.files),
@@ -223,8 +248,9 @@ def _tell_carried(output: CommandOutput, carried: Carried) -> int:
     for one in carried.files:
         _tell_files(one)
     _tell_archived(carried)
+    _tell_unread(unread)
     _tell_out_of_reach()
-    return Exit.DONE if carried.is_complete else Exit.FINDINGS
+    return Exit.DONE if carried.is_complete and not unread else Exit.FINDINGS
 
 
 def _tell_files(one: FilesRewritten) -> None:

@@ -15,7 +15,8 @@ from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.buckets import FolderBucket
 from ledger.log.archive.files import ArchiveFiles
 from ledger.log.archive.sweeping import Sweeping, SweepResult
-from ledger.stores.port import Entry
+from ledger.log.redactable import Pattern
+from ledger.stores.port import Entry, StreamKey
 from ledger.stores.sealed import Seal
 from ledger.testing import TestClock
 from tests.api.actors import ANN, OpenLedger, raised
@@ -341,3 +342,25 @@ async def test_a_stub_is_not_put_long_after_its_file_was_written(
     (result,) = await seal(ledger, ONE)
     assert result.kept is not None
     assert not await is_sealed(ledger)
+
+
+async def test_a_lost_file_stops_no_search_for_content_in_the_other_sessions(ledger: Ledger, folder: Path) -> None:
+    await lived(ledger)
+    await lived(ledger, "ses_2")
+    for key in (ONE, TWO):
+        (result,) = await seal(ledger, key)
+        if key == TWO:
+            lost = result.file
+    assert lost is not None
+    (folder / lost).unlink()
+    pattern = Pattern("git push ses_")
+    with pytest.raises(DamageError):
+        _ = [plan async for plan in ledger.redactions.search(pattern, since_ms=0)]
+    unread: dict[StreamKey, DamageError] = {}
+    plans = [plan async for plan in ledger.redactions.search(pattern, since_ms=0, unread=unread)]
+    assert [plan.key for plan in plans if plan.key.kind == "session"] == [ONE]
+    assert list(unread) == [TWO]
+    assert lost in unread[TWO].text
+    carried = await carry_out(ledger, plans, reason="a key", actor=ledger.actor(ANN, "person"), done=lambda _: None)
+    assert SECRET.encode() not in await contents(folder)
+    assert ONE in [plan.key for plan, versions in carried.streams if versions]

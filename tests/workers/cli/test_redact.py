@@ -135,3 +135,24 @@ def test_wrong_usage_says_what_to_give(ledger: CommandLine) -> None:
     assert "say how far back" in ledger("redact", "--matching", "abcd", code=2).err
     assert "fewer than 4 characters" in ledger("redact", "--matching", "abc", "--since", "all", code=12).err
     assert ledger("redact", "ses_none", "2", "--json", code=9).error["code"] == "UNKNOWN_SESSION"
+
+
+def test_a_lost_file_of_the_archive_stops_nothing_and_the_command_says_that_it_is_incomplete(
+    ledger: CommandLine, tmp_path: Path
+) -> None:
+    ledger("ask", "ses_0", "bash", f"deploy {SECRET}", "--id", "r0", "--no-wait", code=7)
+    ledger("reply", "r0", "once", code=0)
+    ledger("close", "ses_0", code=0)
+    ledger("archive", "--to", tmp_path / "archive", code=0)
+    ledger("archive", "ses_0", code=0)
+    (lost,) = (tmp_path / "archive").rglob("*.parquet")
+    lost.unlink()
+    fill(ledger)
+    looking = ("redact", "--matching", SECRET, "--since", "all")
+    told = ledger(*looking, code=11)
+    assert lost.name in told.err
+    assert "INCOMPLETE: 1 streams could not be read" in told.err
+    assert "session:ses_1" in told.out
+    done = ledger(*looking, "--reason", "a leak", "--yes", "--json", code=11)
+    assert [row["stream"] for row in done.rows if row.get("redacted")] == ["session:ses_1", "project:shop"]
+    assert [row["stream"] for row in done.rows if row.get("unread")] == ["session:ses_0"]
