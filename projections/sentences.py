@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from ledger.core.characters import person_key
 from ledger.core.codec import NewerEvent
 from ledger.core.durations import SECOND_MS, format_duration
 from ledger.core.events import (
@@ -56,7 +57,7 @@ from ledger.core.events import (
 from ledger.core.grants import Recorded
 from ledger.core.notification_event import Notification
 from ledger.core.policy import Verdict
-from ledger.session.approvals import counting, person_key
+from ledger.session.approvals import counting
 from ledger.session.state import SessionState
 from ledger.session.texts import CANCEL_CAUSES, answerer
 from ledger.session.would_run import LINE_CHARS, WouldRun, cut, describe_asked, one_line, quoted, would_run

@@ -27,7 +27,12 @@ def line_of(recorded: Recorded, before: SessionState) -> dict[str, Any]:
         "version": recorded.version,
         "at": format_time(recorded.ms),
         "type": event.event_type if isinstance(event, NewerEvent) else event_type(event),
-        "actor": {"kind": actor.kind, "name": actor.name, "via": actor.via},
+        "actor": {
+            "kind": actor.kind,
+            "name": actor.name,
+            "via": actor.via,
+            **({} if actor.made_by is None else {"made_by": actor.made_by}),
+        },
         "text": sentence_of(recorded, before),
         "request_id": getattr(event, "request_id", None),
     }

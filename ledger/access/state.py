@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from rpds import HashTrieMap
 
 from ledger.core.access_events import Role, TokenUse
+from ledger.core.characters import person_key
 from ledger.core.codec import NewerEvent
 from ledger.core.errors import InputError, NewerSchemaError, UnknownTokenError
 from ledger.core.events import (
@@ -36,7 +37,7 @@ class Token(Value, kw_only=True, frozen=True):
     """A token in state. `expires_ms`, `revoked_ms` and `redeemed_ms` are server times; None means never and not.
 
     `claimed` is the project to which its first session in one bound an agent's token. `owner` is the person for whom it
-    acts.
+    acts. `made_by` is the person who made it at a gateway under the name of another, None for the person's own.
     """
 
     token_id: str
@@ -59,6 +60,7 @@ class Token(Value, kw_only=True, frozen=True):
     any_project: bool = False
     folders: tuple[str, ...] = ()
     claimed: str | None = None
+    made_by: str | None = None
 
     @property
     def is_narrow(self) -> bool:
@@ -267,4 +269,27 @@ def _with_created(tokens: TokensById, recorded: Recorded, event: TokenCreated) -
         any_project=event.any_project,
         folders=event.folders,
     )
-    return tokens.insert(event.token_id, token)
+    return tokens.insert(event.token_id, replace(token, made_by=_made_by(tokens, recorded.actor, token)))
+
+
+def _made_by(tokens: TokensById, maker: Actor, token: Token) -> str | None:
+    """Return who made a token under the name of another: who has the text of a token may be its maker.
+
+    A browser's token is its root's. On the ledger's own machine, and after a provider's sign-in, no token makes it.
+    """
+    root = None if token.made_from is None else tokens.get(token.made_from)
+    if root is not None:
+        return root.made_by
+    person = token.owner if token.role == "agent" else token.name
+    if maker.token_id is None or person_key(maker.person) == person_key(person):
+        return None
+    return maker.person
+
+
+def is_taken(state: AccessState, name: str, maker: Actor) -> bool:
+    """Return whether a name is that of another person: somebody else has, or had, a token under it."""
+    wanted, own = person_key(name), person_key(maker.person)
+    return wanted != own and any(
+        one.role != "agent" and person_key(one.name) == wanted and person_key(one.made_by or one.name) != own
+        for one in state.tokens.values()
+    )

@@ -96,7 +96,7 @@ class SessionAnswers:
         )
         done = await self._stream.submit(command)
         request = done.state.pending.get(request_id)
-        if request is not None and (given.reply != "once" or agreement_of(request, actor.name) is None):
+        if request is not None and (given.reply != "once" or agreement_of(request, actor) is None):
             raise OutdatedRulesError(f"request `{request_id}` was reopened meanwhile; answer again")
         return done
 

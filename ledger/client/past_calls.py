@@ -143,7 +143,7 @@ async def _past_call(ledger: Ledger, grounds: PastGrounds, past: PastRequest) ->
     call = Call(event.permission, detail.patterns, event.tool_name, detail.input, cwd, event.agent)
     if found is None or found.redacted or not can_be_judged(call):
         return None
-    asking = askers(found.asker.name, event.owner)
+    asking = askers(found.asker, event.owner)
     return PastCall(_as_of_now(ground.state, past), call, asking, describe_asked(event).in_words(LINE_CHARS))
 
 

@@ -9,8 +9,17 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
-from ledger.access.state import AccessState, ClaimProject, CreateToken, NoteLinkKey, RevokeToken, Token
+from ledger.access.state import (
+    AccessState,
+    ClaimProject,
+    CreateToken,
+    NoteLinkKey,
+    RevokeToken,
+    Token,
+    is_taken,
+)
 from ledger.core.access_events import Role, TokenUse
+from ledger.core.characters import person_key
 from ledger.core.durations import check_duration_ms
 from ledger.core.errors import InputError, UnauthorizedError
 from ledger.core.events import Actor
@@ -175,6 +184,13 @@ class Tokens:
         state = await self._stream.refresh()
         return sorted(state.tokens.values(), key=lambda token: (token.at_ms, token.token_id))
 
+    async def is_taken(self, name: str, maker: Actor) -> bool:
+        """Return whether a name belongs to somebody else, by tokens and passkeys. Raises StoreError."""
+        if is_taken(await self._stream.refresh(), name, maker):
+            return True
+        people = {person_key(one.person) for one in await self._ledger.passkeys.all()} - {person_key(maker.person)}
+        return person_key(name) in people
+
     async def page(self, cursor: str | None) -> list[Token]:
         """Return all tokens after the one with this id (None: all), in order of creation. Raises InputError."""
         found = await self.all()
@@ -278,6 +294,7 @@ def token_json(token: Token, now_ms: int) -> dict[str, Any]:
         "folders": list(token.folders),
         "owner": token.owner,
         "by": token.by.name,
+        "made_by": token.made_by,
         "at": format_time(token.at_ms),
         "expires_at": None if token.expires_ms is None else format_time(token.expires_ms),
         "revoked_at": None if token.revoked_ms is None else format_time(token.revoked_ms),

@@ -89,7 +89,7 @@ class _Asked(msgspec.Struct, frozen=True):
 
     @property
     def asking(self) -> tuple[str, ...]:
-        return askers(self.request.asker.name, self.request.owner)
+        return askers(self.request.asker, self.request.owner)
 
 
 async def explain_request(

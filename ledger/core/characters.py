@@ -1,4 +1,4 @@
-"""The one definition of an invisible character, for rules that refuse it and displays that reveal it. Pure."""
+"""Characters that are drawn as nothing, and names that differ in their characters alone. Pure."""
 
 from __future__ import annotations
 
@@ -30,3 +30,11 @@ def code_of(character: str) -> str:
 def name_of(character: str) -> str:
     """Return the Unicode name of a character, or that of its kind if it has none."""
     return unicodedata.name(character, "control character" if ord(character) < 0xA0 else "unnamed character")
+
+
+def person_key(name: str) -> str:
+    """Return the key under which a person counts once: without case, outer blanks, and other forms of the same letters.
+
+    A provider may let a person change their own name, and a second spelling of it must not be a second person.
+    """
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())

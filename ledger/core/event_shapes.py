@@ -32,3 +32,17 @@ class Detail(Value, kw_only=True, frozen=True):
 
 class ReasonDetail(Detail, frozen=True):
     reason: str | None = None
+
+
+class ToolRef(Value, frozen=True):
+    """The tool call a request belongs to (`opencode.md`, Request.tool)."""
+
+    message_id: str
+    call_id: str
+
+
+class Presence(Value, frozen=True):
+    """A person's connected device."""
+
+    client_id: str
+    name: str

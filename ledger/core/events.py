@@ -36,7 +36,7 @@ from ledger.core.access_events import (
 )
 from ledger.core.agreed_event import Agreed
 from ledger.core.errors import AgentAction
-from ledger.core.event_shapes import Detail, DurationMs, ReasonDetail, Value
+from ledger.core.event_shapes import Detail, DurationMs, Presence, ReasonDetail, ToolRef, Value
 from ledger.core.limits import GRANT_USES_COUNT, LEAST_GAIN_MS
 from ledger.core.notification_event import Notification
 from ledger.core.operands import Operand
@@ -76,27 +76,25 @@ class Actor(Value, frozen=True):
     """The author of an event: an agent, a person, a `local` command, or a worker of the ledger.
 
     A gateway sets every member itself: `name` and `token_id` are those of the access token, and `via` is the channel of
-    the request. `told` in `via` marks an act of a person that only the agent's side reports.
+    the request. `told` in `via` marks an act of a person that only the agent's side reports. `made_by` is the person who
+    made the token under the name of another, and who may hold it: where several people are asked, it counts as theirs.
     """
 
     kind: str
     name: str
     via: str | None = None
     token_id: str | None = None
+    made_by: str | None = None
 
+    @property
+    def person(self) -> str:
+        """Return the name of the person as whom this actor counts where several are asked."""
+        return self.made_by or self.name
 
-class ToolRef(Value, frozen=True):
-    """The tool call a request belongs to (`opencode.md`, Request.tool)."""
-
-    message_id: str
-    call_id: str
-
-
-class Presence(Value, frozen=True):
-    """A person's connected device."""
-
-    client_id: str
-    name: str
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the people who may be behind this actor."""
+        return (self.name,) if self.made_by is None else (self.name, self.made_by)
 
 
 class Settings(Value, kw_only=True, frozen=True):

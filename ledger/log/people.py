@@ -21,9 +21,13 @@ class TokenHolder(msgspec.Struct, frozen=True):
     is_known: bool = False
 
     def token_for(self, session: str, project: str | None) -> Token | None:
-        """Return the widest token with which they may answer in this session; None if there is none."""
+        """Return the widest token with which they may answer in this session, their own before one that others made."""
         fitting = [one for one in self.tokens if _reach(one).covers(session, project)]
-        return min(fitting, key=lambda one: (len(one.sessions), len(one.projects), one.token_id), default=None)
+        return min(
+            fitting,
+            key=lambda one: (one.made_by is not None, len(one.sessions), len(one.projects), one.token_id),
+            default=None,
+        )
 
 
 def person_of(state: AccessState, name: str, now_ms: int) -> TokenHolder:

@@ -1,16 +1,17 @@
 """Several approvers of one request: whose yes counts, and how many people are still missing. Pure.
 
-A yes counts once for a person, whatever their client, token or channel. Nothing but a person's own answer counts: no
+A yes counts once for a person, whatever their client, token or channel; with a token that somebody made under the name
+of another it counts as its maker's. Nothing but a person's own answer counts: no
 told answer, no decider, no grant, no agent. Where the rules have changed, those of the moment of the last yes decide.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ledger.core.agreed_event import Agreed, MessageDetail
+from ledger.core.characters import person_key
 from ledger.core.errors import DemandNotMetError
 from ledger.core.events import TOLD, Actor
 from ledger.core.policy import Demand, Verdict
@@ -61,10 +62,10 @@ def approvals_of(request: Request) -> NeededApprovals | None:
     needed = max([*(one.approvers or 0 for one in several), *(one.needed for one in request.agreed)], default=0)
     if needed == 0:
         return None
-    lacks = lacking(request.demands, [one.by.name for one in given])
+    lacks = lacking(request.demands, [one.by.person for one in given])
     short = max([*(one.people for one in lacks), needed - len(given)])
     first = lacks[0].demand if lacks else several[0] if several else None
-    done = {person_key(one.by.name) for one in given}
+    done = {person_key(one.by.person) for one in given}
     left = () if first is None else tuple(name for name in first.among if person_key(name) not in done)
     return NeededApprovals(needed, given, max(short, 0), left)
 
@@ -74,35 +75,36 @@ def for_several(demands: Iterable[Demand]) -> tuple[Demand, ...]:
     return tuple(sorted((one for one in demands if one.approvers), key=lambda one: -(one.approvers or 0)))
 
 
-def person_key(name: str) -> str:
-    """Return the key under which a person counts once: without case, outer blanks, and other forms of the same letters.
-
-    A provider may let a person change their own name, and a second spelling of it must not be a second person.
-    """
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
-
-
 def asker_keys(request: Request) -> frozenset[str]:
-    """Return the keys of the names that count as the asker: the agent's, and that of the owner of its token."""
-    return frozenset(person_key(name) for name in (request.asker.name, request.owner) if name is not None)
+    """Return the keys of the names that count as the asker: the agent's, and those of its token's owner and maker."""
+    return frozenset(person_key(name) for name in (*request.asker.names, request.owner) if name is not None)
 
 
-def agreement_of(request: Request, name: str) -> Agreement | None:
-    """Return the yes that this person gave to the request in its present round."""
-    return next((one for one in request.agreed if person_key(one.by.name) == person_key(name)), None)
+def is_asker(request: Request, actor: Actor) -> bool:
+    """Return whether an actor, or who may be behind it, counts as the asker."""
+    return not asker_keys(request).isdisjoint(map(person_key, actor.names))
+
+
+def agreement_of(request: Request, who: Actor | str) -> Agreement | None:
+    """Return the yes that this person, or one of this name, gave to the request in its present round."""
+    own = person_key(who if isinstance(who, str) else who.person)
+    for one in request.agreed:
+        if own in map(person_key, one.by.names if isinstance(who, str) else (one.by.person,)):
+            return one
+    return None
 
 
 def counting(request: Request, demands: Collection[Demand]) -> tuple[Agreement, ...]:
     """Return the given yeses that count under these demands, in order, at most one for a person."""
     if not request.agreed:
         return ()
-    shown, askers = shown_digest(request), asker_keys(request)
+    shown = shown_digest(request)
     found = {
-        person_key(one.by.name): one
+        person_key(one.by.person): one
         for one in request.agreed
         if (one.digest, one.round) == (shown, request.round)
         and is_person(one.by)
-        and person_key(one.by.name) not in askers
+        and not is_asker(request, one.by)
         and (one.proof is not None or not asks_passkey(demands, "once", one.role))
     }
     return tuple(found.values())
@@ -155,20 +157,21 @@ def _why_not(request: Request, command: Reply, several: Sequence[Demand], demand
         return "an answer that is only reported names nobody; let each of them answer in the inbox"
     if not is_person(by):
         return f"`{by.name}` is not a person but of the kind `{by.kind}`; let people answer"
-    if person_key(by.name) in asker_keys(request):
+    if is_asker(request, by):
         return (
-            f"`{by.name}` is the asker or the owner of its token, and does not count; reject it, or let others answer"
+            f"`{by.person}` is the asker or the owner of its token, and does not count; reject it, or let others answer"
         )
     if given.reply != "once":
         return f"a yes to it is `once`, and `{given.reply}` would allow other calls too; answer `once` or `reject`"
     if given.updated_input is not None:
         return "they all approve the same call, so its input cannot be changed; answer without a changed input"
-    if not any(_may_approve(one, by.name) for one in several):
+    if not any(_may_approve(one, by.person) for one in several):
         named = listed(dict.fromkeys(name for one in several for name in one.among))
-        return f"the rule counts only {named}, and you answer as `{by.name}`; let one of them answer"
-    names = [one.by.name for one in counting(request, demands)]
+        made = f", with a token that `{by.made_by}` made" if by.made_by else ""
+        return f"the rule counts only {named}, and you answer as `{by.name}`{made}; let one of them answer"
+    names = [one.by.person for one in counting(request, demands)]
     lacks = lacking(demands, names)
-    if agreement_of(request, by.name) is None and lacks == lacking(demands, [*names, by.name]):
+    if agreement_of(request, by) is None and lacks == lacking(demands, [*names, by.person]):
         return f"it still needs {listed(dict.fromkeys(name for one in lacks for name in one.demand.among))}"
     return None
 
@@ -177,9 +180,9 @@ def agreed(request: Request, given: GivenReply, by: Actor, demands: Collection[D
     """Return the event of a yes that is not enough, none if it counts already; None where it meets all demands."""
     several = for_several(demands)
     before = counting(request, demands)
-    if not lacking(demands, [*(one.by.name for one in before), by.name]):
+    if not lacking(demands, [*(one.by.person for one in before), by.person]):
         return None
-    if person_key(by.name) in {person_key(one.by.name) for one in before}:
+    if person_key(by.person) in {person_key(one.by.person) for one in before}:
         return ()
     event = Agreed(
         request_id=request.request_id,
@@ -198,7 +201,8 @@ def approvers_with(request: Request, by: Actor, demands: Collection[Demand]) -> 
     """Return the names of all who approved, the one who answers now last; none where one person is enough."""
     if not for_several(demands):
         return ()
-    others = [one.by.name for one in counting(request, demands) if person_key(one.by.name) != person_key(by.name)]
+    own = person_key(by.person)
+    others = [one.by.name for one in counting(request, demands) if person_key(one.by.person) != own]
     return (*others, by.name)
 
 
@@ -212,9 +216,9 @@ def why_too_few(settled: Settled, demands: Iterable[Demand]) -> str | None:
         return None
     names: dict[str, str] = {}
     if settled.reply is not None and settled.cause is None and settled.told is None:
-        names = {person_key(one.by.name): one.by.name for one in counting(settled.request, several)}
-        if is_person(settled.by) and person_key(settled.by.name) not in asker_keys(settled.request):
-            names[person_key(settled.by.name)] = settled.by.name
+        names = {person_key(one.by.person): one.by.person for one in counting(settled.request, several)}
+        if is_person(settled.by) and not is_asker(settled.request, settled.by):
+            names[person_key(settled.by.person)] = settled.by.person
     lacks = lacking(several, names.values())
     if not lacks:
         return None

@@ -58,7 +58,7 @@ def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
     standing: Sequence[StandingGrant] = standing_grants(state, command.project, now_ms, taker)
     demands = demands_on(command.policy, call)
     if demands:
-        standing = that_count(standing, demands, askers(command.actor.name, command.owner))
+        standing = that_count(standing, demands, askers(command.actor, command.owner))
     evaluation, grant_ids = judge_sparingly(state, command.policy, call, taker, standing, judge=judging(command.masks))
     verdict = with_opinions(evaluation.verdict, command.opinions) if command.opinions else evaluation.verdict
     if demands:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from ledger.core.characters import person_key
 from ledger.core.errors import DemandNotMetError, PasskeyRequiredError
-from ledger.core.events import TOLD
+from ledger.core.events import TOLD, Actor
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import Call, Demand, Policy, Verdict
 from ledger.core.proofs import Proof
 from ledger.core.standing import kept
 from ledger.policy.demand_texts import demand_sentences
 from ledger.policy.demands import asks_passkey, asks_several, asks_signed_grants, concerns, demands_on
-from ledger.session.approvals import asker_keys, counting, lacking, person_key, require_approver
+from ledger.session.approvals import counting, is_asker, lacking, require_approver
 from ledger.session.commands import Reply
 from ledger.session.signed_claims import require_same_claims
 from ledger.session.state import Request, SessionState, call_of
@@ -30,9 +31,9 @@ def require_met(state: SessionState, request: Request, command: Reply, *calls: C
     for demand in demands:
         if not concerns(demand, command.given.reply, command.given.role):
             continue
-        who = command.actor.name
+        who = command.actor.person
         is_told = command.given.told is not None
-        if demand.not_by == "asker" and (is_told or _is_one_of(who, askers(request.asker.name, request.owner))):
+        if demand.not_by == "asker" and (is_told or is_asker(request, command.actor)):
             why = "tells of an answer and names nobody" if is_told else "is the asker or the owner of its token"
             raise DemandNotMetError(
                 f"a rule says that request `{request.request_id}` is not answered by its asker, and "
@@ -43,13 +44,13 @@ def require_met(state: SessionState, request: Request, command: Reply, *calls: C
             )
 
 
-def require_may_answer(state: SessionState, request: Request, name: str, role: str | None) -> None:
+def require_may_answer(state: SessionState, request: Request, actor: Actor, role: str | None) -> None:
     """Raise DemandNotMetError for a person whom the recorded demands keep from allowing the request."""
     by_others = any(one.not_by == "asker" and concerns(one, "once", role) for one in request.demands)
     several = asks_several(request.demands)
-    if (by_others or several) and person_key(name) in asker_keys(request):
+    if (by_others or several) and is_asker(request, actor):
         raise DemandNotMetError(
-            f"a rule says that request `{request.request_id}` is not answered by its asker, and `{name}` is the asker or "
+            f"a rule says that request `{request.request_id}` is not answered by its asker, and `{actor.person}` is the asker or "
             "the owner of its token; let another person extend it",
             request_id=request.request_id,
             session=state.session_id,
@@ -57,22 +58,23 @@ def require_may_answer(state: SessionState, request: Request, name: str, role: s
         )
 
 
-def may_be_unsigned(request: Request, reply: str, name: str) -> bool:
+def may_be_unsigned(request: Request, reply: str, actor: Actor) -> bool:
     """Return whether an unsigned reply of this person meets the recorded demands of the request."""
     if asks_passkey(request.demands, reply):
         return False
-    if reply != "reject" and asks_several(request.demands) and not _is_approver(request, reply, name):
+    if reply != "reject" and asks_several(request.demands) and not _is_approver(request, reply, actor):
         return False
-    is_other = not _is_one_of(name, askers(request.asker.name, request.owner))
-    return is_other or not any(one.not_by == "asker" and concerns(one, reply) for one in request.demands)
+    return not is_asker(request, actor) or not any(
+        one.not_by == "asker" and concerns(one, reply) for one in request.demands
+    )
 
 
-def _is_approver(request: Request, reply: str, name: str) -> bool:
+def _is_approver(request: Request, reply: str, actor: Actor) -> bool:
     """Return whether a yes of this person adds to those that the request has."""
-    if reply != "once" or person_key(name) in asker_keys(request):
+    if reply != "once" or is_asker(request, actor):
         return False
-    names = [one.by.name for one in counting(request, request.demands)]
-    return lacking(request.demands, names) != lacking(request.demands, [*names, name])
+    names = [one.by.person for one in counting(request, request.demands)]
+    return lacking(request.demands, names) != lacking(request.demands, [*names, actor.person])
 
 
 def _require_signed(state: SessionState, request: Request, command: Reply, demands: Collection[Demand]) -> None:
@@ -99,7 +101,7 @@ def grants_for(
 ) -> Sequence[StandingGrant]:
     """Return the grants that meet a request's recorded demands, and with a `policy` the current ones too."""
     demands = request.demands if policy is None else binding(policy, request)
-    return that_count(grants, demands, askers(request.asker.name, request.owner))
+    return that_count(grants, demands, askers(request.asker, request.owner))
 
 
 def that_count(
@@ -107,7 +109,7 @@ def that_count(
 ) -> Sequence[StandingGrant]:
     """Return the grants that meet all demands on a call of these askers; none where several people must approve it."""
     if any(demand.not_by == "asker" and concerns(demand, "always") for demand in demands):
-        grants = kept(grants, lambda grant: grant.by.via != TOLD and not _is_one_of(grant.by.name, asking))
+        grants = kept(grants, lambda grant: grant.by.via != TOLD and not _is_one_of(grant.by, asking))
     return that_are_signed(grants, demands)
 
 
@@ -142,17 +144,17 @@ def signed_verdict(verdict: Verdict, judged: Verdict, demands: Collection[Demand
     return Verdict.ASK if is_deciders and (asks_passkey(demands, "once") or asks_several(demands)) else verdict
 
 
-def askers(asker: str, owner: str | None) -> tuple[str, ...]:
+def askers(asker: Actor, owner: str | None) -> tuple[str, ...]:
     """Return the names that count as the asker of a request."""
-    return (asker,) if owner is None else (asker, owner)
+    return asker.names if owner is None else (*asker.names, owner)
 
 
-def _is_one_of(name: str, asking: Collection[str]) -> bool:
-    return person_key(name) in {person_key(one) for one in asking}
+def _is_one_of(actor: Actor, asking: Collection[str]) -> bool:
+    return not {person_key(one) for one in asking}.isdisjoint(map(person_key, actor.names))
 
 
 def demanded(request: Request) -> tuple[str, ...]:
     """Return the recorded demands on the answer to a request, a sentence each, with names in backticks."""
     owner = None if request.owner == request.asker.name else request.owner
-    asking = " or ".join(f"`{name}`" for name in askers(request.asker.name, owner))
+    asking = " or ".join(f"`{name}`" for name in askers(request.asker, owner))
     return demand_sentences(request.demands, asking)

@@ -28,7 +28,7 @@ def decide_extend(state: SessionState, command: Extend, now_ms: int) -> Decision
     DemandNotMetError.
     """
     request = _pending(state, command.request_id)
-    require_may_answer(state, request, command.actor.name, command.role)
+    require_may_answer(state, request, command.actor, command.role)
     overrides_lock(state, request, command.client_id, is_administrator=command.administrator)
     _require_wanted(state, request, command.reason)
     deadline_ms, latest_ms = request.deadline_ms, latest_deadline_ms(request)

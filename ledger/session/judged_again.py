@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from ledger.core.errors import NewerSchemaError
-from ledger.core.events import Asked, AskedDetail, Reopened, Replied, event_type
+from ledger.core.events import Actor, Asked, AskedDetail, Reopened, Replied, event_type
 from ledger.core.grants import Recorded, StandingGrant, Taker
 from ledger.core.masked_text import MASK, holds_mask
 from ledger.core.policy import Call, Evaluation, Policy, PolicySource, Verdict, without_facts
@@ -157,7 +157,7 @@ def _judged(
     by_all_files = None if then.facts is None else then.facts.too_many
     moment = _Moment(before, policy, taker, by_all_files)
     if isinstance(event, Asked):
-        return moment.asked(event, recorded.actor.name, standing)
+        return moment.asked(event, recorded.actor, standing)
     request = before.find(event.request_id)
     if request is None:
         raise NotDecidableError(_NO_REQUEST)
@@ -207,7 +207,7 @@ class _Moment(NamedTuple):
         evaluation, _ = judge_sparingly(self.before, self.policy, call, self.taker, standing, judge=judge_once)
         return evaluation if self.by_all_files is None else overloaded(evaluation, self.by_all_files)
 
-    def asked(self, event: Asked, asker: str, standing: Sequence[StandingGrant]) -> _Judgement:
+    def asked(self, event: Asked, asker: Actor, standing: Sequence[StandingGrant]) -> _Judgement:
         detail = event.detail or AskedDetail()
         call = Call(event.permission, detail.patterns, event.tool_name, detail.input, detail.cwd, event.agent)
         demands = demands_on(self.policy, call)

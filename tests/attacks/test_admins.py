@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.attacks.test_passkeys import enrolled
 from tests.gateway.callers import Caller, Served
+from workers.gateway.authentication import PROOF_HEADER
+from workers.gateway.identity.roles import RoleOfGroup
+from workers.gateway.identity.sign_in_codes import code_for
+from workers.gateway.signing_in import sign_in_link
 
 
 @pytest.fixture
@@ -119,3 +124,68 @@ async def test_a_grant_of_the_whole_project_by_who_reaches_one_session(
     assert (await admin_caller.get("/v1/grants?project=shop")).json()["grants"] == []
     answered = await one.post("/v1/sessions/ses_1/asks/per_1/reply", {"reply": "session"})
     assert answered.json()["outcome"] == "allowed"
+
+
+# --- names of other people ------------------------------------------------------------------------------------------
+
+
+async def test_making_a_token_in_the_name_of_another_person(gateway: Served, shop_admin: Caller) -> None:
+    await gateway.caller("approver", "ann", projects=["bank"])
+    made = await shop_admin.post("/v1/tokens", {"name": "eve", "role": "admin", "projects": ["shop"]})
+    eve = gateway.caller_with(made.json()["token"])
+    for who in (shop_admin, eve):
+        for body in (
+            {"name": "ann", "role": "approver", "projects": ["shop"]},
+            {"name": " ANN", "role": "admin", "projects": ["shop"]},
+            {"name": "robot", "role": "agent", "owner": "ann", "projects": ["shop"]},
+            {"name": "robot", "role": "agent", "owner": "nobody yet", "projects": ["shop"]},
+        ):
+            refused = await who.post("/v1/tokens", body)
+            assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN"), body
+    assert (await shop_admin.post("/v1/tokens", {"name": "boss", "role": "approver", "projects": ["shop"]})).is_success
+    assert (await shop_admin.post("/v1/tokens", {"name": "robot", "role": "agent", "projects": ["shop"]})).is_success
+
+
+async def test_a_name_with_a_passkey_belongs_to_its_person(gateway: Served, shop_admin: Caller) -> None:
+    await enrolled(gateway.ledger, "ann")
+    refused = await shop_admin.post("/v1/tokens", {"name": "ann", "role": "approver", "projects": ["shop"]})
+    assert refused.status_code == 403
+
+
+async def test_a_token_in_another_name_says_who_made_it(gateway: Served, admin_caller: Caller) -> None:
+    await gateway.caller("approver", "ann")
+    made = (await admin_caller.post("/v1/tokens", {"name": "ann", "role": "approver", "owner": "root"})).json()
+    own = (await admin_caller.post("/v1/tokens", {"name": "Root", "role": "approver"})).json()
+    assert (made["made_by"], own["made_by"]) == ("root", None)
+    assert (await gateway.caller_with(made["token"]).get("/v1/me")).json()["made_by"] == "root"
+    rows = (await admin_caller.get("/v1/tokens")).json()["tokens"]
+    assert [row["made_by"] for row in rows if row["name"] == "ann"] == [None, "root"]
+
+
+async def test_enrolling_a_passkey_or_setting_quiet_hours_in_the_name_of_another(
+    gateway: Served, shop_admin: Caller
+) -> None:
+    made = (await shop_admin.post("/v1/tokens", {"name": "zoe", "role": "approver", "projects": ["shop"]})).json()
+    browser = await gateway.browser(made["token"])
+    browser.http.headers["Origin"] = "http://localhost:8420"
+    host = {"Host": "localhost:8420"}
+    body = {"quiet": {"begin": "00:00", "until": "23:59", "zone": "UTC"}, "muted": []}
+    for refused in (
+        await browser.post("/v1/passkeys/challenge", {"action": "register"}, **host),
+        await browser.post("/v1/passkeys", {"name": "x", "response": {}, "nonce": "n", "until_ms": 1}, **host),
+        await browser.put("/v1/notifications", body, **host),
+    ):
+        assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN"), refused.text
+        assert "`boss` made this token under the name `zoe`" in refused.json()["detail"]
+
+
+async def test_the_first_link_of_a_machine_and_a_provider_s_sign_in_prove_their_names(gateway: Served) -> None:
+    tokens = gateway.ledger.tokens
+    code = (await sign_in_link(tokens, "http://gateway", "ann")).partition("code=")[2]
+    visitor = gateway.caller_with(None)
+    signed_in = await visitor.post("/v1/sign-in", {"code": code}, Origin="http://gateway")
+    visitor.http.headers[PROOF_HEADER] = signed_in.json()["proof"]
+    assert (await visitor.get("/v1/me")).json()["made_by"] is None
+    roles = (RoleOfGroup(group="dev", role="approver"),)
+    found = await tokens.find(await code_for(tokens, "bob", ["dev"], roles, 60_000))
+    assert found.made_by is None

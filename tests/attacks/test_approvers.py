@@ -201,3 +201,60 @@ async def test_an_allow_by_one_that_another_program_wrote_is_reported_and_not_to
     assert "unproven: version 3: request `per_1` was allowed, and 2 people must approve it" in problem
     with pytest.raises(DamageError, match="2 people must approve it"):
         await session.wait("per_1")
+
+
+# --- tokens under other names ---------------------------------------------------------------------------------------
+
+
+async def made_by(maker: Caller, guarded: Served, name: str, role: str = "approver", **more: Any) -> Caller:
+    """Return the caller of a token that somebody made at the gateway."""
+    made = await maker.post("/v1/tokens", {"name": name, "role": role, **more})
+    assert made.status_code == 201, made.text
+    return guarded.caller_with(made.json()["token"])
+
+
+@pytest.mark.parametrize("scope", [{}, {"projects": ["shop"]}])
+async def test_one_admin_with_tokens_under_other_names_is_one_yes(
+    guarded: Served, asked: Caller, scope: dict[str, Any]
+) -> None:
+    boss = await guarded.caller("admin", "boss", **scope)
+    dora = await made_by(boss, guarded, "dora", **scope)
+    deep = await made_by(await made_by(boss, guarded, "sub", "admin", **scope), guarded, "emil", **scope)
+    browser = await guarded.browser(dora.http.headers["Authorization"].removeprefix("Bearer "))
+    browser.http.headers["Origin"] = "http://gateway"
+    assert (await replies(dora)).json()["outcome"] is None
+    for who in (boss, deep, browser, dora):
+        assert (await replies(who)).json()["outcome"] is None
+    page = await guarded.caller_with(None).http.post(await link_of(guarded, asked, "emil"), data={"reply": "once"})
+    assert "waits for 1 more person" in page.text
+    assert await is_pending(asked)
+    entries = (await guarded.ledger.store.open(SESSION)).entries
+    assert [b'"made_by":"boss"' in one.payload for one in entries if b'"type":"agreed"' in one.payload] == [True]
+    bob = await guarded.caller("approver", "bob")
+    assert (await replies(bob)).json()["outcome"] == "allowed"
+
+
+async def test_a_name_and_its_maker_are_one_yes_by_the_sdk_too(ledger: Ledger) -> None:
+    session = await demanding(ledger)
+    for actor in (Actor("person", "boss"), Actor("person", "dora", "gateway", "tok_1", "boss")):
+        result = await session.reply("per_1", "once", actor=actor)
+    assert result.outcome is None
+
+
+async def test_the_maker_of_an_agent_s_token_counts_as_its_asker(guarded: Served) -> None:
+    boss = await guarded.caller("admin", "boss")
+    agent = await made_by(boss, guarded, "robot", "agent", owner="ann", projects=["shop"])
+    await agent.put("/v1/sessions/ses_1", {"project": "shop"})
+    await agent.ask("ses_1", "git push", request_id="per_1")
+    refused = await replies(boss)
+    assert (refused.status_code, refused.json()["code"]) == (403, "DEMAND_NOT_MET")
+
+
+async def test_a_name_of_the_rule_that_somebody_else_made_counts_as_its_maker(guarded: Served) -> None:
+    session = await guarded.ledger.session(
+        "ses_1", rules={"permission": {"bash": "ask"}}, demands=[{"approvers": 2, "among": ["ann", "bob"]}]
+    )
+    await session.submit("bash", ["git push"], request_id="per_1")
+    boss = await guarded.caller("admin", "boss")
+    refused = await replies(await made_by(boss, guarded, "ann"))
+    assert (refused.status_code, "with a token that `boss` made" in refused.json()["detail"]) == (403, True)

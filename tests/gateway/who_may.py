@@ -190,6 +190,8 @@ async def _cell(world: World, route: Route, column: tuple[str, str]) -> str:
     body = BODIES.get(route.operation)
     if route.operation == "record_answer":
         path = path.replace("/r1/", f"/{await world.ask(session)}/")
+    if route.operation == "create_token" and body is not None:
+        body = {**body, "name": f"new of {' '.join(column)}"}  # a name belongs to who took it first
     if body is not None:
         await _refuses_other_types(caller, route, path)
     word = await _word(caller, route, path, body)

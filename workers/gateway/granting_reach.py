@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ledger.access.state import Token
+from ledger.core.characters import person_key
 from ledger.session.state import SessionState
 from ledger.session.wanted import always_scope
+from workers.gateway.bodies import TokenBody
+from workers.gateway.gateway import Gateway
 from workers.gateway.principals import ForbiddenError, Principal
 
 
@@ -25,6 +28,20 @@ def require_within(principal: Principal, projects: Sequence[str], sessions: Sequ
                 projects=list(principal.projects),
                 sessions=list(principal.sessions),
             )
+
+
+async def require_free_name(gateway: Gateway, principal: Principal, data: TokenBody) -> None:
+    """Raise ForbiddenError for a token in the name of somebody else, unless the caller's own is bound to nothing."""
+    if principal.is_unbounded:
+        return
+    name = data.name if data.role != "agent" else data.owner or principal.name
+    is_other = person_key(name) != person_key(principal.actor.person)
+    if is_other and (data.role == "agent" or await gateway.tokens.is_taken(name, principal.actor)):
+        raise ForbiddenError(
+            f"`{name}` is another person, and your own token is bound to projects or sessions: a token in their name is made "
+            f"by an administrator whose token is bound to nothing, or with `token create` on the ledger's own machine",
+            name=name,
+        )
 
 
 def require_grantable(principal: Principal, state: SessionState, reply: str) -> None:

@@ -104,6 +104,7 @@ class Notifications:
     async def choose(self, principal: Principal, choice: NotificationChoice) -> Row:
         """Replace the caller's choices. Raises InputError for a service that is not theirs, ForbiddenError."""
         require_browser(principal)
+        principal.require_own_name("the choice of notifications")
         state = await self._ledger.notifications.refresh()
         known = {*state.services.get(principal.name, ()), *state.choice(principal.name).muted}
         for one in choice.muted:

@@ -58,7 +58,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """The authenticated author of a request; no field of a request ever names its author.
 
-    `root_id` is the token that signed in where `token_id` is a browser's. `owner` is the person for whom it acts.
+    `root_id` is the token that signed in where `token_id` is a browser's. `owner` is the person for whom it acts, and
+    `made_by` the person who made its token under the name of another.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     token_id: str | None = None
     root_id: str | None = None
     owner: str | None = None
+    made_by: str | None = None
     bounds: Bounds = Bounds()
     folders: tuple[str, ...] = ()
     claims_one: bool = False
@@ -74,7 +76,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def actor(self) -> Actor:
-        return Actor("agent" if self.role == "agent" else "person", self.name, self.via, self.token_id)
+        kind = "agent" if self.role == "agent" else "person"
+        return Actor(kind, self.name, self.via, self.token_id, self.made_by)
 
     @property
     def teller(self) -> Actor:
@@ -97,6 +100,19 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reach(self) -> InboxReach:
         return InboxReach(self.projects, self.sessions)
+
+    @property
+    def is_unbounded(self) -> bool:
+        return not (self.projects or self.sessions)
+
+    def require_own_name(self, what: str) -> None:
+        """Raise ForbiddenError for a token under this name that somebody else made: it is no proof of the person."""
+        if self.made_by is not None:
+            raise ForbiddenError(
+                f"`{self.made_by}` made this token under the name `{self.name}`, and {what} belongs to who proves the name: "
+                "sign in at the provider, or with a token that `token create` made on the ledger's own machine",
+                made_by=self.made_by,
+            )
 
     def reaches(self, session: str, project: str | None, opened_with: str | None) -> bool:
         """Return whether this principal may see a session of this project, opened with this token."""
@@ -129,6 +145,7 @@ def principal_of(token: Token, via: RequestChannel = "gateway", *, claimed: str 
         token_id=token.token_id,
         root_id=token.root_id,
         owner=token.owner,
+        made_by=token.made_by,
         bounds=bounds,
         folders=token.folders,
         claims_one=token.claims_one,

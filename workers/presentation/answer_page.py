@@ -8,10 +8,11 @@ from hashlib import sha256
 from typing import Final
 
 from ledger.client.results import Result
+from ledger.core.characters import person_key
 from ledger.core.durations import SECOND_MS
 from ledger.core.policy import ReplyKind
 from ledger.policy.demands import asks_passkey
-from ledger.session.approvals import agreement_of, approvals_of, listed, person_key
+from ledger.session.approvals import agreement_of, approvals_of, listed
 from ledger.session.demands import demanded
 from ledger.session.state import Request, SessionState
 from workers.presentation.hidden_characters import text

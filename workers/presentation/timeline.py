@@ -29,5 +29,6 @@ class TimelineFold:
         """Add the next event and return its line, with each quoted text cut to `limit_chars`."""
         recorded = Recorded(logged.event, logged.actor, logged.ms, logged.version, logged.event_id, logged.redacted)
         before, self.state = self.state, evolve(self.state, recorded)
-        name = logged.actor.name
-        return TimelineLine(name, revealed(sentence_of(recorded, before, limit_chars).removeprefix(f"{name} ")))
+        name, maker = logged.actor.name, logged.actor.made_by
+        told = name if maker is None else f"{name} (token made by {maker})"
+        return TimelineLine(told, revealed(sentence_of(recorded, before, limit_chars).removeprefix(f"{name} ")))

@@ -147,7 +147,7 @@ def _of_agreed(
     event = one.event
     assert isinstance(event, Agreed)
     request = after.pending.get(event.request_id)
-    given = None if request is None else agreement_of(request, one.actor.name)
+    given = None if request is None else agreement_of(request, one.actor)
     if request is None or given is None or given.version != one.version:
         return
     why = why_agreement_unproven(before, request, given, known)

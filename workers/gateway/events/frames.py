@@ -155,7 +155,7 @@ def _asked(key: StreamKey, recorded: Recorded, _: SessionState, after: SessionSt
 def _agreed(key: StreamKey, recorded: Recorded, before: SessionState, after: SessionState) -> Iterator[Told]:
     event = recorded.event
     request = after.pending.get(getattr(event, "request_id", ""))
-    if request is None or agreement_of(request, recorded.actor.name) is None:
+    if request is None or agreement_of(request, recorded.actor) is None:
         yield from _as_logged(key, recorded, before, after)
         return
     row = result_of(after, request.request_id).as_json()

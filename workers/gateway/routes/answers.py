@@ -99,7 +99,7 @@ async def _standing(gateway: Gateway, link: AnswerLink, rights: Rights, status: 
         text = "the request is not the one that this link was made for; open the inbox"
         return _html(problem_page("The request has changed", text), STATUS["DIGEST_MISMATCH"])
     if result.outcome is None:
-        replies = [one for one in rights.replies if may_be_unsigned(result.request, one, link.name)]
+        replies = [one for one in rights.replies if may_be_unsigned(result.request, one, rights.actor)]
         return _html(question_page(state, result.request, link.name, gateway.now_ms, replies), status)
     return _html(outcome_page(result, link.name, gateway.now_ms), status)
 

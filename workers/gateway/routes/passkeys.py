@@ -44,6 +44,8 @@ async def challenge_passkey(
     data: JSONBody[PasskeyChallengeBody], gateway: TheGateway, principal: ThePrincipal, request: AnyRequest
 ) -> Row:
     """Return the challenge with which a passkey is made, or that of an existing one's consent to register or remove one."""
+    if data.action == "register":
+        principal.require_own_name("a passkey")
     rp_id, origin = site_of(request, gateway)
     passkeys, made = gateway.ledger.passkeys, None
     if data.made is not None:
@@ -58,6 +60,7 @@ async def register_passkey(
     data: JSONBody[PasskeyBody], gateway: TheGateway, principal: ThePrincipal, request: AnyRequest
 ) -> Row:
     """Register a passkey; a person who has one consents to this one with it."""
+    principal.require_own_name("a passkey")
     rp_id, origin = site_of(request, gateway)
     made = await gateway.ledger.passkeys.register(
         principal.name,

@@ -25,7 +25,7 @@ from workers.gateway.authentication import (
 )
 from workers.gateway.bodies import SignInBody, TokenBody
 from workers.gateway.gateway import Gateway
-from workers.gateway.granting_reach import has_within, require_within
+from workers.gateway.granting_reach import has_within, require_free_name, require_within
 from workers.gateway.idempotency import IdempotencyKey, derived
 from workers.gateway.parameters import Id, OptionalLimit, OptionalText, TheGateway, ThePrincipal
 from workers.gateway.principals import principal_of
@@ -51,8 +51,12 @@ async def list_tokens(
 async def create_token(
     data: JSONBody[TokenBody], gateway: TheGateway, principal: ThePrincipal, idempotency_key: IdempotencyKey = None
 ) -> Row:
-    """Make a token within the caller's own reach. Only this response contains its text."""
+    """Make a token within the caller's own reach. Only this response contains its text.
+
+    One under the name of another person is marked with the maker's, and counts as theirs where several are asked.
+    """
     require_within(principal, data.projects, data.sessions)
+    await require_free_name(gateway, principal, data)
     key = derived(principal, idempotency_key, "token")
     made = await gateway.tokens.create(
         data.name,
@@ -93,6 +97,7 @@ async def read_me(principal: ThePrincipal) -> Row:
         "brings_rules": principal.brings_rules,
         "own_sessions": principal.bounds.own is not None,
         "owner": principal.owner,
+        "made_by": principal.made_by,
         "via": principal.via,
     }
 
