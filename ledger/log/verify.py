@@ -35,6 +35,7 @@ ProblemKind: TypeAlias = Literal[
     "restored",
     "rewritten",
     "truncated",
+    "unbacked",
     "undecodable",
     "unproven",
 ]

@@ -27,7 +27,7 @@ from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served
 from tests.support.authenticator import ORIGIN, RP_ID, Authenticator
-from tests.support.forging import append_forged
+from tests.support.forging import append_forged, person
 from tests.support.servers import RealServer
 from workers.gateway.names import passkey_origins
 from workers.upkeep.stream_checks import Depth, StreamChecker, check_stream, read_anchors
@@ -458,7 +458,7 @@ async def write_answer(server: RealServer, ledger: Ledger, *, proof_as: str = "p
 
 async def write_event(server: RealServer, ledger: Ledger, event: dict[str, Any], *, proof_as: str = "proof") -> None:
     """Write an event of Ann's straight into the session's stream, with a spelling of the member `proof`."""
-    await append_forged(server.url, ledger, StreamKey("session", "ses_1"), event, ANN, proof_as=proof_as)
+    await append_forged(server, ledger, StreamKey("session", "ses_1"), event, person(ANN), spelling=("proof", proof_as))
 
 
 async def test_writing_an_answer_into_the_log(server: RealServer, ledger: Ledger) -> None:
@@ -550,7 +550,7 @@ async def forged(server: RealServer, ledger: Ledger, proof: Any) -> Authenticato
     event = PasskeyRegistered(
         person=ANN, credential_id=new.credential_id, public_key=new.public_key, rp_id=RP_ID, proof=proof
     )
-    await append_forged(server.url, ledger, PASSKEYS, msgspec.to_builtins(event), ANN)
+    await append_forged(server, ledger, PASSKEYS, msgspec.to_builtins(event), person(ANN))
     return forger
 
 

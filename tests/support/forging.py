@@ -14,6 +14,7 @@ from ledger.core import chain
 from ledger.core.commitments import commitment_to
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
+from tests.support.servers import RealServer
 
 TOO_LONG_MS: Final = 2**62
 TOO_LATE_MS: Final = 2**60
@@ -59,22 +60,33 @@ def with_an_edit(url: str, key: str) -> None:
             client.xadd(key, {**fields, b"d": payload}, id=entry_id)
 
 
+def person(name: str, **more: str) -> dict[str, str]:
+    """Return the actor of a person at the inbox."""
+    return {"kind": "person", "name": name, "via": "inbox", **more}
+
+
 async def append_forged(
-    url: str, ledger: Ledger, stream: StreamKey, event: dict[str, Any], name: str, *, proof_as: str = "proof"
+    server: RealServer,
+    ledger: Ledger,
+    stream: StreamKey,
+    event: Payload,
+    actor: dict[str, str],
+    *,
+    spelling: tuple[str, str] = ("type", "type"),
 ) -> None:
-    """Append an event in a person's name with a valid chain; `proof_as` is a spelling of the member `proof`."""
+    """Append an event with a valid chain; `spelling` is a word in it, and how that is written."""
     last = (await ledger.store.open(stream)).entries[-1]
     content = json.dumps(event["detail"]).encode() if event.get("detail") else None
     payload = {
         "v": 1,
         "id": f"evt_forged_{last.version}",
         "prev": chain.after_entry(last.ms, last.version, last.payload),
-        "actor": {"kind": "person", "name": name, "via": "inbox"},
+        "actor": actor,
         **({} if content is None else {"x": commitment_to(content)}),
         "event": {name: value for name, value in event.items() if name != "detail"},
     }
-    data = json.dumps(payload, separators=(",", ":")).replace('"proof"', f'"{proof_as}"')
+    data = json.dumps(payload, separators=(",", ":")).replace(f'"{spelling[0]}"', f'"{spelling[1]}"')
     fields: dict[Any, Any] = {"d": data} if content is None else {"d": data, "x": content}
-    async with Redis.from_url(url, protocol=2) as client:
-        name_of_key = Keys(ledger.store.partition_count).stream(stream)
-        await client.xadd(name_of_key, fields, id=f"{last.ms + 1}-{last.version + 1}")
+    async with Redis.from_url(server.url, protocol=2) as client:
+        name = Keys(ledger.store.partition_count).stream(stream)
+        await client.xadd(name, fields, id=f"{last.ms + 1}-{last.version + 1}")

@@ -41,6 +41,11 @@ WITHOUT_HEADS: Final = (
     "compare with heads kept on another machine (--checkpoint)"
 )
 
+UNNAMED: Final = (
+    "{count} grants and tokens name no answer and no token that made them: commands on the ledger's own machine did, the "
+    "sign-in at a provider, an import, or whoever writes on the server"
+)
+
 COLUMNS = ("stream", "ok", "versions", "head", "what is wrong")
 
 
@@ -173,12 +178,13 @@ class _Shown:
         self._keeps_heads = keeps_heads
         self._lines: list[tuple[StreamKey, list[_Row]]] = []
         self._bad: list[Checked] = []
-        self._streams = self._versions = self._redacted = 0
+        self._streams = self._versions = self._redacted = self._unnamed = 0
 
     async def add(self, one: Checked) -> None:
         self._streams += 1
         self._versions += one.versions
         self._redacted += one.redacted_count
+        self._unnamed += one.unnamed_count
         if not one.ok:
             self._bad.append(one)
         elif self._keeps_heads and one.head is not None:
@@ -203,6 +209,8 @@ class _Shown:
         redacted = f", {self._redacted} of them redacted" if self._redacted else ""
         found = f"{len(self._bad)} damaged" if self._bad else "all is well"
         talk(f"{self._versions} events of {self._streams} streams checked{redacted}: {found}")
+        if self._unnamed:
+            talk(UNNAMED.format(count=self._unnamed))
         if self.judging is not None:
             talk(self.judging.summary)
         if any(one.key.kind == "access" and _is_of_heads(one) for one in self._bad):
@@ -269,6 +277,7 @@ def _json(one: Checked) -> dict[str, Any]:
         "project": one.key.id if one.key.kind == "project" else one.project,
         "stream": one.key.name,
         **({"redacted": one.redacted_count} if one.redacted_count else {}),
+        **({"unnamed": one.unnamed_count} if one.unnamed_count else {}),
     }
 
 

@@ -19,6 +19,7 @@ from ledger.log.verify import Head, Problem, head_of, read_entries
 from ledger.log.wholeness import is_whole
 from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, Store, StreamInfo, StreamKey
+from workers.upkeep.makers import Backing, Makers
 from workers.upkeep.named_rules import NamedRules, missing_rules, named_rules
 
 Depth = Literal["chain", "events", "folds"]
@@ -46,6 +47,13 @@ class _Seen(NamedTuple):
     named: Mapping[str, int]
 
 
+class _Beside(NamedTuple):
+    """What other streams have: the demands of the rules that a session names, and what stands behind its grants."""
+
+    demands: Mapping[str, Demands | None]
+    behind: Backing
+
+
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """The result of checking a stream; `head` None is a stream without a readable end, or without entries."""
 
@@ -60,6 +68,8 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """Those of them that are missing or damaged, as streams."""
     is_there: bool = True
     redacted_count: int = 0
+    unnamed_count: int = 0
+    """Grants and tokens that name no answer and no token with which they were made."""
 
     @property
     def ok(self) -> bool:
@@ -88,6 +98,7 @@ class StreamChecker:
         self._anchors = anchors
         self._depth = depth
         self._rules = NamedRules(store)
+        self._makers = Makers(self._entries)
 
     async def check(self, key: StreamKey) -> Checked:
         """Check a stream from its first entry. Raises StoreError, MissingExtraError."""
@@ -98,9 +109,9 @@ class StreamChecker:
             return Checked(key=key, versions=0, head=None, problems=[Problem(None, "foreign", error.text)])
         ours = list(map(_own, entries))
         seen = _seen(key, [entry for entry in ours if isinstance(entry, Entry)])
-        demands = await self._demands_of(seen.named)
+        beside = await self._read_beside(key, seen)
         # A long stream takes a second, in which a gateway must answer others.
-        return await asyncio.to_thread(self._checked, key, ours, info, seen, demands)
+        return await asyncio.to_thread(self._checked, key, ours, info, seen, beside)
 
     async def check_all(self, keys: Sequence[StreamKey]) -> AsyncIterator[Checked]:
         """Check many streams, in this order. Raises StoreError, MissingExtraError."""
@@ -113,17 +124,27 @@ class StreamChecker:
             checked = None
             if short is not None:
                 seen = _seen(key, short.entries)
-                demands = await self._demands_of(seen.named)
-                checked = self._checked(key, short.entries, short.info, seen, demands)
+                checked = self._checked(key, short.entries, short.info, seen, await self._read_beside(key, seen))
             if checked is not None and short is not None and checked.ok:
                 yield checked, short.entries
             else:
                 # Read by itself, a damaged stream shows what is foreign in it, too.
                 yield await self.check(key), None
 
-    async def _demands_of(self, named: Mapping[str, int]) -> Mapping[str, Demands | None]:
-        """Return the demands of the rules that a session names; none where rules are not read."""
-        return await self._rules.read(named) if self._reads_rules and named else {}
+    async def _entries(self, key: StreamKey) -> Sequence[Entry] | None:
+        """Return the entries of another stream, none where there is no stream; None if it is lost, or empty."""
+        try:
+            entries = [entry async for entry in raw_entries(self._store, key)]
+            if not entries and await self._store.info(key) is not None:
+                return None
+        except DamageError:
+            return None
+        return [entry for entry in map(plain, entries) if entry is not None]
+
+    async def _read_beside(self, key: StreamKey, seen: _Seen) -> _Beside:
+        """Read what other streams have; demands only where rules are read."""
+        demands = await self._rules.read(seen.named) if self._reads_rules and seen.named else {}
+        return _Beside(demands, await self._makers.of(key, seen.entries))
 
     def _checked(
         self,
@@ -131,14 +152,14 @@ class StreamChecker:
         entries: Sequence[Entry | RawEntry],
         info: StreamInfo | None,
         seen: _Seen,
-        demands: Mapping[str, Demands | None],
+        beside: _Beside,
     ) -> Checked:
-        known = self._known.get(key)
+        known, demands = self._known.get(key), beside.demands
         problems, redacted_count = self._problems(key, entries, seen, info)
         known_demands = {one: found for one, found in demands.items() if found}
         if self._anchors is not None and (known_demands or _may_be_signed(key, seen)):
             problems = problems + unproven(key, readable(seen.entries), self._anchors, known_demands)
-        problems = problems + missing_rules(seen.named, demands)
+        problems = problems + missing_rules(seen.named, demands) + list(beside.behind.problems)
         if info is None and known is None:
             problems = [Problem(None, "deleted", f"there is no stream `{key.name}`")]
         last = entries[-1] if entries else None
@@ -152,6 +173,7 @@ class StreamChecker:
             unreadable_rules=tuple(f"policy:{one}" for one in seen.named if demands.get(one, ()) is None),
             is_there=info is not None,
             redacted_count=redacted_count,
+            unnamed_count=beside.behind.unnamed_count,
         )
 
     def _problems(

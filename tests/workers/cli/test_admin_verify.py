@@ -160,7 +160,7 @@ def test_an_end_that_was_cut_off_shows_only_beside_heads_that_were_saved(
     heads = tmp_path / "heads.jsonl"
     ledger("verify", "--all", "--save", heads, code=0)
     ledger("verify", "--all", "--checkpoint", heads, code=0)
-    key = key_of(intruder, "s:ses_1")
+    key = key_of(intruder, "s:ses_2")
     whole = entries(intruder, key)
     intruder.delete(key)
     for entry_id, fields in whole[:-1]:
@@ -169,10 +169,23 @@ def test_an_end_that_was_cut_off_shows_only_beside_heads_that_were_saved(
     rows = ledger("verify", "--all", "--checkpoint", heads, "--json", code=11).rows
     assert [row["problems"][0]["kind"] for row in rows if not row["ok"]] == ["truncated"]
     intruder.delete(key)
-    for words in (("--all",), ("ses_1",)):
+    for words in (("--all",), ("ses_2",)):
         rows = ledger("verify", *words, "--checkpoint", heads, "--json", code=11).rows
         bad = [(row["session"], row["problems"][0]["kind"]) for row in rows if not row["ok"]]
-        assert bad == [("ses_1", "truncated")]
+        assert bad == [("ses_2", "truncated")]
+
+
+def test_a_cut_off_answer_shows_by_the_grant_that_it_made(ledger: CommandLine, intruder: Client) -> None:
+    fill(ledger)
+    key = key_of(intruder, "s:ses_1")
+    whole = entries(intruder, key)
+    intruder.delete(key)
+    for entry_id, fields in whole[:-1]:
+        intruder.xadd(key, fields, id=entry_id)
+    rows = ledger("verify", "ses_1", "--json", code=11).rows
+    assert [(row["stream"], row["problems"][0]["kind"]) for row in rows if not row["ok"]] == [
+        ("project:shop", "unbacked")
+    ]
 
 
 def test_heads_of_damaged_streams_are_not_saved(ledger: CommandLine, intruder: Client, tmp_path: Path) -> None:
