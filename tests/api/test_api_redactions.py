@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ async def filled(ledger: Ledger) -> None:
     await session.note_tool_finished(call_id="call_1", output=f"deployed with {SECRET}")
 
 
-async def found(ledger: Ledger, pattern: str = SECRET, **bounds: str) -> list[StreamPlan]:
+async def found(ledger: Ledger, pattern: str = SECRET, **bounds: Any) -> list[StreamPlan]:
     return [plan async for plan in ledger.redactions.search(Pattern(pattern), since_ms=0, **bounds)]
 
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from ledger import Ledger
+from ledger.core.characters import person_key
 from ledger.core.events import Actor, Agreed, Replied
 from ledger.log.tail import read_events
-from ledger.session.approvals import person_key
 from ledger.stores.port import StreamKey
 from tests.races.approver import PEOPLE, is_alone, needed_in, patiently
 from tests.races.contender import id_of, session_of
