@@ -108,8 +108,8 @@ def passkey_origins(listeners: Iterable[socket.socket], public_url: str, more: I
     """
     bound = [name[:2] for one in listeners if not isinstance(name := one.getsockname(), str)]
     told = [origin_of(one if IS_URL in one else f"https://{one}") for one in (public_url, *more)]
-    here = [urlsplit(one) for one in told] + [
-        urlsplit(f"http://localhost:{port}") for host, port in bound if _is_here(host)
+    here = [split_address(one) for one in told] + [
+        split_address(f"http://localhost:{port}") for host, port in bound if _is_here(host)
     ]
     local = [
         f"{one.scheme}://localhost" + (f":{one.port}" if one.port else "") for one in here if _is_here(one.hostname)
