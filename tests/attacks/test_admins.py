@@ -167,13 +167,12 @@ async def test_enrolling_a_passkey_or_setting_quiet_hours_in_the_name_of_another
 ) -> None:
     made = (await shop_admin.post("/v1/tokens", {"name": "zoe", "role": "approver", "projects": ["shop"]})).json()
     browser = await gateway.browser(made["token"])
-    browser.http.headers["Origin"] = "http://localhost:8420"
-    host = {"Host": "localhost:8420"}
+    browser.http.headers["Origin"] = "http://gateway"
     body = {"quiet": {"begin": "00:00", "until": "23:59", "zone": "UTC"}, "muted": []}
     for refused in (
-        await browser.post("/v1/passkeys/challenge", {"action": "register"}, **host),
-        await browser.post("/v1/passkeys", {"name": "x", "response": {}, "nonce": "n", "until_ms": 1}, **host),
-        await browser.put("/v1/notifications", body, **host),
+        await browser.post("/v1/passkeys/challenge", {"action": "register"}),
+        await browser.post("/v1/passkeys", {"name": "x", "response": {}, "nonce": "n", "until_ms": 1}),
+        await browser.put("/v1/notifications", body),
     ):
         assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN"), refused.text
         assert "`boss` made this token under the name `zoe`" in refused.json()["detail"]
