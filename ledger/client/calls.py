@@ -272,7 +272,7 @@ class Calls:
             require_content(self._stream.key.id, result.request)
             if result.request.demands or (result.settled is not None and result.settled.proof):
                 await self._ledger.passkeys.require_proven(self._stream.state, result)
-        if not self._ledger.store.confirms:
+        if not self._stream.confirms:
             return result
         project = await self._grounds.project(self._stream.state) if result.request.rests_on_project else None
         return await safe_result(result, self._stream, project)

@@ -15,6 +15,7 @@ from ledger.log.stream import Stream
 from ledger.project.state import ProjectState, TakeUse
 from ledger.session.commands import Live, OutdatedRulesError, PresenceWantedError
 from ledger.session.state import SessionState
+from ledger.session.tiers import records_clients
 from ledger.session.uses import UsesWantedError
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ TRIES_MAX: Final = 16
 
 PRESENCE_SECONDS: Final = 1.0
 """The time for which commands of a session read leases ahead, after one whose decision depended on them."""
+
+TRIES_OF_ASSUMED: Final = 2
+"""Commands in progress whose decision depends on leases, from which on they are read: others come and go too fast."""
 
 
 class Grounds:
@@ -76,7 +80,14 @@ class Grounds:
             await freezes.refresh()
 
     async def live(self, state: SessionState) -> Live | None:
-        """Return the presence if a command of this session has wanted it lately; most commands need none."""
+        """Return the presence as this process heard last, which an append compares; None if it knows none.
+
+        Read where a command in progress could not go on without; where connections are events, for a while after it.
+        """
+        if self._wanting_presence < TRIES_OF_ASSUMED and not records_clients(state):
+            inbox = self._inboxes.known(state.session_id, state.project)
+            if inbox is not None:
+                return Live(self._stream.present, inbox, is_assumed=True)
         if not self._wanting_presence and asyncio.get_running_loop().time() > self._presence_until:
             return None
         return await self.read_live(state)
@@ -94,7 +105,9 @@ class Grounds:
         if self._looking is asyncio.current_task():
             self._looking = self._looking_for = None
         inbox = self._inboxes.current(state.session_id, state.project)
-        return await read_live(self._ledger.store, state, inbox, self._ledger.store.clock.now_ms())
+        live = await read_live(self._ledger.store, state, inbox, self._ledger.store.clock.now_ms())
+        self._stream.present = live.clients
+        return live
 
     async def _take(self, wanted: UsesWantedError) -> None:
         """Take uses in the project's stream, confirmed as grants are; a lost race leaves the grant without one."""

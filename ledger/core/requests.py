@@ -95,15 +95,15 @@ def make_question(
 ) -> Question:
     """Check the arguments of an ask and return the question. Raises InputError."""
     given = _check_patterns(patterns, "pattern")
-    offered = _check_patterns(always, "always pattern")
-    # At least so many bytes; nothing is judged, or searched for secrets, that could never be written.
-    require_room(sum(map(len, given)) + sum(map(len, offered)))
+    offered = _check_patterns(always, "always pattern") if always != () else ()
     bare = metadata is None and tool is None and tool_name is None and tool_input is None
     if bare and operands is None and waits is None and _are_few(given) and _are_few(offered):
         try:
             return _bare_question(permission, given, offered, (agent, parent, cwd))
         except TypeError:
             pass  # unhashable and thus malformed: refused below
+    # At least so many bytes; nothing is judged, or searched for secrets, that could never be written.
+    require_room(sum(map(len, given)) + sum(map(len, offered)))
     call = Call(
         permission=check_name(permission, "permission"),
         patterns=given,
@@ -229,8 +229,6 @@ def _are_few(texts: tuple[str, ...]) -> bool:
 
 
 def _check_patterns(values: Iterable[str], what: str) -> tuple[str, ...]:
-    if type(values) is tuple and not values:
-        return ()
     if isinstance(values, (str, bytes)):
         raise InputError(f"{what}s are a list, not the single text {values[:40]!a}")
     if not isinstance(values, (list, tuple)) and not isinstance(values, Iterable):

@@ -24,7 +24,7 @@ class Standing(Sequence[StandingGrant]):
         taker: Taker | None = None,
         conditions: tuple[Condition, ...] = (),
     ) -> None:
-        self._streams = tuple(one for one in streams if one)
+        self._streams = tuple(filter(None, streams))
         self._now_ms, self._taker, self._conditions = now_ms, taker, conditions
         self._all: list[StandingGrant] | None = None
 

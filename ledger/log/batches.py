@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from ledger.core import chain, codec
 from ledger.core.codec import EntryFields
 from ledger.core.errors import EventSizeError, LedgerError
-from ledger.core.events import Actor, Event
+from ledger.core.events import Actor, Event, Presence
 from ledger.core.grants import Recorded
 from ledger.core.ids import new_event_id, new_salt
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT
@@ -103,6 +103,7 @@ class Batch(Generic[S]):
         "now_ms",
         "outcomes",
         "payloads",
+        "present",
         "prev",
         "recorded",
         "state",
@@ -121,6 +122,8 @@ class Batch(Generic[S]):
         self.outcomes: list[tuple[Job[S], LedgerError | None, int, int]] = []
         self.not_before_ms: int | None = None
         self.not_after_ms: int | None = None
+        self.present: tuple[Presence, ...] | None = None
+        """The clients that the events assume to have leases."""
         self.written_at: Position | None = None
         """The position of the first event, once the batch is in the log."""
         self.recorded: list[Recorded] = []
@@ -144,7 +147,11 @@ class Batch(Generic[S]):
         error: LedgerError | None = None
         if job.command is not None and job.command is not SETTLE:
             try:
-                self.take(self.fold.decide(self.ahead(), job.command, self.now_ms))
+                state = self.ahead()
+                plan = self.fold.decide(state, job.command, self.now_ms)
+                if None not in (plan.present, self.present) and plan.present != self.present:
+                    return False
+                self._take(plan, state)
             except (PresenceWantedError, EventSizeError) as error_of_its_own:
                 # It rests on nothing that was read, so the caller need not wait for a read, and one try is enough.
                 job.fail(error_of_its_own)
@@ -167,7 +174,9 @@ class Batch(Generic[S]):
 
     def take(self, plan: AppendPlan) -> None:
         """Add a plan's events, all or none. Raises InputError when one is too large, which fails its command alone."""
-        said = self.ahead()
+        self._take(plan, self.ahead())
+
+    def _take(self, plan: AppendPlan, said: S) -> None:
         if len(plan.events) == 1 and not self.payloads and not plan.event_ids:
             self._take_first(plan, said)
             return
@@ -199,6 +208,8 @@ class Batch(Generic[S]):
         self.narrow(plan)
 
     def narrow(self, plan: AppendPlan) -> None:
+        if plan.present is not None:
+            self.present = plan.present
         if plan.not_before_ms is not None:
             self.not_before_ms = max(self.not_before_ms or 0, plan.not_before_ms)
         if plan.not_after_ms is not None:

@@ -14,7 +14,7 @@ from ledger.access.passkeys.state import PasskeysState, decide_passkeys, evolve_
 from ledger.access.state import AccessState, decide_access, evolve_access
 from ledger.core.allowing import any_allowing
 from ledger.core.errors import LedgerError
-from ledger.core.events import Asked, Claimed, Event, LogRegressed, Presence
+from ledger.core.events import Asked, Claimed, Event, LogRegressed, Presence, Reopened
 from ledger.core.grants import Recorded
 from ledger.core.limits import LEASE_MS
 from ledger.core.policy import Verdict
@@ -75,7 +75,8 @@ class SessionFold:
         if freeze is not None:
             decision = under_freeze(state, command, decision, freeze, now_ms)
         events = decision.events if masks is None else masked_record(state, decision.events, command, masks)
-        return AppendPlan(events, command.actor, not_after_ms=decision.not_after_ms)
+        present = _assumed(command.live, events) if type(command) in _READ_PRESENCE else None
+        return AppendPlan(events, command.actor, not_after_ms=decision.not_after_ms, present=present)
 
     async def settle(self, state: SessionState, now_ms: int) -> AppendPlan:
         due_ms = next_due_ms(state)
@@ -142,7 +143,15 @@ async def read_live(store: Store, state: SessionState, inbox: Awaitable[tuple[Pr
 
 
 def _covers(live: Live | None, state: SessionState) -> bool:
-    return live is None or live.covers(state.clients)
+    return live is None or (live.covers(state.clients) and not live.is_assumed)
+
+
+def _assumed(live: Live | None, events: Sequence[Event]) -> tuple[Presence, ...] | None:
+    """Return the clients with leases as `live` assumes them, where one of the events rests on that."""
+    if live is None or not live.is_assumed:
+        return None
+    rests = any(isinstance(one, Asked | Reopened) and one.tier is not None for one in events)
+    return live.clients if rests else None
 
 
 def _hint_of_claims(before: SessionState, after_ms: int) -> Due | str | None:

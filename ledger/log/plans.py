@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from ledger.core.events import Actor, Event
+from ledger.core.events import Actor, Event, Presence
 from ledger.core.grants import Recorded
 from ledger.stores.port import Due, Position, StreamKey
 
@@ -28,6 +28,8 @@ class AppendPlan(msgspec.Struct, frozen=True, gc=False):
     not_after_ms: int | None = None
     event_ids: tuple[str, ...] = ()
     more: bool = False
+    present: tuple[Presence, ...] | None = None
+    """The clients that were assumed to have leases of the session, where the events rest on that."""
 
 
 NOTHING = AppendPlan()

@@ -12,12 +12,14 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from itertools import filterfalse
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from ledger.core import codec
 from ledger.core.allowing import any_allowing
 from ledger.core.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
-from ledger.core.events import Event
+from ledger.core.events import Event, Presence
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
 from ledger.log.batches import Batch, Job, Turn, recorded_of
 from ledger.log.cached_fold import CachedFold
@@ -26,6 +28,7 @@ from ledger.log.entries import contradicts
 from ledger.log.freezes import Freezes
 from ledger.log.plans import Done, Fold, Regression
 from ledger.log.tallies import Tallies
+from ledger.session.commands import PresenceWantedError
 from ledger.stores.port import (
     Append,
     Appended,
@@ -36,6 +39,7 @@ from ledger.stores.port import (
     Due,
     Entry,
     Foreign,
+    OthersPresent,
     OutsideWindow,
     Position,
     Store,
@@ -66,11 +70,13 @@ class Stream(CachedFold[S]):
     ) -> None:
         super().__init__(store, key, fold)
         self._tallies = tallies or Tallies()
-        self._confirms = store.confirms
+        self.confirms, self._clock = store.confirms, store.clock
         self._freezes = freezes
         self._jobs: deque[Job[S]] = deque()
         self._work: asyncio.Task[None] | None = None
         self._in_flight: Batch[S] | None = None
+        self.present: tuple[Presence, ...] = ()
+        """The clients with leases of this session, as this process heard last."""
 
     # --- the public interface ---------------------------------------------------------------------------------------
 
@@ -106,7 +112,7 @@ class Stream(CachedFold[S]):
         does not come in time, StoreError. A wake-up precedes replication, so callers must confirm before they act on
         it.
         """
-        if not self._confirms or self.position <= self._safe:
+        if not self.confirms or self.position <= self._safe:
             return True
         position, payload = self.position, self._payload
         entry = await self._store.confirm(self.key, position)
@@ -297,7 +303,7 @@ class Stream(CachedFold[S]):
 
     def _begin(self, told_ms: int | None = None) -> Batch[S]:
         """Return an empty batch for now; `told_ms` is the server's time, if it reported one."""
-        now_ms = max(self._store.clock.now_ms() if told_ms is None else told_ms, self.position.ms)
+        now_ms = max(self._clock.now_ms() if told_ms is None else told_ms, self.position.ms)
         return Batch(self._fold, self.state, self.position, self._next_prev(), now_ms)
 
     async def _settled(self, turn: Turn[S]) -> tuple[Batch[S], list[Job[S]]]:
@@ -318,7 +324,7 @@ class Stream(CachedFold[S]):
         return batch, batch.decide_all(turn.jobs, self._fold.next_due_ms(batch.ahead()))
 
     def _append_of(self, batch: Batch[S]) -> Append:
-        events = [event for event, _, _ in batch.events]
+        events = list(map(itemgetter(0), batch.events))
         allows = any_allowing(events)
         return Append(
             key=self.key,
@@ -327,17 +333,15 @@ class Stream(CachedFold[S]):
             not_before_ms=batch.not_before_ms,
             not_after_ms=batch.not_after_ms,
             due=self._due_hint(batch, events),
-            binding=self._confirms and any_binding(events),
+            binding=self.confirms and any_binding(events),
             allows=allows,
             project=self._fold.project_of(batch.state) if allows else None,
+            present=batch.present,
         )
 
     def _due_hint(self, batch: Batch[S], events: Sequence[Event]) -> Due | str | None:
-        keeps_due = self._fold.keeps_due
-        changing = [event for event in events if not keeps_due(event)]
-        if not changing:
-            return None
-        return self._fold.due_hint(self.state, changing, batch.ahead, batch.now_ms)
+        changing = tuple(filterfalse(self._fold.keeps_due, events))
+        return self._fold.due_hint(self.state, changing, batch.ahead, batch.now_ms) if changing else None
 
     # --- the result of an append ------------------------------------------------------------------------------------
 
@@ -383,9 +387,19 @@ class Stream(CachedFold[S]):
             await self._catch_up(turn.batch, result)
         elif isinstance(result, Behind):
             await self._fold_again()
+        elif isinstance(result, OthersPresent):
+            self._learn_of_presence(turn, result)
         elif isinstance(result, Blocked | Unverified):
             await self._learn_of_freezes(result)
         return turn.batch.written_at is not None
+
+    def _learn_of_presence(self, turn: Turn[S], refused: OthersPresent) -> None:
+        """Fail the commands that assumed who is present, so that their callers make them again; decide the others."""
+        self.present = refused.present or ()
+        for job in turn.jobs:
+            if getattr(job.command, "live", None) is not None:
+                job.fail(PresenceWantedError("other clients are present than the command assumed"))
+        turn.jobs = [job for job in turn.jobs if not job.future.done()]
 
     async def _learn_of_freezes(self, refused: Blocked | Unverified) -> None:
         if self._freezes is None:

@@ -164,6 +164,9 @@ def _key_of(call: Call, grants: Sequence[Grant]) -> bytes:
     Of grants with an index only those behind the others are part of it: which others count is asked anew each time.
     """
     try:
-        return _encode((call, grants.more, None) if isinstance(grants, IndexedGrants) else (call, grants))
+        # Most calls have no grants; to ask an abstract class costs a call.
+        if type(grants) is not tuple and isinstance(grants, IndexedGrants):
+            return _encode((call, grants.more, None))
+        return _encode((call, grants))
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
         return b""

@@ -41,12 +41,13 @@ def shortened(event: Event, said: Any) -> Event:
     """Return an event as its payload has it; `said` is the state before it, for a session's events a `KnownMembers`."""
     if not isinstance(event, Asked | Claimed) or event.brief:
         return event
-    members = [*_members(event, said), *([_PROJECT] if isinstance(event, Asked) else [])]
-    if any(getattr(event, name) == left_out != already for name, already, left_out in members):
-        return event
-    changes: dict[str, Any] = {
-        name: left_out for name, already, left_out in members if getattr(event, name) == already != left_out
-    }
+    changes: dict[str, Any] = {}
+    for name, already, left_out in _members(event, said):
+        value = getattr(event, name)
+        if value == left_out != already:
+            return event
+        if value == already != left_out:
+            changes[name] = left_out
     if isinstance(event, Asked):
         digest = short_digest(event.digest)
         evaluation = None if event.detail is None else event.detail.evaluation
@@ -91,8 +92,10 @@ def _fill_in(event: Asked | Claimed, member: _Member) -> None:
 def _members(event: Asked | Claimed, said: KnownMembers) -> tuple[_Member, ...]:
     """Return the members that the session's state says."""
     digest = ("policy_digest", said.policy_digest, "")
-    if not isinstance(event, Asked) or event.verdict is not Verdict.ASK:
+    if not isinstance(event, Asked):
         return (digest,)
+    if event.verdict is not Verdict.ASK:
+        return digest, _PROJECT
     settings = said.settings
     ends_ms = settings.attended_ms if event.tier == "attended" else settings.unattended_ms
     return (
@@ -100,6 +103,7 @@ def _members(event: Asked | Claimed, said: KnownMembers) -> tuple[_Member, ...]:
         ("duration_ms", ends_ms, None),
         ("unattended_ms", settings.unattended_ms, None),
         ("cap_ms", settings.cap_ms, None),
+        _PROJECT,
     )
 
 

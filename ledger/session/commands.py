@@ -40,12 +40,14 @@ class Live(msgspec.Struct, frozen=True, gc=False):
 
     `asked_for` are the recorded clients whose leases were read; None skips that check. A client that has connected
     since then must not be mistaken for one whose lease has ended. `is_known` False: the leases could not be read.
+    `is_assumed`: they were not read either, and an append that rests on them is compared with them.
     """
 
     clients: tuple[Presence, ...] = ()
     inbox: tuple[Presence, ...] = ()
     asked_for: frozenset[str] | None = None
     is_known: bool = True
+    is_assumed: bool = False
 
     def all(self) -> tuple[Presence, ...]:
         """Return every present client once, by id."""

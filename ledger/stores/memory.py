@@ -44,6 +44,7 @@ from ledger.stores.port import (
     FreezeFlag,
     Listener,
     Opening,
+    OthersPresent,
     OutsideWindow,
     Place,
     Position,
@@ -170,6 +171,8 @@ class MemoryStore:
         too_early = append.not_before_ms is not None and ms < append.not_before_ms
         if too_early or (append.not_after_ms is not None and ms > append.not_after_ms):
             return OutsideWindow(ms, now_ms)
+        if append.present is not None and set(here := self._present(append.key.id)) != set(append.present):
+            return OthersPresent(here, now_ms)
         if append.allows and (refused := self._frozen(append, now_ms)) is not None:
             return refused
         new = [Entry(ms, version, *fields) for version, fields in enumerate(append.payloads, append.after.version + 1)]
@@ -320,6 +323,9 @@ class MemoryStore:
         self._server.leases[place].pop(client_id, None)
 
     async def leases(self, place: Place) -> tuple[Presence, ...]:
+        return self._present(place)
+
+    def _present(self, place: Place) -> tuple[Presence, ...]:
         now_ms = self.clock.now_ms()
         return tuple(client for client, until_ms in self._server.leases[place].values() if now_ms < until_ms)
 

@@ -120,6 +120,8 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The append allows or claims something (`ledger.core.allowing`): not written within the reach of a freeze."""
     project: str | None = None
     """The project within which it allows something; None is no project."""
+    present: tuple[Presence, ...] | None = None
+    """The clients whose leases of this session had not ended, as the writer assumed; None assumes nothing."""
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -172,7 +174,14 @@ class Unverified(msgspec.Struct, frozen=True):
     now_ms: int
 
 
-AppendResult = Appended | Conflict | Behind | OutsideWindow | Blocked | Unverified
+class OthersPresent(msgspec.Struct, frozen=True):
+    """Not written: these clients have leases of the session, others than `Append.present`; None: they are unreadable."""
+
+    present: tuple[Presence, ...] | None
+    now_ms: int
+
+
+AppendResult = Appended | Conflict | Behind | OutsideWindow | Blocked | Unverified | OthersPresent
 
 
 class FreezeFlag(msgspec.Struct, frozen=True):

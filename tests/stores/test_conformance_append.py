@@ -6,10 +6,24 @@ import asyncio
 
 import pytest
 
+from ledger.core.events import Presence
 from ledger.core.limits import CONFLICT_TAIL_COUNT
-from ledger.stores.port import START, Appended, Behind, Conflict, Entry, OutsideWindow, Position, Store, append_to
+from ledger.stores.port import (
+    START,
+    Appended,
+    Behind,
+    Conflict,
+    Entry,
+    OthersPresent,
+    OutsideWindow,
+    Position,
+    Store,
+    append_to,
+)
 from ledger.testing import TestClock
 from tests.support.backends import PROJECT, SESSION, Backend, answer_to, append_of, entries, log_of, written
+
+LAPTOP, PHONE, TABLET = Presence("laptop", "ann"), Presence("phone", "ann"), Presence("tablet", "bob")
 
 
 async def test_the_first_append_makes_the_stream_and_begins_at_version_1(store: Store, clock: TestClock) -> None:
@@ -101,6 +115,33 @@ async def test_both_ends_of_the_window_are_inside_it(
     now_ms = clock.now_ms()
     window = (None if early is None else now_ms + early, None if late is None else now_ms + late)
     assert await answer_to(store, append_of(b"a", window=window)) == Appended(now_ms, now_ms)
+
+
+async def test_an_append_that_assumes_who_is_present_is_taken_only_if_it_is_so(store: Store, clock: TestClock) -> None:
+    assert isinstance(await answer_to(store, append_of(b"a", present=())), Appended)
+    head = Position(clock.now_ms(), 1)
+    await store.renew_lease(SESSION.id, LAPTOP, 30_000)
+    await store.renew_lease(SESSION.id, PHONE, 60_000)
+    await store.renew_lease("ses_other", TABLET, 60_000)
+    for wrong in ((), (LAPTOP,), (LAPTOP, TABLET), (LAPTOP, PHONE, TABLET), (Presence("laptop", "bob"), PHONE)):
+        answer = await answer_to(store, append_of(b"x", after=head, present=wrong))
+        assert isinstance(answer, OthersPresent)
+        assert (set(answer.present or ()), answer.now_ms) == ({LAPTOP, PHONE}, clock.now_ms())
+    for right in ((LAPTOP, PHONE), (PHONE, LAPTOP)):
+        head = await written(store, b"b", after=head)
+        answer = await answer_to(store, append_of(b"c", after=head, present=right))
+        assert isinstance(answer, Appended)
+        head = Position(answer.ms, head.version + 1)
+    clock.advance("30s")
+    assert await answer_to(store, append_of(b"x", after=head, present=(LAPTOP, PHONE))) == OthersPresent(
+        (PHONE,), clock.now_ms()
+    )
+    assert [entry.payload for entry in await log_of(store)] == [b"a", b"b", b"c", b"b", b"c"]
+
+
+async def test_a_stale_writer_is_told_what_it_missed_whoever_is_present(store: Store) -> None:
+    await written(store, b"a")
+    assert isinstance(await answer_to(store, append_of(b"x", present=(LAPTOP,))), Conflict)
 
 
 @pytest.mark.parametrize(("early", "late"), [(1, None), (None, -1), (1, 2), (-2, -1)], ids=lambda edge: f"{edge}")

@@ -9,6 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from ledger.core.codec import EntryFields
+from ledger.core.events import Presence
 from ledger.stores.clock import Clock
 from ledger.stores.memory import MemoryServer, MemoryStore
 from ledger.stores.port import (
@@ -90,9 +91,13 @@ def append_of(
     after: Position = START,
     due: Due | str | None = None,
     window: tuple[int | None, int | None] = (None, None),
+    present: tuple[Presence, ...] | None = None,
 ) -> Append:
     fields = tuple((one, None) if isinstance(one, bytes) else one for one in payloads)
-    return Append(key=key, after=after, payloads=fields, due=due, not_before_ms=window[0], not_after_ms=window[1])
+    early, late = window
+    return Append(
+        key=key, after=after, payloads=fields, due=due, not_before_ms=early, not_after_ms=late, present=present
+    )
 
 
 async def written(

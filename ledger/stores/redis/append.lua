@@ -4,13 +4,15 @@
 -- KEYS  1 stream   2 due (sorted set of sessions)   3 feed (stream of "this stream has reached this version")
 --       4 with entries that allow something: freeze flag (hash: server that verified it, entry of the stream of freezes,
 --         a field for each frozen reach)
+--       last, where the writer assumes who is present: leases of the session (sorted set by end)
 -- ARGV  1, 2 ms and version of the entry seen last (0, 0: none)
 --       3, 4 first and last millisecond that the entries may bear ('' = unbounded)
 --       5, 6 what to do with the due hint: '' nothing, 'at' / 'in' a time / a duration (inf: never), 'no' remove
 --       7 stream name for hints, `session:<id>` where there is such a hint   8 wake-up channel
 --       9 '', or for entries that allow something `<server> p:<project>`: the id that the server of this connection
 --         had within the last second ('' = unknown), and the project
---       10... of each event its payload and its content ('': it has none)
+--       10 '', or the number of the leases that the writer assumes, and each of them between zero bytes
+--       11... of each event its payload and its content ('': it has none)
 --
 -- Answers  {1, now, ms, server?}             appended, the entries bear ms; the server's id where it was looked up
 --          {0, now, last id, entries}        conflict: what the writer has not seen, or the first page of it
@@ -18,6 +20,7 @@
 --          {2, now, ms}                      outside the window: the entries would have borne ms
 --          {3, now, entry, freeze}           frozen, as of this entry of the stream of freezes
 --          {4, now, server}                  the flag was not compared with that stream since the server took over
+--          {5, now, leases?}                 other leases than assumed; none are named where the key is unreadable
 --
 -- Everything before the first XADD may refuse. After it nothing may fail, because a script does not roll back:
 -- hints go through pcall. Numbers: Lua's %.14g is exact for milliseconds and versions.
@@ -47,6 +50,15 @@ local ms = math.max(now, tonumber(ARGV[1]))
 if (ARGV[3] ~= '' and ms < tonumber(ARGV[3])) or (ARGV[4] ~= '' and ms > tonumber(ARGV[4])) then
   return {2, now, ms}
 end
+if ARGV[10] ~= '' then
+  local leases = redis.pcall('ZRANGE', KEYS[#KEYS], '(' .. now, '+inf', 'BYSCORE')
+  if leases.err then return {5, now} end
+  local alike = #leases == tonumber(string.match(ARGV[10], '^%d+'))
+  for _, lease in ipairs(leases) do
+    alike = alike and string.find(ARGV[10], '\0' .. lease .. '\0', 1, true)
+  end
+  if not alike then return {5, now, leases} end
+end
 local told
 if ARGV[9] ~= '' then
   local known, reach = string.match(ARGV[9], '^(%x*) (.*)$')
@@ -60,7 +72,7 @@ if ARGV[9] ~= '' then
 end
 
 local wake_up, longest = name, #name + inline_limit
-for i = 10, #ARGV, 2 do
+for i = 11, #ARGV, 2 do
   version = version + 1
   local id, payload, content = ms .. '-' .. version, ARGV[i], ARGV[i + 1]
   if content == '' then

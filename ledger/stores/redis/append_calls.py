@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from redis.exceptions import ResponseError
 
+from ledger.core.events import Presence
 from ledger.core.freezes import reach_of
 from ledger.stores.clock import Clock
 from ledger.stores.keys import Keys
@@ -18,12 +19,13 @@ from ledger.stores.port import (
     Behind,
     Blocked,
     Conflict,
+    OthersPresent,
     OutsideWindow,
     Position,
     Unverified,
 )
 from ledger.stores.redis.link import CommandLine, LinkError
-from ledger.stores.redis.replies import due_arguments, entries_of
+from ledger.stores.redis.replies import clients_of, due_arguments, entries_of, lease_of
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.servers import Commands
 
@@ -32,6 +34,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 """
 _LOOKED_UP: Final = 3
 """The place of the server's id in the reply to a written append."""
+
+_OTHERS_PRESENT: Final = 5
 
 _TEST_CLOCK = "local now = tonumber(table.remove(ARGV))\n"
 
@@ -68,11 +72,12 @@ class AppendCalls:
             "EVALSHA",
             self.script.sha,
             # On a cluster that moves a slot, a call that names a key which nobody has set yet would have to wait.
-            4 if append.allows else 3,
+            3 + append.allows + (append.present is not None),
             keys.stream,
             keys.due,
             keys.feed,
             *((keys.freeze,) if append.allows else ()),
+            *((self._keys.lease(key.id),) if append.present is not None else ()),
             append.after.ms,
             append.after.version,
             "" if append.not_before_ms is None else append.not_before_ms,
@@ -82,6 +87,7 @@ class AppendCalls:
             key.name,
             keys.channel,
             f"{server} {reach_of(append.project)}" if append.allows else "",
+            "" if append.present is None else _assumed(append.present),
             *[field or "" for fields in append.payloads for field in fields],
             *self.clock_arguments(),
         )
@@ -107,7 +113,13 @@ class AppendCalls:
             return OutsideWindow(int(reply[2]), now_ms)
         if kind == 3:
             return Blocked(reply[3], Position.parse(reply[2].decode()), now_ms)
+        if kind == _OTHERS_PRESENT:
+            return OthersPresent(clients_of(reply[2]) if len(reply) > 2 else None, now_ms)
         return Unverified(reply[2].decode(), now_ms)
+
+
+def _assumed(present: tuple[Presence, ...]) -> bytes:
+    return b"%d\0%b" % (len(present), b"".join(b"%b\0" % lease_of(one) for one in present))
 
 
 def server_in(reply: Any) -> str | None:

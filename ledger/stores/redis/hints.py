@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ledger.core.events import Presence
 from ledger.stores.port import NOTHING_DUE, Due, Place, Position, StreamKey
 from ledger.stores.redis.link import Argument
-from ledger.stores.redis.replies import leases_of, score_of
+from ledger.stores.redis.replies import clients_of, lease_of, leases_of, score_of
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.stubs import Stubs
 
@@ -48,7 +48,7 @@ class Hints(Stubs):
 
     async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
         key = self.keys.lease(place)
-        member = f"{client.client_id}\n{client.name}".encode()
+        member = lease_of(client)
         time, members = await self.ask((("TIME",), ("ZRANGE", key, 0, -1)))
         now_ms = self._observe_time(time)
         renamed = [one for one in leases_of(client.client_id, members) if one != member]
@@ -71,10 +71,7 @@ class Hints(Stubs):
 
     async def leases(self, place: Place) -> tuple[Presence, ...]:
         key = self.keys.lease(place)
-        members = await self.command("ZRANGE", key, f"({self._clock.now_ms()}", "+inf", "BYSCORE")
-        # Bytes of another program must not stop whoever looks who is there.
-        pairs = (member.decode(errors="replace").partition("\n") for member in members)
-        return tuple(Presence(client_id, name) for client_id, _, name in pairs)
+        return clients_of(await self.command("ZRANGE", key, f"({self._clock.now_ms()}", "+inf", "BYSCORE"))
 
 
 def _ms_of(score: float) -> int | None:

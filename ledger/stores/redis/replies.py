@@ -8,6 +8,7 @@ from typing import Any, Final
 from redis.exceptions import ResponseError
 
 from ledger.core.errors import DamageError, InDoubtError
+from ledger.core.events import Presence
 from ledger.stores.port import START, Due, Entry, FeedItem, Foreign, Position, StreamInfo, StreamKey
 from ledger.stores.redis.link import Argument
 from ledger.stores.redis.refusals import refusal_code, refusal_of
@@ -76,6 +77,17 @@ def info_of(reply: Any, size: int | None = None) -> StreamInfo | None:
 def leases_of(client_id: str, members: Sequence[bytes]) -> list[bytes]:
     """Return the members that are leases of a client, whatever its name."""
     return [member for member in members if member.partition(b"\n")[0] == client_id.encode()]
+
+
+def lease_of(client: Presence) -> bytes:
+    """Return the member of a client's lease."""
+    return f"{client.client_id}\n{client.name}".encode()
+
+
+def clients_of(members: Sequence[bytes]) -> tuple[Presence, ...]:
+    """Return the clients of leases. Bytes of another program must not stop whoever looks who is there."""
+    pairs = (member.decode(errors="replace").partition("\n") for member in members)
+    return tuple([Presence(client_id, name) for client_id, _, name in pairs])
 
 
 def score_of(reply: bytes) -> float:
