@@ -83,6 +83,11 @@ class Served:
         assert isinstance(self._way, Path), "this gateway has no socket; serve it with `served`"
         return self._way
 
+    @property
+    def app(self) -> ASGIApp:
+        assert not isinstance(self._way, Path), "this gateway has a socket; serve it with `in_process`"
+        return self._way
+
     async def caller(self, role: Role | None, name: str | None = None, **scope: Any) -> Caller:
         token = None
         if role is not None:

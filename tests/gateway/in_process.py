@@ -49,7 +49,7 @@ class _Exchange(httpx.AsyncByteStream):
         self._hung_up = asyncio.Event()
         self.head: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = asyncio.get_running_loop().create_future()
         # Nothing that the caller has in its context comes through a socket.
-        self.task = asyncio.create_task(self._run(app, _scope(request)), context=Context())
+        self.task = asyncio.create_task(self._run(app, scope_of(request)), context=Context())
 
     async def _run(self, app: Any, scope: dict[str, Any]) -> None:
         try:
@@ -86,7 +86,8 @@ class _Exchange(httpx.AsyncByteStream):
         self._hung_up.set()
 
 
-def _scope(request: httpx.Request) -> dict[str, Any]:
+def scope_of(request: httpx.Request) -> dict[str, Any]:
+    """Return the ASGI scope of a request, as a server with a unix socket gives it."""
     path, _, query = request.url.raw_path.partition(b"?")
     return {
         "type": "http",
