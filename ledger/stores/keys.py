@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -79,6 +79,11 @@ class Keys:
 
     def due(self, partition: int) -> str:
         return f"{self.tag(partition)}:due"
+
+    @cached_property
+    def all_due(self) -> tuple[str, ...]:
+        """Return the keys of the due hints of all partitions."""
+        return tuple(map(self.due, range(self.count)))
 
     def feed(self, partition: int) -> str:
         return f"{self.tag(partition)}:feed"

@@ -17,7 +17,7 @@ from ledger.core.errors import ArchiveError, LedgerError, SealedError, StoreErro
 from ledger.log.due_index import as_seen, hint_of, lacking
 from ledger.log.plans import SETTLE, Done
 from ledger.session.state import SessionState
-from ledger.stores.port import NOTHING_DUE
+from ledger.stores.port import NOTHING_DUE, StreamKey
 
 log = logging.getLogger(__name__)
 
@@ -67,12 +67,15 @@ class Settler:
         """Settle until nothing is due; return the number of sessions that were due. Raises StoreError."""
         seen: dict[str, int] = {}
         count, late_ms = 0, 0
+        partitions: list[int] | None = None
         while not self._stopped:
             self._rung.clear()
             now_ms = await self._store.now_ms()
-            due = await self._due(now_ms)
+            due = await self._due(now_ms, partitions)
             if not due:
                 break
+            # Only these may still be due after a page that was not full; what comes due meanwhile has its own alarm.
+            partitions = None if len(due) >= DUE_PAGE_COUNT else sorted({self._partition_of(one) for one, _ in due})
             again = [one for one in due if seen.get(one[0]) == one[1]]
             fresh = [one for one in due if seen.get(one[0]) != one[1]]
             seen.update(fresh)
@@ -83,8 +86,11 @@ class Settler:
             log.info("expiry: settled %d sessions, the last %d ms after its deadline", count, late_ms)
         return count
 
-    async def _due(self, now_ms: int) -> list[tuple[str, int]]:
-        page = await self._store.due(now_ms, DUE_PAGE_COUNT + len(self._passed_over))
+    def _partition_of(self, session: str) -> int:
+        return self._store.partition_of(StreamKey("session", session))
+
+    async def _due(self, now_ms: int, partitions: list[int] | None) -> list[tuple[str, int]]:
+        page = await self._store.due(now_ms, DUE_PAGE_COUNT + len(self._passed_over), partitions)
         due = [(session, at) for session, at in page if at is not None and not self._is_passed_over(session, at)]
         # Other workers have the same page: a different order avoids conflicts.
         random.shuffle(due)

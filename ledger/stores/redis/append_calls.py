@@ -135,6 +135,7 @@ class FirstAttempt:
     """
 
     __slots__ = ("_again", "_answered", "_calls", "_link", "since")
+    open = 1
 
     def __init__(self, calls: AppendCalls, link: Commands, answered: Answered, again: Callable[[bool], None]) -> None:
         self._calls = calls
@@ -143,8 +144,9 @@ class FirstAttempt:
         self._again = again
         self.since = 0.0
 
-    def take(self, reply: Any) -> None:
-        """Deliver a reply. After a refusal the append is sent again: the server may lack only the script."""
+    def take(self, replies: list[Any]) -> None:
+        """Deliver the reply. After a refusal the append is sent again: the server may lack only the script."""
+        (reply,) = replies
         if isinstance(reply, ResponseError):
             self._again(False)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any, TypeVar
 
 from redis.exceptions import ResponseError
@@ -114,9 +115,9 @@ class RetriedCommands:
     async def ask_at(self, server: Commands, commands: Sequence[CommandLine]) -> list[Any]:
         """As `ask`, on one of the servers."""
         replies = await self.patiently(lambda: server.run(commands))
-        for reply in replies:
-            if isinstance(reply, ResponseError):
-                raise refusal_of(reply) from reply
+        if any(map(isinstance, replies, repeat(ResponseError))):
+            refused = next(reply for reply in replies if isinstance(reply, ResponseError))
+            raise refusal_of(refused) from refused
         return replies
 
     async def scan(self, pattern: str, *words: Argument) -> AsyncIterator[str]:

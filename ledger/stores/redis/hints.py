@@ -22,13 +22,11 @@ class Hints(Stubs):
         self, until_ms: int | None, count: int, partitions: Sequence[int] | None = None
     ) -> list[tuple[str, int | None]]:
         limit: Argument = "+inf" if until_ms is None else until_ms
+        keys = self.keys.all_due if partitions is None else map(self.keys.due, partitions)
         replies = await self.ask(
-            [
-                ("ZRANGE", self.keys.due(partition), "-inf", limit, "BYSCORE", "LIMIT", 0, count, "WITHSCORES")
-                for partition in (range(self.partition_count) if partitions is None else partitions)
-            ]
+            [("ZRANGE", key, "-inf", limit, "BYSCORE", "LIMIT", 0, count, "WITHSCORES") for key in keys]
         )
-        found = [(score_of(reply[i + 1]), reply[i].decode()) for reply in replies for i in range(0, len(reply), 2)]
+        found = [(score_of(at), session.decode()) for one in replies if one for session, at in zip(one[::2], one[1::2], strict=True)]
         found.sort()
         return [(session, _ms_of(at)) for at, session in found[:count]]
 

@@ -49,12 +49,19 @@ class LinkError(Exception):
 
 
 class Receiver(Protocol):
-    """A receiver of replies. Neither method may block or raise."""
+    """A receiver of the replies to its commands. Neither method may block or raise."""
 
     since: float
     """The time at which its commands were submitted, by the loop's clock."""
 
-    def take(self, reply: Any) -> None: ...
+    @property
+    def open(self) -> int:
+        """Return the number of replies that it still awaits."""
+        ...
+
+    def take(self, replies: list[Any]) -> None:
+        """Take the next replies, at most those that it awaits."""
+        ...
 
     def fail(self, error: LinkError) -> None: ...
 
@@ -70,9 +77,9 @@ class _Group:
         self.future: asyncio.Future[list[Any]] = loop.create_future()
         self.since = loop.time()
 
-    def take(self, reply: Any) -> None:
-        self.replies.append(reply)
-        self.open -= 1
+    def take(self, replies: list[Any]) -> None:
+        self.replies += replies
+        self.open -= len(replies)
         if self.open == 0 and not self.future.done():
             self.future.set_result(self.replies)
 
@@ -139,9 +146,8 @@ class Link:
         loop = asyncio.get_running_loop()
         group = _Group(len(commands), loop)
         is_idle = not self._awaited
-        for command in commands:
-            self._outbox.append(hiredis.pack_command(command))
-            self._awaited.append(group)
+        self._outbox += map(hiredis.pack_command, commands)
+        self._awaited.append(group)
         self._send_soon(loop, is_idle=is_idle)
         return await group.future
 
@@ -218,13 +224,19 @@ class Link:
             self._writer.write(b"".join(outbox))
 
     def _take_over(self, connection: AbstractConnection, writer: asyncio.StreamWriter) -> None:
-        def take(reply: Any) -> None:
-            self._awaited.popleft().take(reply)
-
         def lost(error: BaseException) -> None:
             self._break_soon(connection, error)
 
-        writer.transport.set_protocol(ReplyReader(take, lost))
+        writer.transport.set_protocol(ReplyReader(self._deliver, lost))
+
+    def _deliver(self, replies: list[Any]) -> None:
+        """Give replies to their receivers, in order. Raises IndexError for replies that nobody awaits."""
+        while replies:
+            receiver = self._awaited[0]
+            taken, replies = replies[: receiver.open], replies[receiver.open :]
+            if replies or len(taken) == receiver.open:
+                self._awaited.popleft()
+            receiver.take(taken)
 
     async def _write(self, connection: AbstractConnection) -> None:
         try:
@@ -245,7 +257,7 @@ class Link:
                     reply = await connection.read_response(disable_decoding=True, timeout=math.inf)
                 except ResponseError as refusal:
                     reply = refusal
-                self._awaited.popleft().take(reply)
+                self._deliver([reply])
         except (RedisError, OSError, IndexError) as error:
             self._break_soon(connection, error)
 

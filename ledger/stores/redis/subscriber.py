@@ -135,9 +135,10 @@ class Subscriber:
             if not lost.done():
                 lost.set_exception(error)
 
-        def take(message: Any) -> None:
+        def take(messages: list[Any]) -> None:
             try:
-                self._take(message)
+                for message in messages:
+                    self._take(message)
             except ResponseError as refusal:
                 end(refusal)
 
