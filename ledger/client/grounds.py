@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
@@ -44,7 +45,7 @@ class Grounds:
         self._stream = stream
         self._inboxes = ledger.inboxes
         self._presence_until = float("-inf")
-        """When commands stop reading leases ahead, by the loop's time."""
+        """When commands stop reading leases ahead, by this machine's monotonic clock."""
         self._looking: asyncio.Task[Live] | None = None
         self._looking_for: object = None
         self._wanting_presence = 0
@@ -88,7 +89,7 @@ class Grounds:
             inbox = self._inboxes.known(state.session_id, state.project)
             if inbox is not None:
                 return Live(self._stream.present, inbox, is_assumed=True)
-        if not self._wanting_presence and asyncio.get_running_loop().time() > self._presence_until:
+        if not self._wanting_presence and time.monotonic() > self._presence_until:
             return None
         return await self.read_live(state)
 
@@ -141,7 +142,7 @@ class Grounds:
                 except OutdatedRulesError:
                     log.info("the rules or clients of session %s changed during the evaluation; retrying", session)
                 except PresenceWantedError:
-                    self._presence_until = asyncio.get_running_loop().time() + PRESENCE_SECONDS
+                    self._presence_until = time.monotonic() + PRESENCE_SECONDS
                     self._wanting_presence += 1
                     wanted += 1
                 except UsesWantedError as wants:

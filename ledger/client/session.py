@@ -113,14 +113,19 @@ class Session(SessionRuns):
         """
         asked = self._submission(permission, patterns, **options)
         result = await self._submit(asked)
-        if asked.runner is not None:
-            result = await self._claims.until_held(result, asked.runner, asked.actor, asked.question)
-        elif result.outcome is None:
-            result = await self._calls.wait_to_run(asked.request_id)
+        if asked.runner is not None or result.outcome is None:
+            result = await self._until_allowed(result, asked)
         error = result.error()
         if error is not None:
             raise error
-        return with_own_input(await self._memory.remember(result), asked.question.call.input)
+        return await self._memory.remember(result)
+
+    async def _until_allowed(self, result: Result, asked: Submission) -> Result:
+        if asked.runner is not None:
+            result = await self._claims.until_held(result, asked.runner, asked.actor, asked.question)
+        else:
+            result = await self._calls.wait_to_run(asked.request_id)
+        return with_own_input(result, asked.question.call.input)
 
     async def submit(self, permission: str, patterns: Iterable[str], **options: Unpack[AskOptions]) -> Result:
         """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError.

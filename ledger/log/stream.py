@@ -256,11 +256,11 @@ class Stream(CachedFold[S]):
         try:
             if turn.companion is not None:
                 turn.companion_is_behind = not turn.companion.take_beside(beside)
-            if isinstance(result, Exception):
-                self._failed(turn.jobs, result)
-            elif isinstance(result, Appended) and not turn.companion_is_behind:
+            if type(result) is Appended and not turn.companion_is_behind:
                 self._take_written(turn, result)
                 self._finish(turn)
+            elif isinstance(result, Exception):
+                self._failed(turn.jobs, result)
             else:
                 self._prepare_soon(turn, result)
         except Exception as error:  # noqa: BLE001 - raised here it would reach the connection, not the callers

@@ -52,7 +52,7 @@ class Receiver(Protocol):
     """A receiver of the replies to its commands. Neither method may block or raise."""
 
     since: float
-    """The time at which its commands were submitted, by the loop's clock."""
+    """The time at which its commands were submitted, by this machine's monotonic clock."""
 
     @property
     def open(self) -> int:
@@ -75,7 +75,7 @@ class _Group:
         self.open = count
         self.replies: list[Any] = []
         self.future: asyncio.Future[list[Any]] = loop.create_future()
-        self.since = loop.time()
+        self.since = time.monotonic()
 
     def take(self, replies: list[Any]) -> None:
         self.replies += replies
@@ -143,12 +143,11 @@ class Link:
         """
         if self._connection is None:
             await self._connect()
-        loop = asyncio.get_running_loop()
-        group = _Group(len(commands), loop)
+        group = _Group(len(commands), asyncio.get_running_loop())
         is_idle = not self._awaited
         self._outbox += map(hiredis.pack_command, commands)
         self._awaited.append(group)
-        self._send_soon(loop, is_idle=is_idle)
+        self._send_soon(is_idle=is_idle)
         return await group.future
 
     def send(self, command: CommandLine, receiver: Receiver) -> None:
@@ -156,14 +155,13 @@ class Link:
         if self._connection is None:
             receiver.fail(LinkError("there is no connection yet", sent=False))
             return
-        loop = asyncio.get_running_loop()
         is_idle = not self._awaited
-        receiver.since = loop.time()
+        receiver.since = time.monotonic()
         self._outbox.append(hiredis.pack_command(command))
         self._awaited.append(receiver)
-        self._send_soon(loop, is_idle=is_idle)
+        self._send_soon(is_idle=is_idle)
 
-    def _send_soon(self, loop: asyncio.AbstractEventLoop, *, is_idle: bool) -> None:
+    def _send_soon(self, *, is_idle: bool) -> None:
         if self._writer is None:
             self._writable.set()
         elif is_idle:
@@ -171,7 +169,7 @@ class Link:
         elif not self._flush_due:
             # Other commands of this turn of the loop are sent in the same write.
             self._flush_due = True
-            loop.call_soon(self._flush)
+            asyncio.get_running_loop().call_soon(self._flush)
         if self._watchdog is None:
             self._watch()
 
@@ -269,7 +267,7 @@ class Link:
         self._watchdog = None
         if not self._awaited or self._connection is None:
             return
-        waited = asyncio.get_running_loop().time() - self._awaited[0].since
+        waited = time.monotonic() - self._awaited[0].since
         if waited >= self._answer_seconds:
             silence = TimeoutError(f"no answer for {waited:.1f} s")
             self._break_soon(self._connection, silence)
