@@ -26,7 +26,12 @@ class Hints(Stubs):
         replies = await self.ask(
             [("ZRANGE", key, "-inf", limit, "BYSCORE", "LIMIT", 0, count, "WITHSCORES") for key in keys]
         )
-        found = [(score_of(at), session.decode()) for one in replies if one for session, at in zip(one[::2], one[1::2], strict=True)]
+        found = [
+            (score_of(at), session.decode())
+            for one in replies
+            if one
+            for session, at in zip(one[::2], one[1::2], strict=True)
+        ]
         found.sort()
         return [(session, _ms_of(at)) for at, session in found[:count]]
 
