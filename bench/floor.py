@@ -95,7 +95,7 @@ class ScriptStream:
             "EVALSHA",
             self._script.sha,
             *(4, names.stream, names.due, names.feed, names.freeze),
-            *(self._ms, self._version, "", "", "", "", self._key.name, names.channel, ""),
+            *(self._ms, self._version, "", "", "", "", self._key.name, names.channel, "", ""),
             *(payload, ""),
         )
         assert kind == 1, "somebody else writes to the floor's stream"
