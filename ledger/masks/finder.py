@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ledger.masks.plain_text import plain
-from ledger.masks.shape_tables import SecretShape, place_shapes, place_words, provider_shapes
+from ledger.masks.shape_tables import SecretShape, broken_shapes, place_shapes, place_words, provider_shapes
 
 _KEPT_COUNT: Final = 1024
 KEPT_CHARS: Final = 2048
@@ -58,7 +58,7 @@ def candidates(text: str) -> tuple[SecretShape, ...]:
 def _candidates(text: str) -> tuple[SecretShape, ...]:
     lower = lowered(text)
     has_run = max(map(len, text.translate(_NO_RUN).split()), default=0) >= RUN_CHARS
-    found = [shape for shape in provider_shapes(broken=not has_run) if _has_one(shape.words, text)]
+    found = [shape for shape in (provider_shapes() if has_run else broken_shapes()) if _has_one(shape.words, text)]
     whole, parts = place_words()
     words = whole.intersection(lower.translate(_NO_WORD).split())
     words.update([word for word in parts if word in lower])

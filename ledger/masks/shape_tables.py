@@ -105,11 +105,15 @@ class SecretShape:
 
 
 @cache
-def provider_shapes(*, broken: bool = False) -> tuple[SecretShape, ...]:
-    """Return the shapes with a form of their own, or the `broken` ones; words are compared as written. Raises TableError."""
-    if broken:
-        return tuple(shape for shape in provider_shapes() if shape.is_broken)
+def provider_shapes() -> tuple[SecretShape, ...]:
+    """Return the shapes with a form of their own; words are compared as written. Raises TableError."""
     return _read("providers.toml", 0, by_provider=True)
+
+
+@cache
+def broken_shapes() -> tuple[SecretShape, ...]:
+    """Return those of `provider_shapes` that a text without a long run of letters may hold (`is_broken`)."""
+    return tuple(shape for shape in provider_shapes() if shape.is_broken)
 
 
 @cache
