@@ -96,7 +96,7 @@ class Stream(CachedFold[S]):
         return (await self.submit(None)).state
 
     async def as_of_now(self) -> S:
-        """Return the same with what is due settled, as the next command will find it. Nothing is written."""
+        """Return the state of `refresh` with all passed deadlines settled, without writing the events of that."""
         await self.refresh()
         batch, more = self._begin(), True
         while more:

@@ -1,8 +1,8 @@
-"""What stands behind grants and tokens: the answer that made a grant, the token with which a grant or a token was made.
+"""Comparison of grants and tokens with the events that made them.
 
-The chain shows that nobody changed a grant, not that somebody gave it. A grant names the request whose answer made it,
-and the author of an event the token that was used. What was made by a command on the ledger's own machine, after a
-provider's sign-in, or was imported, names neither: it is counted.
+The chain of hashes shows that nobody changed a grant, and does not show that a person gave it. A grant names the request
+whose answer made it. The author of an event names the token that was used. Grants and tokens that were made by a command
+on the ledger's own machine, after a provider's sign-in, or by an import name neither, and are counted.
 """
 
 from __future__ import annotations

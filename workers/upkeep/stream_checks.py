@@ -48,7 +48,7 @@ class _Seen(NamedTuple):
 
 
 class _Beside(NamedTuple):
-    """What other streams have: the demands of the rules that a session names, and what stands behind its grants."""
+    """Facts from other streams: the demands of the rules that a session names, and the events that made its grants."""
 
     demands: Mapping[str, Demands | None]
     behind: Backing
