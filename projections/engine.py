@@ -211,14 +211,10 @@ class Engine:
         if self._before_step is not None:
             await self._before_step(step.key, step.seen)
         at, key = step.first.position, step.key
-        snapshot = None
+        writes = _writes_of([step])
         if is_snapshot_due(at.version, step.folded):
-            snapshot = await snapshot_writes(self._store, key, step.folded)
-        for some in _in_bounds(snapshot.blocks if snapshot else ()):
-            if not await self._store.project(key, at, at, some):
-                return False
-        last = [*_writes_of([step]), *(snapshot.last if snapshot else ())]
-        return await self._store.project_all([step.advance], last)
+            writes += await snapshot_writes(self._store, key, step.folded)
+        return await self._store.project_all([step.advance], writes)
 
     async def _renew(self, step: ProjectionStep) -> bool:
         """Write all rows of a stream anew as of a redaction: those made before it still hold the content.
@@ -261,7 +257,7 @@ async def rows_of(store: Store, key: StreamKey, until: Position) -> list[ViewWri
         folded = after
     if folded.position != until:
         raise LostHistoryError(f"stream `{key.name}` does not hold entry {until}; rebuild its views", stream=key.name)
-    return [*await removal_writes(store, key, folded.state), *changes.rows()]
+    return [*removal_writes(key), *changes.rows()]
 
 
 def _writes_of(steps: Sequence[ProjectionStep]) -> list[ViewWrite]:

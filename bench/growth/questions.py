@@ -120,8 +120,8 @@ CROWDS: Final[dict[str, Asked]] = {
     "ask by grants": Asked("ask that a project's grant allows", "grants", "us", _CROWD),
     "ask by pending": Asked("ask that a rule allows", "pending", "us", _CROWD),
     "reply by pending": Asked("reply to a pending request", "pending", "us", _CROWD),
-    "first ask": Asked("first ask of a new process in a long session", "events", "ms", (Aim("last", "at most", 400),)),
-    "fold": Asked("a settled request in a fold", "requests", "bytes", (Aim("last", "at most", 250),)),
+    "first ask": Asked("first ask of a new process in a long session", "events", "ms", (Aim("last", "at most", 1500),)),
+    "fold": Asked("a settled request in a fold", "requests", "bytes", (Aim("last", "at most", 450),)),
 }
 
 KINDS: Final = {

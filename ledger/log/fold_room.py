@@ -33,6 +33,7 @@ PENDING_BYTES: Final = 4000
 GRANT_BYTES: Final = 900
 CLIENT_BYTES: Final = 400
 NOTED_BYTES: Final = 200
+PASSED_BYTES: Final = 60
 _RULE_BYTES: Final = 150
 _BYTES_OF_JSON: Final = 4
 """The room of parsed JSON for each byte of its text."""
@@ -103,9 +104,9 @@ def fold_bytes(state: Any) -> int:
     return STREAM_BYTES
 
 
-def past_bytes(state: Any) -> int:
-    """Return an estimate of the room that a past fold takes beside a later one, with which it shares the rest."""
-    return STREAM_BYTES + (state.settled.whole_bytes if isinstance(state, SessionState) else 0)
+def past_bytes(versions: int) -> int:
+    """Return an estimate of the room that a past fold takes beside a later one, which shares all but so many versions."""
+    return STREAM_BYTES + versions * PASSED_BYTES
 
 
 def _policy_bytes(source: PolicySource | None) -> int:

@@ -40,25 +40,23 @@ class _Marks:
         self.turn = asyncio.Lock()
         self.folds: list[Folded[Any]] = [nothing_folded(key)]
         self.every_versions = FOLD_EVERY_VERSIONS
-        self.past_bytes = 0
 
     def add(self, folded: Folded[Any]) -> bool:
         """Add a fold if it is the next one to be cached; return whether it was."""
         if folded.version != self.folds[-1].version + self.every_versions:
             return False
-        self.past_bytes += past_bytes(self.folds[-1].state)
         self.folds.append(folded)
         return True
 
     @property
     def size_bytes(self) -> int:
-        return self.past_bytes + fold_bytes(self.folds[-1].state)
+        past = len(self.folds) - 1
+        return past * past_bytes(self.every_versions) + fold_bytes(self.folds[-1].state)
 
     def thin(self) -> None:
         """Drop every other fold."""
         self.folds[:] = self.folds[::2]
         self.every_versions *= 2
-        self.past_bytes = sum(past_bytes(one.state) for one in self.folds[:-1])
 
 
 class HistoryCache:

@@ -392,7 +392,7 @@ def _revoked(state: SessionState, recorded: Recorded, event: Revoked) -> Session
 
 
 def _imported(state: SessionState, recorded: Recorded, event: Imported) -> SessionState:
-    settled = state.settled.renewed({key: replace(one, imported=True) for key, one in state.settled.items()})
+    settled = state.settled.replaced({key: replace(one, imported=True) for key, one in state.settled.items()})
     pending = state.pending
     for request in list(pending.values()):
         # A yes that was read from a file is nobody's yes here.

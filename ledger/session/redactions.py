@@ -19,17 +19,15 @@ def without_content(state: SessionState, recorded: Recorded, event: Redacted) ->
     """
     gone = frozenset(event.versions)
     pending = state.pending
-    emptied = {request.request_id: _emptied(request) for request in pending.values() if _is_touched(request, gone)}
-    for request_id, request in emptied.items():
-        pending = pending.insert(request_id, request)
-    # A pending one may have been settled before, in a round of which a block has the content still.
-    settled = state.settled.renewed(
+    for request in state.pending.values():
+        if _is_touched(request, gone):
+            pending = pending.insert(request.request_id, _emptied(request))
+    settled = state.settled.replaced(
         {
             request_id: _emptied_settled(one)
             for request_id, one in state.settled.items()
             if one.version in gone or _is_touched(one.request, gone)
-        },
-        gone=emptied,
+        }
     )
     grants = mark_redacted(state.grants, gone)
     state = replace(state, pending=pending, settled=settled, grants=grants, redacted_version=recorded.version)

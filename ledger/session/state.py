@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 from rpds import HashTrieMap
 
 from ledger.core.codec import canonical_json
@@ -28,8 +29,19 @@ from ledger.core.events import (
 )
 from ledger.core.grants import Grants, no_grants
 from ledger.core.operands import Operand
-from ledger.core.packed_map import PackedMap, Packing
-from ledger.core.policy import Call, ConsultedFile, Demand, Evaluation, Offer, PolicySource, ReplyKind
+from ledger.core.packed_records import PackedRecords, Packing
+from ledger.core.policy import (
+    Call,
+    ConsultedFile,
+    Demand,
+    Evaluation,
+    Offer,
+    Part,
+    PolicySource,
+    ReplyKind,
+    RuleRef,
+    Verdict,
+)
 from ledger.core.proofs import Proof
 from ledger.session.pending import PendingRequests
 
@@ -208,10 +220,45 @@ class Settled(Value, frozen=True):
     """The last claim of the call."""
 
 
-SETTLED_BYTES: Final = 2200
-"""The room that a usual settled request takes whole."""
+_AGENT: Final = Actor("agent", "agent", via="http")
+_RULES: Final = (RuleRef("bash *: ask", "project", "/opencode.json", 1),)
+_ASKED: Final = Request(
+    "per_",
+    "bash",
+    "",
+    1,
+    1,
+    _AGENT,
+    tool=ToolRef("msg_", "call_"),
+    tool_name="Bash",
+    project_version=0,
+    unattended_ms=604_800_000,
+    patterns=("",),
+    always=("git commit *",),
+    cwd="/home/",
+    evaluation=Evaluation(Verdict.ASK, (Part("", Verdict.ASK, _RULES),), _RULES, None, "a rule asks about `", ("",)),
+    links=(),
+    tier="attended",
+    duration_ms=300_000,
+    deadline_ms=1,
+    cap_at_ms=1,
+    told=("",),
+)
+_CLAIM: Final = HeldClaim(
+    claim_id="clm_", runner="hook", by=_AGENT, at_ms=1, version=1, round=1, number=1, status="finished", ended_ms=1
+)
 
-SETTLED_PACKING: Final = Packing(Settled, age=lambda settled: settled.version, record_bytes=SETTLED_BYTES)
+SETTLED_PACKING: Final = Packing(
+    Settled,
+    age_of=lambda settled: settled.version,
+    whole_bytes=2200,
+    usual=(
+        Settled(
+            _ASKED, "allowed", Actor("person", "", via="http"), 1, 1, "", reply="once", finished=True, claim=_CLAIM
+        ),
+        Settled(replace(_ASKED, evaluation=Evaluation(Verdict.ALLOW, rules=_RULES)), "allowed", _AGENT, 1, 1, ""),
+    ),
+)
 
 
 class Client(Value, frozen=True):
@@ -262,8 +309,7 @@ class SessionState(Value, kw_only=True, frozen=True):
     """The version of the last redaction."""
     settings: Settings = Settings()
     pending: PendingRequests = PendingRequests()
-    settled: PackedMap[Settled] = PackedMap(SETTLED_PACKING)
-    """All settled requests; the older ones are packed."""
+    settled: PackedRecords[Settled] = PackedRecords(SETTLED_PACKING)
     grants: Grants = no_grants()
     clients: HashTrieMap[str, Client] = HashTrieMap()
     """The clients on record. They are all that are connected only where the holder of the input lock answers; who is

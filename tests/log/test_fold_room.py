@@ -144,7 +144,7 @@ async def test_a_stream_that_grew_pushes_others_out(ledger: Ledger, monkeypatch:
             small.streams.session(key.id)
         assert all(key in small.streams._recent for key in KEYS)
         session = await small.session(KEYS[0].id, rules=RULES)
-        for number in range(100):
+        for number in range(150):
             await session.submit("bash", [f"ls {number}"])
             small.streams.session(KEYS[0].id)
         assert KEYS[0] in small.streams._recent
@@ -156,7 +156,7 @@ async def test_the_pasts_of_a_long_stream_are_thinned_and_read_as_before(ledger:
     session = await ledger.session(KEYS[0].id, rules=RULES)
     for number in range(ASKS):
         await session.submit("bash", [f"ls {number}"])
-    room = 700_000
+    room = 150_000
     cache = HistoryCache(ledger.store, room)
     everything = [event async for event in session.events(follow_on=False)]
     for version in (ASKS, 1, FOLD_EVERY_VERSIONS, FOLD_EVERY_VERSIONS + 1, 2 * FOLD_EVERY_VERSIONS - 1, 7):

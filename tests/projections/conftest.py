@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from ledger import Ledger
-from ledger.session.state import SETTLED_PACKING
+from ledger.core import packed_records
 from ledger.testing import TestClock
 from projections import comparison
 from projections import engine as engine_module
@@ -22,8 +22,7 @@ from tests.support.snapshots import write_snapshots_every
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots every 20 events, whatever they take, and packed requests in a session of so few."""
     write_snapshots_every(SNAPSHOT_EVERY, monkeypatch, comparison)
-    monkeypatch.setattr(SETTLED_PACKING, "whole_max", 12)
-    monkeypatch.setattr(SETTLED_PACKING, "block", 8)
+    monkeypatch.setattr(packed_records, "WHOLE_MAX_COUNT", 12)
     monkeypatch.setattr(engine_module, "STEP_EVENTS", 10)
 
 

@@ -83,15 +83,15 @@ async def test_what_was_projected_from_pages_read_before_the_redaction_is_writte
     """A projector that read a page, then was slow, still writes its content: the redaction comes after it."""
     plan = await filled(ledger)
     slow = Engine(ledger.store)
-    project = ledger.store.project
+    project_all = ledger.store.project_all
     redacted: list[int] = []
 
     async def slowly(*args: Any) -> bool:
         if not redacted:
             redacted.extend(await ledger.redactions.redact(plan, reason="a password", actor="ann"))
-        return await project(*args)
+        return await project_all(*args)
 
-    monkeypatch.setattr(ledger.store, "project", slowly)
+    monkeypatch.setattr(ledger.store, "project_all", slowly)
     await slow.catch_up(SES_1)
     assert redacted
     assert await held_anywhere(ledger)

@@ -9,7 +9,6 @@ import pytest
 from ledger import Ledger
 from ledger.access.passkeys.state import PASSKEYS_ID
 from ledger.core.errors import DamageError
-from ledger.core.packed_map import PackedMap
 from ledger.core.times import format_time
 from ledger.log import fresh_folds
 from ledger.log.entries import check_info
@@ -17,11 +16,11 @@ from ledger.log.fresh_folds import fresh_state
 from ledger.log.snapshots import SNAPSHOTS_VIEW, load_snapshot
 from ledger.log.tail import fold_entries, nothing_folded
 from ledger.session.state import SessionState
-from ledger.stores.port import Entry, Position, Store, StreamInfo, StreamKey, ViewAdvance, ViewWrite
+from ledger.stores.port import Entry, Position, Store, StreamInfo, StreamKey, ViewWrite
 from ledger.testing import TestClock
 from projections.engine import Engine
 from tests.projections.looking import RULES, SNAPSHOT_EVERY, differences
-from tests.projections.test_snapshots import HEAD, STATE, with_state
+from tests.projections.test_snapshots import forged, with_state
 from tests.support.backends import PARTITION_COUNT
 
 SES_1 = StreamKey("session", "ses_1")
@@ -151,14 +150,13 @@ async def test_one_that_somebody_forged_is_found_by_comparing_the_views(long_ses
     store = long_session.store
     fields = dict(await store.view(SNAPSHOTS_VIEW, store.partition_of(SES_1)))
 
-    def forged(members: dict[str, Any]) -> None:
+    def widened(members: dict[str, Any]) -> None:
         grant = next(iter(members["grants"].values()))
         grant["pattern"] = "*"
 
-    head, state = with_state(forged)(fields[HEAD], fields[STATE])
+    snapshot = forged(fields[SES_1.name], with_state(widened))
     at = await store.checkpoint(SES_1)
-    writes = [ViewWrite(SNAPSHOTS_VIEW, HEAD, head), ViewWrite(SNAPSHOTS_VIEW, STATE, state)]
-    assert await store.project(SES_1, at, at, writes)
+    assert await store.project(SES_1, at, at, [ViewWrite(SNAPSHOTS_VIEW, SES_1.name, snapshot)])
     (found,) = await differences(store)
     assert (found.view, found.key) == (SNAPSHOTS_VIEW, SES_1.name)
     assert "is not the fold of its entries" in (found.text or "")
@@ -190,35 +188,3 @@ async def test_where_people_have_passkeys_every_fold_begins_with_the_log(
     monkeypatch.setattr(long_session.store, "info", with_passkeys)
     assert (await fresh_state(long_session.store, SES_1)).version == EVENTS
     assert reads == [], "the first page has all of it, and the snapshot's entry is not looked for"
-
-
-async def test_a_snapshot_has_only_the_blocks_that_are_new(
-    long_session: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, written = long_session.store, list[str]()
-    project, project_all = store.project, store.project_all
-
-    async def noted(key: StreamKey, expected: Position, at: Position, writes: list[ViewWrite]) -> bool:
-        written.extend(one.field for one in writes if one.view == SNAPSHOTS_VIEW)
-        return await project(key, expected, at, writes)
-
-    async def noted_last(advances: list[ViewAdvance], writes: list[ViewWrite]) -> bool:
-        written.extend(one.field for one in writes if one.view == SNAPSHOTS_VIEW)
-        return await project_all(advances, writes)
-
-    before = await load_snapshot(store, SES_1, EVENTS)
-    assert before is not None
-    monkeypatch.setattr(store, "project", noted)
-    monkeypatch.setattr(store, "project_all", noted_last)
-    session = await long_session.attach("ses_1")
-    for number in range(SNAPSHOT_EVERY):
-        await session.submit("read", [f"other file {number}"])
-    await Engine(store).catch_up(SES_1)
-    after = await load_snapshot(store, SES_1, 2 * EVENTS)
-    assert after is not None
-    assert after.version > before.version
-    assert isinstance(after.state.settled, PackedMap)
-    new = after.state.settled.blocks().keys() - before.state.settled.blocks().keys()
-    assert new
-    assert before.state.settled.blocks().keys() <= after.state.settled.blocks().keys()
-    assert sorted(written) == sorted([HEAD, STATE, *(f"{SES_1.name}\n{number}" for number in new)])

@@ -8,13 +8,14 @@ from typing import Any, Final, NoReturn
 import pytest
 
 from ledger import Ledger
-from ledger.core.packed_map import WHOLE_MAX_COUNT, PackedMap
+from ledger.core.packed_records import PackedRecords
 from ledger.core.runners import Runner
 from ledger.session.pending import PendingRequests
 from tests.support.commands import asks, cancels, claims, finishes_tool, opens, releases_claim, replies
 from tests.support.scenario import Scenario, Step, given, later
 
 PENDING: Final = 40
+SETTLED: Final = 200
 RULES: Final = {"bash": "ask", "read": "allow"}
 RUNNER: Final = Runner("hook", "1")
 READ: Final = asks("per_new", "notes.txt", permission="read")
@@ -40,14 +41,14 @@ STEPS: Final[dict[str, Step]] = {
 
 @pytest.fixture(scope="module")
 def crowded() -> Scenario:
-    """A session with many pending requests, and so many settled ones that the older are packed."""
+    """A session with many pending requests, and many settled ones."""
     scenario = given(opens(RULES))
-    for number in range(2 * WHOLE_MAX_COUNT):
+    for number in range(SETTLED):
         scenario.given(asks(f"old_{number}", "ls"), replies(f"old_{number}", "once"))
     scenario.given(claims(CLAIMED, RUNNER))
     for number in range(PENDING):
         scenario.given(asks(f"waiting_{number}", f"npm run task{number}"))
-    assert (len(scenario.state.pending), len(scenario.state.settled)) == (PENDING, 2 * WHOLE_MAX_COUNT)
+    assert (len(scenario.state.pending), len(scenario.state.settled)) == (PENDING, SETTLED)
     return scenario
 
 
@@ -70,7 +71,7 @@ def walks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return walk
 
-    for of, names in ((PendingRequests, ("__iter__", "keys", "values", "items")), (PackedMap, ("pairs", "newest"))):
+    for of, names in ((PendingRequests, ("__iter__", "keys", "values", "items")), (PackedRecords, ("pairs", "newest"))):
         for name in names:
             monkeypatch.setattr(of, name, forbidden(f"{of.__name__}.{name}"))
     return tried

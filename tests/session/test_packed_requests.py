@@ -1,12 +1,10 @@
-"""Older settled requests are packed: they take little memory, and every reader and decision has them as before."""
+"""Settled requests are packed: they take little memory, and every reader and decision has them whole."""
 
 from __future__ import annotations
 
 import gc
 import random
 import tracemalloc
-import zlib
-from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -28,19 +26,19 @@ from ledger.core.events import (
     Value,
 )
 from ledger.core.grants import Recorded
-from ledger.core.packed_map import BLOCK_COUNT, WHOLE_MAX_COUNT, PackedMap, Packing, from_parts, mark_of
+from ledger.core.packed_records import WHOLE_MAX_COUNT, PackedRecords, Packing
 from ledger.core.policy import Evaluation, RuleRef, Verdict
 from ledger.core.runners import Runner
 from ledger.session.evolve import evolve
-from ledger.session.state import SessionState, Settled
+from ledger.session.state import SETTLED_PACKING, SessionState, Settled
 from tests.support.commands import asks, cancels, claims, finishes_tool, opens, replies
 from tests.support.rows import every
 from tests.support.scenario import Scenario, given
 
 AGENT: Final = Actor("agent", "builder")
 ANN: Final = Actor("person", "ann")
-REQUESTS: Final = 4 * BLOCK_COUNT + WHOLE_MAX_COUNT
-SETTLED_BYTES: Final = 250
+REQUESTS: Final = 700
+SETTLED_BYTES: Final = 450
 """The most that a settled request may take in a long session."""
 
 
@@ -51,33 +49,23 @@ class Record(Value, kw_only=True, frozen=True):
     text: Any = None
 
 
-def small(mark: Callable[[str], int] = mark_of) -> PackedMap[Record]:
-    return PackedMap(Packing(Record, lambda one: one.number, 100, whole_max=6, block=4, mark=mark))
+PACKING: Final = Packing(Record, lambda one: one.number, 100, [Record(number=1, text="words")])
+EMPTY: Final = PackedRecords(PACKING)
 
 
-def held_in_blocks(records: PackedMap[Any]) -> bytes:
-    return b"".join(zlib.decompress(block.data) for block in records.blocks().values())
-
-
-def stored(records: PackedMap[Any], packing: Packing[Any]) -> PackedMap[Any]:
-    """Return the map as it comes back from a store."""
-    return from_parts(packing, records.parts(), {number: one.data for number, one in records.blocks().items()})
-
-
-@every("mark", [mark_of, lambda key: int(key[4:]) % 7])
 @every("seed", range(20))
-def test_a_packed_map_is_read_as_a_dictionary_is(seed: int, mark: Callable[[str], int]) -> None:
+def test_packed_records_are_read_as_a_dictionary_is(seed: int) -> None:
     chance = random.Random(seed)
-    packed, plain = small(mark), dict[str, Record]()
-    for number in range(200):
-        key = f"key {chance.randrange(60)}"
-        record = Record(number=number, text=chance.choice([None, "words", ["a", {"b": 1.5}], 2**70, ("no", "list")]))
+    packed, plain = EMPTY, dict[str, Record]()
+    for number in range(800):
+        key = f"key {chance.randrange(400)}"
+        record = Record(number=number, text=chance.choice([None, "words", ["a", {"b": 1.5}], 2**70, "\u2028", -0.0]))
         match chance.randrange(10):
             case 0 if key in plain:
                 packed, _ = packed.remove(key), plain.pop(key)
             case 1:
-                changed = {one: replace(held, number=number) for one, held in list(plain.items())[:5]}
-                packed = packed.renewed(changed)
+                changed = {one: replace(held, number=1000 + number) for one, held in list(plain.items())[:1]}
+                packed = packed.replaced(changed)
                 plain.update(changed)
             case _:
                 packed = packed.insert(key, record)
@@ -86,104 +74,72 @@ def test_a_packed_map_is_read_as_a_dictionary_is(seed: int, mark: Callable[[str]
         assert (key in packed, len(packed)) == (key in plain, len(plain))
     assert dict(packed.items()) == plain == {key: packed[key] for key in packed}
     assert sorted(map(repr, packed.values())) == sorted(map(repr, plain.values()))
-    assert [one.number for one in packed.newest()] == sorted((one.number for one in plain.values()), reverse=True)
-    assert packed == stored(packed, Packing(Record, lambda one: one.number, 100, mark=mark))
+    ages = sorted((one.number for one in plain.values()), reverse=True)
+    assert [one.number for one in packed.newest()] == ages
+    assert [one.number for one in packed.newest(ages[3])] == ages[4:]
+    again = PackedRecords.of(PACKING, packed.packed())
+    assert (again, again.packed()) == (packed, packed.packed())
 
 
-def test_a_record_that_would_not_come_back_as_it_is_is_kept_whole() -> None:
-    records = small()
-    odd = {f"odd {number}": Record(number=number, text=[2**70, (1, 2), "\ud800"][number % 3]) for number in range(30)}
-    for key, record in odd.items():
-        records = records.insert(key, record)
-    for number in range(30, 130):
-        records = records.insert(f"even {number}", Record(number=number))
-    whole = records.parts().whole
-    assert {key: whole[key] for key in odd} == odd
-    assert sum(block.reads_count for block in records.blocks().values()) >= 50
+def test_two_maps_of_equal_records_are_equal_however_their_members_are_ordered() -> None:
+    one, other = (EMPTY.insert("a", Record(number=1, text=text)) for text in ({"a": 1, "b": 2}, {"b": 2, "a": 1}))
+    assert one == other != EMPTY.insert("a", Record(number=2))
 
 
-def of_forty() -> PackedMap[Record]:
-    records = small(mark_of)
-    for number in range(40):
-        records = records.insert(f"key {number}", Record(number=number))
-    return records
+def test_the_newest_records_are_read_without_unpacking_the_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = EMPTY.replaced({f"key {number}": Record(number=number) for number in range(300)})
+    unpacked: list[bytes] = []
+    unpack = PACKING.unpack
 
+    def noted(packed: bytes) -> Record:
+        unpacked.append(packed)
+        return unpack(packed)
 
-def test_a_stored_map_goes_on_as_it_would_have() -> None:
-    before = of_forty()
-    after = stored(before, Packing(Record, lambda one: one.number, 100, whole_max=6, block=4))
-    for number in range(40, 80):
-        before, after = (one.insert(f"key {number}", Record(number=number)) for one in (before, after))
-    assert after == before
-    assert after.parts() == before.parts()
-
-
-@pytest.mark.parametrize("change", ["missing", "another", "cut index", "odd index"])
-def test_a_stored_map_with_other_blocks_is_refused(change: str) -> None:
-    records = of_forty()
-    parts, blocks = records.parts(), {number: one.data for number, one in records.blocks().items()}
-    match change:
-        case "missing":
-            del blocks[0]
-        case "another":
-            blocks[0] = blocks[1]
-        case "cut index":
-            parts = replace(parts, marks=parts.marks[8:], numbers=parts.numbers[4:])
-        case _:
-            parts = replace(parts, marks=parts.marks[3:])
-    with pytest.raises(ValueError):
-        from_parts(Packing(Record, lambda one: one.number, 100), parts, blocks)
-
-
-def test_a_block_leaves_with_the_last_record_that_is_read_from_it() -> None:
-    records = of_forty()
-    first = min(records.blocks())
-    for number in range(40):
-        records = records.insert(f"key {number}", Record(number=100 + number))
-    assert first not in records.blocks()
-
-
-def test_the_newest_records_are_read_without_unpacking_the_older_blocks() -> None:
-    read: list[bytes] = []
-
-    class Watched(Packing[Record]):
-        def unpack(self, block: bytes) -> Any:
-            read.append(block)
-            return super().unpack(block)
-
-    records = stored(of_forty(), Watched(Record, lambda one: one.number, 100, whole_max=6, block=4))
+    monkeypatch.setattr(PACKING, "unpack", noted)
     newest = records.newest()
-    assert [next(newest).number for _ in range(8)] == list(range(39, 31, -1))
-    assert len(set(read)) <= 3 < len(records.blocks())
+    assert [next(newest).number for _ in range(8)] == list(range(299, 291, -1))
+    assert len(unpacked) == 0
+    ages = [one.number for one in newest]
+    assert ages == list(range(291, -1, -1))
+    assert len(unpacked) == len(records) - len(records._whole) >= 150
+
+
+@pytest.mark.parametrize("packed", [b"", b"123456", b"123456 no record", PACKING.pack(Record(number=1))[:-3]])
+def test_bytes_that_hold_no_record_are_refused(packed: bytes) -> None:
+    with pytest.raises(ValueError):
+        PACKING.unpack(packed)
 
 
 def test_an_unknown_key_is_refused_and_removing_one_leaves_the_other() -> None:
-    before = small().insert("a", Record(number=1))
+    before = EMPTY.insert("a", Record(number=1))
     with pytest.raises(KeyError):
         before.remove("b")
     with pytest.raises(KeyError):
         before["b"]
     after = before.remove("a")
     assert (list(before), list(after), after.get("a"), after.get("a", 7)) == (["a"], [], None, 7)
+    assert after.size_bytes == 0
+
+
+def test_only_the_youngest_records_are_whole() -> None:
+    records = EMPTY
+    for number in range(1000):
+        records = records.insert(f"key {number}", Record(number=number))
+        assert WHOLE_MAX_COUNT // 2 <= len(records._whole) <= WHOLE_MAX_COUNT or number < WHOLE_MAX_COUNT
+    assert min(one.number for one in dict(records._whole).values()) >= 1000 - WHOLE_MAX_COUNT
 
 
 # --- sessions -------------------------------------------------------------------------------------------------------
 
 
-def with_many_after(scenario: Scenario) -> Scenario:
-    """Let so many other requests be settled that the earlier ones are packed."""
-    for number in range(WHOLE_MAX_COUNT):
-        scenario.given(asks(f"later_{number}", "ls"), replies(f"later_{number}", "once"))
-    return scenario
-
-
-def is_packed(state: SessionState, request_id: str) -> bool:
-    return request_id in state.settled and request_id not in state.settled.parts().whole
+def held_in(state: SessionState) -> str:
+    """Return all that is kept of the settled requests."""
+    return repr([SETTLED_PACKING.unpack(packed) for packed in state.settled.packed().values()])
 
 
 def old(*steps: Any) -> Scenario:
-    scenario = with_many_after(given(opens(), *steps))
-    assert is_packed(scenario.state, "per_1")
+    scenario = given(opens(), *steps)
+    assert "per_1" in scenario.state.settled
     return scenario
 
 
@@ -214,30 +170,30 @@ def test_an_answer_to_a_packed_request_is_the_same_again_or_refused() -> None:
 def test_a_packed_request_is_claimed_once_and_its_run_ends_once() -> None:
     scenario = old(ASKED, replies("per_1", "once"))
     scenario.given(claims(ASKED, RUNNER))
-    with_many_after(scenario.given(finishes_tool("per_1")))
+    scenario.given(finishes_tool("per_1"))
     scenario.when(claims(ASKED, Runner("hook", "2"))).then_refused(AlreadyClaimedError, "ALREADY_CLAIMED")
     held = scenario.state.settled["per_1"].claim
     assert held is not None
     assert (held.status, held.runner) == ("finished", "hook")
 
 
-def test_redacted_content_is_in_no_block() -> None:
+def test_redacted_content_is_in_no_packed_request() -> None:
     secret = asks("per_1", "curl -u ann:horse", tool_name="bash", tool_input={"command": "curl -u ann:horse"})
     scenario = old(secret, replies("per_1", "reject", message="no horse"))
-    assert b"horse" in held_in_blocks(scenario.state.settled)
+    assert "horse" in held_in(scenario.state)
     scenario.given(Redacted(versions=(2, 3), detail=ReasonDetail("a password")))
-    assert b"horse" not in held_in_blocks(scenario.state.settled)
+    assert "horse" not in held_in(scenario.state)
     assert "horse" not in repr(scenario.state)
-    assert len(scenario.state.settled) == 1 + WHOLE_MAX_COUNT
+    assert len(scenario.state.settled) == 1
 
 
-def test_redacted_content_of_a_request_that_is_pending_again_is_in_no_block() -> None:
+def test_redacted_content_of_a_request_that_is_pending_again_is_in_no_packed_request() -> None:
     secret = asks("per_1", "curl -u ann:horse")
     scenario = old(secret, replies("per_1", "once"))
     scenario.given(Reopened(request_id="per_1", verdict=Verdict.ASK, round=2, cause="operand"))
     assert "per_1" in scenario.state.pending
     scenario.given(Redacted(versions=(2,), detail=ReasonDetail("a password")))
-    assert b"horse" not in held_in_blocks(scenario.state.settled)
+    assert "horse" not in held_in(scenario.state)
     assert "horse" not in repr(scenario.state)
 
 
@@ -286,7 +242,7 @@ def with_lives(state: SessionState, numbers: range) -> SessionState:
 
 
 @pytest.mark.slow
-def test_a_settled_request_of_a_long_session_takes_at_most_250_bytes() -> None:
+def test_a_settled_request_of_a_long_session_takes_at_most_450_bytes() -> None:
     tracemalloc.start()
     try:
         state = with_lives(SessionState(session_id="ses_1", last_ms=1_800_000_000_000), range(REQUESTS))
@@ -305,7 +261,7 @@ def test_a_long_session_has_every_request_with_its_reasons() -> None:
     state = with_lives(SessionState(session_id="ses_1", last_ms=1_800_000_000_000), range(REQUESTS))
     found: dict[str, Settled] = dict(state.settled.items())
     assert len(found) == REQUESTS
-    for number in (0, BLOCK_COUNT, REQUESTS - 1):
+    for number in (0, 128, REQUESTS - 1):
         asked = life(number)[0][1]
         assert isinstance(asked, Asked)
         settled = state.settled[asked.request_id]

@@ -76,12 +76,11 @@ class SealResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Ready(msgspec.Struct, frozen=True):
-    """A session that may be sealed, with all of its entries. `state` is that of a session that may have a snapshot."""
+    """A session that may be sealed, with all of its entries."""
 
     key: StreamKey
     entries: WholeEntries
     size_bytes: int
-    state: SessionState | None
 
 
 BringUp = Callable[[StreamKey], Awaitable[object]]
@@ -198,7 +197,7 @@ class Sealing:
         if kept is not None:
             return SealResult(key=key, events=len(entries), kept=kept)
         size_bytes = sum([len(one.payload) + len(one.content or b"") for one in entries])
-        return _Ready(key, whole, size_bytes, state if len(whole) >= SNAPSHOT_EVERY_EVENTS else None)
+        return _Ready(key, whole, size_bytes)
 
     async def _debt(self, key: StreamKey, state: SessionState, head: Position, projected: Position) -> str | None:
         """Return what is still owed to a session's events elsewhere; None for one that may be sealed."""
@@ -240,10 +239,10 @@ class Sealing:
             raise ArchiveError(f"the file `{manifest.file}` does not have `{one.key.name}` as it was read")
         seal = Seal(head.position, head.hash, manifest.file, manifest.written_ms)
         if await self._store.admin.seal(one.key, seal):
-            if one.state is not None:
+            if len(one.entries) >= SNAPSHOT_EVERY_EVENTS:
                 # Sealed is sealed: a snapshot that stays takes room, and is still bound to its entry.
                 with suppress(LedgerError):
-                    await remove_snapshot(self._store, one.key, one.state)
+                    await remove_snapshot(self._store, one.key)
             return SealResult(key=one.key, events=len(one.entries), file=manifest.file)
         kept = "it went on, or was sealed by another process, while it was written to the archive"
         return SealResult(key=one.key, events=len(one.entries), kept=kept)

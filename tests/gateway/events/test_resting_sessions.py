@@ -10,7 +10,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.log.fold_room import STREAM_BYTES
-from ledger.session.state import SETTLED_BYTES
+from ledger.session.state import SETTLED_PACKING
 from ledger.stores.port import Entry
 from ledger.testing import TestClock
 from projections.engine import Engine
@@ -22,7 +22,7 @@ from workers.gateway.events.beginnings import CLOCK_MARGIN_MS
 from workers.gateway.events.follower import Follower
 from workers.gateway.events.hub import Hub
 
-SESSION_BYTES: Final = STREAM_BYTES + 4 * SETTLED_BYTES
+SESSION_BYTES: Final = STREAM_BYTES + 4 * SETTLED_PACKING.whole_bytes
 """The room that a session of these tests takes at its end."""
 
 
