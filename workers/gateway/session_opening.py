@@ -21,6 +21,7 @@ from workers.gateway.beside import rehearse_rules
 from workers.gateway.bodies import SETTINGS, OpenSession
 from workers.gateway.folders import folder_to_open
 from workers.gateway.gateway import Gateway
+from workers.gateway.given_policy import given_policy
 from workers.gateway.own_rules import GATEWAYS_OWN, require_project_rules, rules_for
 from workers.gateway.principals import ForbiddenError, Principal
 from workers.runtime.project_rules import project_of_source
@@ -159,7 +160,7 @@ async def _rules(
     if body.policy is not None:
         if body.rules is not None or body.options is not None or body.dialect is not None:
             raise InputError("give `policy`, or `rules` with `dialect` and `options`, not both")
-        return {"policy": _policy(body.policy), "policy_source": _source_of(body)}
+        return {"policy": given_policy(body.policy), "policy_source": _source_of(body)}
     dialect = body.dialect or DEFAULT_DIALECT
     if body.says_rules:
         return {"policy": _brought(body, dialect), "policy_source": _source_of(body)}
@@ -210,10 +211,3 @@ async def _gateways_rules(gateway: Gateway, stated: str | None, folder: str | No
             dialects=list(named),
         )
     return {"policy": policy, "dialect": dialect, "policy_source": name, "denies_alone": True}
-
-
-def _policy(value: dict[str, Any]) -> PolicySource:
-    try:
-        return msgspec.convert(value, PolicySource)
-    except msgspec.ValidationError as error:
-        raise InputError(f"the policy is not of the form `{{dialect, layers, options}}`: {error}") from error

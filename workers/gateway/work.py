@@ -16,7 +16,6 @@ from ledger.client.machine import machine_facts
 from ledger.client.session_options import policy_source_of
 from ledger.client.tool_requests import tool_requests
 from ledger.client.why import smallest_rule
-from ledger.core.errors import InputError
 from ledger.core.events import Actor, AskedDetail
 from ledger.core.policy import Call, Policy, PolicySource
 from ledger.masks.masking import Masks
@@ -30,6 +29,7 @@ from ledger.policy.operands import operands_wanted
 from ledger.session.masking import masked_ask
 from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request
+from workers.gateway.given_policy import given_policy
 
 Row = dict[str, Any]
 
@@ -102,7 +102,7 @@ def rehearse(asked: Row) -> None:
     The verdict is discarded: the ask itself judges by the rules, grants and files of its own moment.
     Raises PolicyError, InputError.
     """
-    policy = _with_disk(placed(_read(asked["policy"]), cwd=asked["cwd"], home=asked["home"]))
+    policy = _with_disk(placed(given_policy(asked["policy"]), cwd=asked["cwd"], home=asked["home"]))
     tool, value, agent = asked["tool"], asked["input"], asked["agent"]
     calls = [Call(asked["permission"], tuple(asked["patterns"]), tool, value, agent=agent)]
     if asked["permission"] is None:
@@ -155,16 +155,9 @@ def compile_rules(asked: Row) -> None:
     if asked["policy"] is None:
         source = policy_source_of(asked["rules"], asked["dialect"], asked["options"])
     else:
-        source = _read(asked["policy"])
+        source = given_policy(asked["policy"])
     if source is not None:
         compile_policy(source)
-
-
-def _read(policy: Any) -> PolicySource:
-    try:
-        return msgspec.convert(policy, PolicySource)
-    except msgspec.ValidationError as error:
-        raise InputError(f"the policy is not of the form `{{dialect, layers, options}}`: {error}") from error
 
 
 def _with_disk(source: PolicySource) -> Policy:
