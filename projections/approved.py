@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from ledger.access.state import AccessState
-from ledger.client.grant_list import stored_grant
 from ledger.client.results import Approved
 from ledger.core.events import Asked, Granted, Imported, Replied, Revoked, SessionClosed, UseTaken
 from ledger.core.grants import StandingGrant
@@ -22,7 +22,7 @@ from ledger.policy.stored_rules import RulesState
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.projection import Seen, listed, row
+from projections.projection import Seen, listed
 
 APPROVED: Final = APPROVED_VIEW
 STANDING: Final = STANDING_VIEW
@@ -69,7 +69,8 @@ def _rows(key: StreamKey, state: SessionState | ProjectState, grant_ids: Iterabl
 def _changes(key: StreamKey, state: SessionState | ProjectState, grant: StandingGrant) -> Iterator[ViewWrite]:
     has_ended = grant.revoked_ms is not None or grant.redacted or grant.uses_left == 0 or _is_closed(state)
     standing = _standing(key, state, grant)
-    yield row(APPROVED, field_of(key.name, grant.grant_id), None if has_ended else stored_grant(standing))
+    value = None if has_ended else msgspec.json.encode(standing.as_json())
+    yield ViewWrite(APPROVED, field_of(key.name, grant.grant_id), value)
     order = GrantPlace(grant.at_ms, grant.grant_id, key.name).order
     lists = (ALL, scope_of("project", standing.project or key.id))
     for field in (*(scope + order for scope in lists), named_of(grant.grant_id, key.name)):

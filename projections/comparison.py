@@ -16,12 +16,11 @@ from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, SNAPSHOTS_VIEW, load_sna
 from ledger.log.tail import Folded, nothing_folded, read_folds
 from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED
-from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in, checkpoint_value
+from ledger.stores.checkpoints import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.keys import CENSUS
 from ledger.stores.port import NOTHING_DUE, Position, Store, StreamKey, ViewWrite
 from projections.engine import OUT_OF_REACH
 from projections.projection import StreamState, seen
-from projections.sessions import summary_stored
 from projections.views import FIXED, Changes
 
 COMPARED: Final = tuple(name for name in FIXED if name not in (SNAPSHOTS_VIEW, SKIPPED))
@@ -50,8 +49,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_json(self) -> dict[str, Any]:
         """Return CONTRACT's row of `rebuild --verify`, and the partition."""
-        readable = _readable_checkpoint if self.view in CHECKPOINTS_VIEW.parts else _readable
-        sides = None if self.same else self.text or {"live": readable(self.live), "rebuilt": readable(self.rebuilt)}
+        sides = None if self.same else self.text or {"live": _readable(self.live), "rebuilt": _readable(self.rebuilt)}
         return {
             "view": self.view,
             "key": " ".join(parts_of(self.key)),
@@ -105,8 +103,7 @@ class Rebuilt:
             raise DamageError(f"its views are as of {until}, which its log does not hold", stream=key.name)
         if isinstance(before.state, SessionState):
             self.due[key] = until, as_seen(hint_of(before.state))
-        held = checkpoint_value(until, summary_stored(before.state))
-        self.apply([ViewWrite(CHECKPOINTS_VIEW.of(key.id), key.name, held)])
+        self.apply([ViewWrite(CHECKPOINTS_VIEW, key.name, str(until).encode())])
         return is_right
 
 
@@ -117,9 +114,7 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
     """
     live = await store.views.read(partition, COMPARED)
     rebuilt = Rebuilt()
-    checkpoints = {
-        StreamKey.parse(name): checkpoint_in(at) for part in CHECKPOINTS_VIEW.parts for name, at in live[part].items()
-    }
+    checkpoints = {StreamKey.parse(name): checkpoint_in(at) for name, at in live[CHECKPOINTS_VIEW].items()}
     for key, at in sorted(checkpoints.items()):
         try:
             snapshot = await load_snapshot(store, key, at.version) if at.version >= SNAPSHOT_EVERY_EVENTS else None
@@ -166,12 +161,6 @@ def _due_shown(ms: int | str | None) -> bytes | None:
 def _fields(partition: int, view: str, live: Mapping[str, bytes], rebuilt: Mapping[str, bytes]) -> Iterator[Compared]:
     for key in sorted({*live, *rebuilt}):
         yield Compared(view=view, partition=partition, key=key, live=live.get(key), rebuilt=rebuilt.get(key))
-
-
-def _readable_checkpoint(value: bytes | None) -> Any:
-    """Return a checkpoint, with its summary if it has one."""
-    at, separator, summary = (value or b"").partition(b" ")
-    return [_readable(at), _readable(summary)] if separator else _readable(value)
 
 
 def _readable(value: bytes | None) -> Any:

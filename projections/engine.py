@@ -38,7 +38,6 @@ from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED, ShortStream
 from ledger.stores.port import NOTHING_DUE, Entry, Position, Store, StreamKey, ViewAdvance, ViewWrite
 from projections.projection import Seen, StreamState, seen
-from projections.sessions import summary_stored
 from projections.views import FIXED, Changes, size_of, writes_of
 
 
@@ -293,8 +292,8 @@ class ProjectionStep:
 
     @property
     def advance(self) -> ViewAdvance:
-        """Return the step of the stream's checkpoint, with its summary."""
-        return ViewAdvance(self.key, self.first.position, self.folded.position, summary_stored(self.folded.state))
+        """Return the step of the stream's checkpoint."""
+        return ViewAdvance(self.key, self.first.position, self.folded.position)
 
     @property
     def size_bytes(self) -> int:

@@ -98,9 +98,9 @@ def row(view: str, field: str, value: dict[str, Any] | None) -> ViewWrite:
     return ViewWrite(view, field, None if value is None else canonical_json(value))
 
 
-def listed(view: str, field: str, number: int = 0) -> ViewWrite:
-    """Return the change that adds a name to a view that is searched by prefix, or by number."""
-    return ViewWrite(view, field, number, "sorted")
+def listed(view: str, field: str) -> ViewWrite:
+    """Return the change that adds a name to a view that is searched by prefix."""
+    return ViewWrite(view, field, 0, "sorted")
 
 
 def counted(view: str, field: str, by: int) -> ViewWrite:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from ledger.log.divided import LATEST_VIEW
+from ledger.log.places import ALL
 from ledger.log.unprojected import unprojected
 from ledger.stores.port import Store
-from projections.sessions import Latest
+from projections.sessions import LATEST_VIEW, Latest
 
 
 async def oldest_first(store: Store, after: Latest | None, count: int) -> AsyncIterator[list[Latest]]:
@@ -23,8 +23,8 @@ async def oldest_first(store: Store, after: Latest | None, count: int) -> AsyncI
     moved = [Latest(head.ms, key.id) for key, head in zip(keys, heads, strict=True)]
     left = [one for one in moved if after is None or one.order < after.order]
     while True:
-        begin = "" if after is None else after.order
-        fields = await store.views.page(LATEST_VIEW.parts, "", count, begin, backwards=True)
+        begin = "" if after is None else ALL + after.order
+        fields = await store.views.page(LATEST_VIEW, ALL, count, begin, backwards=True)
         places = [Latest.of_field(field) for field in fields]
         is_last = len(places) < count
         due = left if is_last else [one for one in left if one.order > places[-1].order]

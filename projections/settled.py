@@ -11,14 +11,14 @@ from functools import cache
 from typing import TypeAlias
 
 from ledger.core.events import Outcome
-from ledger.log.divided import OUTCOMES_VIEW
+from ledger.log.places import field_of
 from ledger.session.state import Settled
 from ledger.stores.port import StreamKey
 from projections.counts import decision_field
 from projections.durations import DURATION_BUCKETS_MS, bucket_field, bucket_of, sum_field
 from projections.outcomes import DecisionLabel, decision_of
 from projections.projection import COUNTS
-from projections.sessions import outcome_field
+from projections.sessions import OUTCOMES_VIEW
 
 ViewPlace: TypeAlias = tuple[str, str]
 """A view, and a field in it."""
@@ -33,10 +33,9 @@ def add_counts(counts: dict[ViewPlace, int], key: StreamKey, settled: Iterable[S
         kind = (decision_of(one), bucket_of(waited_ms, DURATION_BUCKETS_MS), one.outcome)
         count, sum_ms = alike.get(kind, (0, 0))
         alike[kind] = (count + 1, sum_ms + waited_ms)
-    view = OUTCOMES_VIEW.of(key.id) if alike else ""
     for (decision, bucket, outcome), (count, sum_ms) in alike.items():
         of_decision, of_bucket, of_time = _places_of(decision, bucket)
-        for place in (of_decision, of_bucket, (view, outcome_field(key.id, outcome))):
+        for place in (of_decision, of_bucket, (OUTCOMES_VIEW, field_of(key.id, outcome))):
             counts[place] = counts.get(place, 0) + by * count
         counts[of_time] = counts.get(of_time, 0) + by * sum_ms
 

@@ -8,25 +8,17 @@ from typing import Final
 from ledger.client.grant_uses import grants_behind
 from ledger.core.events import Asked, DeadlineMoved, Expired, Granted, Replied, SessionClosed
 from ledger.core.notification_event import Notification
-from ledger.log.divided import (
-    GRANTS_VIEW,
-    LATEST_VIEW,
-    LATEST_WITHIN_VIEW,
-    OUTCOMES_VIEW,
-    PEOPLE_VIEW,
-    REQUESTS_VIEW,
-    USED_VIEW,
-    USES_VIEW,
-)
 from ledger.log.snapshots import SNAPSHOTS_VIEW
+from ledger.log.viewed import GRANTS_VIEW, REQUESTS_VIEW, SESSIONS_VIEW, USED_VIEW, USES_VIEW
 from ledger.session.state import SessionState
 from ledger.stores.admin import SKIPPED
-from ledger.stores.divided import CHECKPOINTS_VIEW
+from ledger.stores.checkpoints import CHECKPOINTS_VIEW
 from ledger.stores.port import StreamKey, ViewWrite
 from projections.approved import APPROVED, STANDING, WITHOUT_GRANTS, approved_in, project_approved
 from projections.counts import project_answers, project_sizes
 from projections.durations import project_lateness
 from projections.lookups import (
+    PEOPLE_VIEW,
     project_grants,
     project_last_uses,
     project_people,
@@ -37,7 +29,7 @@ from projections.lookups import (
 from projections.notifications import TOLD, project_notifications
 from projections.pending import PENDING, WAITING, pending_in, project_pending
 from projections.projection import COUNTS, Change, LateRow, Projection, RunProjection, Seen, StreamState, UsesProjection
-from projections.sessions import project_sessions
+from projections.sessions import LATEST_VIEW, OUTCOMES_VIEW, project_sessions
 from projections.settled import ViewPlace, add_counts
 
 _OF_EVENTS: Final[Mapping[type, tuple[Projection, ...]]] = {
@@ -54,20 +46,13 @@ _OF_USES: Final[tuple[UsesProjection, ...]] = (project_uses, project_last_uses)
 _ROWS_OF_RUNS: Final[tuple[RunProjection, ...]] = (project_sessions,)
 _COUNTS_OF_RUNS: Final[tuple[RunProjection, ...]] = (project_sizes,)
 
-_DIVIDED: Final = (
-    CHECKPOINTS_VIEW,
-    *(OUTCOMES_VIEW, LATEST_VIEW, LATEST_WITHIN_VIEW, REQUESTS_VIEW, GRANTS_VIEW, PEOPLE_VIEW),
-    *(USES_VIEW, USED_VIEW),
-)
-
 FIXED: Final = (
-    *(SNAPSHOTS_VIEW, SKIPPED, PENDING, APPROVED),
-    *(part for view in _DIVIDED for part in view.parts),
-    *(COUNTS, TOLD, STANDING, WAITING),
+    *(SNAPSHOTS_VIEW, SKIPPED, PENDING, APPROVED, CHECKPOINTS_VIEW, SESSIONS_VIEW, OUTCOMES_VIEW, LATEST_VIEW),
+    *(REQUESTS_VIEW, GRANTS_VIEW, PEOPLE_VIEW, USES_VIEW, USED_VIEW, COUNTS, TOLD, STANDING, WAITING),
 )
 """Every view. A partition has no other one."""
 
-_PLACES: Final = frozenset((*LATEST_VIEW.parts, *LATEST_WITHIN_VIEW.parts, WAITING))
+_PLACES: Final = frozenset((LATEST_VIEW, WAITING))
 """The views of places that are taken and left again."""
 
 

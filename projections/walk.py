@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from ledger.stores.divided import CHECKPOINTS_VIEW
+from ledger.stores.checkpoints import CHECKPOINTS_VIEW
 from ledger.stores.keys import VIEWS_FORMAT
 from ledger.stores.port import Store, StreamKey
 from projections.lag import streams_behind
@@ -108,7 +108,7 @@ class StreamWalk:
             keys, cursor = await self._store.admin.streams_page(at.cursor, KEYS_AT_ONCE_COUNT)
             return msgspec.structs.replace(at, cursor=cursor, partition=None if cursor else 0), keys
         # Streams that are gone while their views are not: a server has lost them.
-        names = await self._store.views.names(at.partition, CHECKPOINTS_VIEW.parts)
+        names = await self._store.views.names(CHECKPOINTS_VIEW, at.partition)
         viewed = [StreamKey.parse(name) for name in names]
         following = at.partition + 1
         return msgspec.structs.replace(at, partition=following, ended=following >= self._store.partition_count), viewed

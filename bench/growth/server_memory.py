@@ -31,11 +31,6 @@ class ServerMemory(NamedTuple):
         return self.total - self.views - self.feeds
 
 
-def index_of(view: str) -> str:
-    """Return the name of a view, without the number of one of several that are one index."""
-    return view.partition("-")[0]
-
-
 async def used_bytes(place: Place) -> int:
     return int((await place.info("memory"))["used_memory"])
 
@@ -57,7 +52,7 @@ async def server_memory(place: Place, empty_bytes: int) -> ServerMemory:
     while True:
         cursor, names = await place.floor.send("SCAN", cursor, "COUNT", KEYS_AT_ONCE_COUNT)
         parsed = ((name, place.keys.parse_view(name)) for name in map(bytes.decode, names))
-        views |= {name: index_of(one[1]) for name, one in parsed if one is not None}
+        views |= {name: one[1] for name, one in parsed if one is not None}
         if cursor == b"0":
             break
     feeds = [place.keys.feed(partition) for partition in range(place.keys.count)]

@@ -37,8 +37,8 @@ BYTES_A_REQUEST_MAX: Final = 256
 """The growth allowed for each request of that time. A leak of each request's state would be 2 kB or more."""
 
 
-SERVER_BYTES_A_REQUEST_MAX: Final = 350
-"""That of the server, which keeps a stub of each sealed session, and its rows in the views: 100 bytes an event, of which
+SERVER_BYTES_A_REQUEST_MAX: Final = 700
+"""That of the server, which keeps a stub of each sealed session, and its rows in the views: 200 bytes an event, of which
 a request of the soak has three and a half."""
 
 

@@ -13,11 +13,11 @@ from ledger.client.results import Approved, approved_in_project, approved_in_ses
 from ledger.core.grants import Grants
 from ledger.core.times import format_time, parse_time
 from ledger.log.completed import Listed, ListPage, Until, ViewPage, check_count, completed
-from ledger.log.divided import USED_VIEW
 from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, GrantPlace, field_of, parts_of, scope_of
 from ledger.log.streams import Streams
 from ledger.log.surveys import Survey, survey
 from ledger.log.unprojected import unprojected
+from ledger.log.viewed import USED_VIEW, fields_of_streams
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.admin import WantedFields
@@ -25,27 +25,6 @@ from ledger.stores.port import Store, StreamKey
 
 SCOPES_COUNT: Final = 8
 """Projects that are listed each by itself; beyond them, the list of all is read."""
-
-MARKS: Final = ("wider", "imported", "told")
-
-NAMES: Final = (
-    *(
-        "grant_id",
-        "scope",
-        "session",
-        "project",
-        "permission",
-        "pattern",
-        "action",
-        "by",
-        "at",
-        "expires_at",
-        "request_id",
-    ),
-    *("reason", "uses", "uses_left", "last_used_at"),
-    *MARKS,
-)
-"""The members of a row, in order; the last three are only in rows that they are true of."""
 
 Row = dict[str, Any]
 
@@ -148,7 +127,7 @@ class GrantList:
         while True:
             fields = await asyncio.gather(
                 *(
-                    self._store.views.page([STANDING_VIEW], scope, count, "" if after is None else scope + after.order)
+                    self._store.views.page(STANDING_VIEW, scope, count, "" if after is None else scope + after.order)
                     for scope in self._scopes
                 )
             )
@@ -166,20 +145,12 @@ class GrantList:
 
     async def _rows(self, places: Sequence[GrantPlace]) -> list[Listed[Row]]:
         """Return the grants at their places that are in force now."""
-        fields: dict[int, list[GrantPlace]] = {}
-        for one in places:
-            fields.setdefault(self._store.partition_of(StreamKey.parse(one.stream)), []).append(one)
-        values = await self._store.views.fields_of_each(
-            [
-                WantedFields(APPROVED_VIEW, partition, [_field(one.stream, one.grant_id) for one in some])
-                for partition, some in fields.items()
-            ]
-        )
+        wanted = [(StreamKey.parse(one.stream), _field(one.stream, one.grant_id)) for one in places]
+        values = await fields_of_streams(self._store, APPROVED_VIEW, wanted)
         now_ms = self._store.clock.now_ms()
         found = [
-            Listed(place.order, place.cursor, grant_row(value))
-            for some, of_some in zip(fields.values(), values, strict=True)
-            for place, value in zip(some, of_some, strict=True)
+            Listed(place.order, place.cursor, msgspec.json.decode(value))
+            for place, value in zip(places, values, strict=True)
             if value is not None
         ]
         return [one for one in found if _is_in_force(one.row, now_ms)]
@@ -196,18 +167,17 @@ class GrantList:
 
     async def _used(self, fields: Sequence[str], used: Uses) -> dict[str, int]:
         """Return the last uses of grants: as the views tell them, or streams that are ahead of them."""
-        by_place: dict[tuple[str, int], list[str]] = {}
+        by_partition: dict[int, list[str]] = {}
         for field in fields:
-            stream, grant_id = parts_of(field)
-            key = StreamKey.parse(stream)
+            key = StreamKey.parse(parts_of(field)[0])
             own = [self._store.partition_of(key)] if key.kind == "session" else range(self._store.partition_count)
             for partition in own:
-                by_place.setdefault((USED_VIEW.of(grant_id), partition), []).append(field)
-        wanted = [WantedFields(*place, some) for place, some in by_place.items()]
+                by_partition.setdefault(partition, []).append(field)
+        wanted = [WantedFields(USED_VIEW, partition, some) for partition, some in by_partition.items()]
         found = await self._store.views.fields_of_each(wanted)
         told = (
             {field: int(value) for field, value in zip(some, values, strict=True) if value is not None}
-            for some, values in zip(by_place.values(), found, strict=True)
+            for some, values in zip(by_partition.values(), found, strict=True)
         )
         return _latest([*told, {field: used[field] for field in fields if field in used}])
 
@@ -235,17 +205,6 @@ def _latest(uses: Iterable[Uses]) -> dict[str, int]:
         for field, ms in some.items():
             found[field] = max(found.get(field, 0), ms)
     return found
-
-
-def stored_grant(one: Approved) -> dict[str, Any]:
-    """Return a grant as the view `approved` holds it: without the members that are null, which most of them are."""
-    return {name: value for name, value in one.as_json().items() if value is not None}
-
-
-def grant_row(value: bytes) -> Row:
-    """Return the row of a grant in the view `approved`, its members in order."""
-    held = msgspec.json.decode(value)
-    return {name: held.get(name) for name in NAMES if name in held or name not in MARKS}
 
 
 def _is_in_force(row: Mapping[str, Any], now_ms: int) -> bool:

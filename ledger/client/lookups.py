@@ -7,24 +7,23 @@ partition with their views, the streams there are compared now, and those that a
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Collection, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from ledger.client.results import Pending, pending_of
 from ledger.core.errors import DamageError, InputError
 from ledger.core.ids import is_id
-from ledger.log.divided import GRANTS_VIEW, REQUESTS_VIEW, USES_VIEW
-from ledger.log.fingerprints import number_of, streams_led_to
-from ledger.log.places import NAMED, STANDING_VIEW, WAITING_VIEW, parts_of
+from ledger.log.places import NAMED, STANDING_VIEW, WAITING_VIEW, field_of, parts_of
 from ledger.log.surveys import Survey, survey
 from ledger.log.viewed import (
+    GRANTS_VIEW,
+    REQUESTS_VIEW,
+    USES_VIEW,
     ahead_among,
     pages_of_streams,
-    pointed,
-    pointer,
 )
 from ledger.session.state import SessionState
-from ledger.stores.admin import FoundField, FoundFields
+from ledger.stores.admin import FoundFields
 from ledger.stores.port import StreamKey
 
 if TYPE_CHECKING:
@@ -47,16 +46,6 @@ ALIKE_CHARS: Final = 4
 """The shortest part of an id for which an error names the ids that begin with it, and how many."""
 
 
-class _LedTo(NamedTuple):
-    """The streams that fingerprints lead to, and the partitions in which others may be ahead of their views.
-
-    A fingerprint that leads nowhere tells of views that are being dropped.
-    """
-
-    streams: frozenset[StreamKey]
-    unsure: frozenset[int]
-
-
 class Lookups:
     """The lookups of a ledger."""
 
@@ -71,13 +60,11 @@ class Lookups:
         if not is_id(request_id):
             return Survey([], [])
         store = self._ledger.store
-        found = await self._look_up([REQUESTS_VIEW.of(request_id)], number_of(request_id), KNOWN_IN_MAX + 1)
-        led = await self._led_to(found.fields[:KNOWN_IN_MAX], found.unsure)
-        sessions = sorted(key for key in led.streams if key.kind == "session")
-        # An agent chooses its ids: many sessions may have the fingerprint of one.
-        is_known_in_many = max(len(found.fields), len(sessions)) > KNOWN_IN_MAX
-        named = set(sessions[:KNOWN_IN_MAX])
-        unsure = led.unsure
+        found = await self._look_up(REQUESTS_VIEW, field_of(request_id, ""), KNOWN_IN_MAX + 1)
+        # An agent chooses its ids: many sessions may have one.
+        is_known_in_many = len(found.fields) > KNOWN_IN_MAX
+        named = {StreamKey("session", parts_of(one)[1]) for one in found.fields[:KNOWN_IN_MAX]}
+        unsure = frozenset(found.unsure)
         named.update(key for key in found.ahead if key.kind == "session" and store.partition_of(key) not in unsure)
         # In the others the hints of deadlines name the sessions with pending requests, which come first.
         searched = None if is_known_in_many else sorted(unsure)
@@ -98,12 +85,12 @@ class Lookups:
 
     async def of_grant(self, grant_id: str) -> Survey[StreamKey]:
         """Return the streams that have a grant, revoked ones included, and the streams that cannot be read."""
-        found = await self._look_up([GRANTS_VIEW.of(grant_id)], number_of(grant_id), KNOWN_IN_MAX)
-        led = await self._led_to(found.fields, found.unsure)
-        named = {key for key in (*led.streams, *found.ahead) if key.has_calls}
+        found = await self._look_up(GRANTS_VIEW, field_of(grant_id, ""), KNOWN_IN_MAX)
+        named = {StreamKey.parse(parts_of(one)[1]) for one in found.fields}
+        named.update(key for key in found.ahead if key.has_calls)
         having = await self._having(sorted(named), grant_id)
         if not having.rows:
-            async for keys in self._others(led.unsure, named, "session", "project"):
+            async for keys in self._others(found.unsure, named, "session", "project"):
                 more = await self._having(keys, grant_id)
                 having = Survey(more.rows, [*having.problems, *more.problems])
                 if having.rows:
@@ -122,21 +109,21 @@ class Lookups:
 
     async def users_of_grant(self, grant_id: str) -> AsyncIterator[list[StreamKey]]:
         """Iterate over the sessions in which a grant of a project may have let a call through, page by page."""
-        found = await self._look_up(USES_VIEW.parts, pointer(grant_id), USERS_MAX)
-        named = {StreamKey("session", pointed(one.field)[1]) for one in found.fields}
+        found = await self._look_up(USES_VIEW, field_of(grant_id, ""), USERS_MAX)
+        named = {StreamKey("session", parts_of(one)[1]) for one in found.fields}
         named.update(key for key in found.ahead if key.kind == "session")
         yield sorted(named)
         async for keys in self._others(found.unsure, named, "session"):
             yield keys
 
-    async def _look_up(self, views: Sequence[str], sought: str | int, count: int) -> FoundFields:
-        """Return the fields of an index with this beginning, or number, and the streams that are ahead of it.
+    async def _look_up(self, view: str, prefix: str, count: int) -> FoundFields:
+        """Return the fields of an index with this beginning, and the streams that are ahead of it.
 
         Of many streams with a line of a feed only those are named that are ahead of their views.
         Sealing leaves a line for each session, and all of them would be read from the archive.
         """
         store = self._ledger.store
-        found = await store.views.look_up(views, sought, count)
+        found = await store.views.look_up(view, prefix, count)
         if len(found.ahead) <= AHEAD_MAX:
             return found
         try:
@@ -144,13 +131,8 @@ class Lookups:
         except DamageError:
             return found  # the reader names the damaged one
         # What was projected since the first look is in the index only now.
-        fields = {*found.fields, *(await store.views.look_up(views, sought, count)).fields}
+        fields = {*found.fields, *(await store.views.look_up(view, prefix, count)).fields}
         return FoundFields(fields=sorted(fields)[:count], ahead=ahead, unsure=found.unsure)
-
-    async def _led_to(self, found: Sequence[FoundField], unsure: Iterable[int]) -> _LedTo:
-        led = await streams_led_to(self._ledger.store, found)
-        lost = (one.partition for one, keys in led.items() if not keys)
-        return _LedTo(frozenset(key for keys in led.values() for key in keys), frozenset((*unsure, *lost)))
 
     async def _others(
         self, partitions: Collection[int], read: Collection[StreamKey], *kinds: str
@@ -159,7 +141,7 @@ class Lookups:
         if not partitions:
             return
         store = self._ledger.store
-        async for page in pages_of_streams(store, partitions):
+        async for page in pages_of_streams(store, frozenset(partitions)):
             wanted = [key for key in page if key.kind in kinds and key not in read]
             if found := await ahead_among(store, wanted):
                 yield found
@@ -172,12 +154,12 @@ class Lookups:
         if len(part) < ALIKE_CHARS or not is_id(part):
             return []
         store = self._ledger.store
-        found = await self._look_up([WAITING_VIEW], NAMED + part, KNOWN_IN_MAX + 1)
+        found = await self._look_up(WAITING_VIEW, NAMED + part, KNOWN_IN_MAX + 1)
         if len(found.fields) > KNOWN_IN_MAX:
             raise InputError(
                 f"`{part}` begins the ids of more than {KNOWN_IN_MAX} requests; type more of the one you mean"
             )
-        named = {parts_of(one.field)[-1] for one in found.fields}
+        named = {parts_of(one)[-1] for one in found.fields}
         named.update(key.id for key in found.ahead if key.kind == "session")
         if found.unsure:
             named.update(session for session, _ in await store.due(None, WAITING_MAX, sorted(found.unsure)))
@@ -199,7 +181,7 @@ class Lookups:
     async def _alike(self, view: str, what: str, part: str) -> str:
         if len(part) < ALIKE_CHARS or not is_id(part):
             return ""
-        found = await self._ledger.store.views.page([view], NAMED + part, ALIKE_COUNT + 1)
+        found = await self._ledger.store.views.page(view, NAMED + part, ALIKE_COUNT + 1)
         ids = [parts_of(field)[1:] for field in found]
         named = ", ".join(f"`{one}` in `{place}`" for one, place in ids[:ALIKE_COUNT])
         more = " and more" if len(ids) > ALIKE_COUNT else ""

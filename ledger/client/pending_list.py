@@ -85,7 +85,7 @@ class PendingList:
         while True:
             fields = await asyncio.gather(
                 *(
-                    self._store.views.page([WAITING_VIEW], scope, count, "" if after is None else scope + after.order)
+                    self._store.views.page(WAITING_VIEW, scope, count, "" if after is None else scope + after.order)
                     for scope in self._scopes
                 )
             )

@@ -42,15 +42,11 @@ def parts_of(field: str) -> tuple[str, ...]:
     return tuple(field.split(_SEPARATOR))
 
 
-_LISTS: Final = {"project": "p", "parent": "b", "token": "t"}
-"""One letter for each kind of list, as most sessions have two: `b` is for those below a session."""
-
 ALL: Final = field_of("all", "")
 """The beginning of the names of the list of everything."""
 
 ASKED: Final = field_of("asked", "")
 """The beginning of the names of the pending requests in order of asking."""
-
 
 NAMED: Final = field_of("named", "")
 """The beginning of the names of the list by ids, which finds what is pending or in force by a part of its id."""
@@ -63,7 +59,7 @@ def named_of(one: str, of: str) -> str:
 
 def scope_of(kind: Literal["project", "parent", "token"], of: str) -> str:
     """Return the beginning of the names of one list."""
-    return field_of(_LISTS[kind], of, "")
+    return field_of(kind, of, "")
 
 
 class GrantPlace(NamedTuple):

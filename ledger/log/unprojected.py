@@ -14,7 +14,7 @@ NOTHING_READ: Final = "0-0"
 
 async def told_of(store: Store) -> FoundFields:
     """Return the streams that no projector has finished, as the feeds tell; reads no streams."""
-    return await store.views.look_up((), "", 0)
+    return await store.views.look_up(None)
 
 
 async def are_views_lost(store: Store) -> bool:

@@ -53,13 +53,6 @@ class PartitionFacts(msgspec.Struct, frozen=True, kw_only=True):
     groups: tuple[GroupFacts, ...]
 
 
-class FoundField(NamedTuple):
-    """A field of an index of the views, and its partition."""
-
-    field: str
-    partition: int
-
-
 class FoundFields(msgspec.Struct, frozen=True, kw_only=True):
     """The fields found in an index of the views, and what the views may lag behind.
 
@@ -67,7 +60,7 @@ class FoundFields(msgspec.Struct, frozen=True, kw_only=True):
     read. In the partitions `unsure` other streams may be ahead, too.
     """
 
-    fields: list[FoundField]
+    fields: list[str]
     ahead: list[StreamKey]
     unsure: list[int]
 
@@ -109,18 +102,16 @@ class ViewReader(Protocol):
         """Return some fields of several hashes, as `fields` does; one command each, all sent at once."""
         ...
 
-    async def names(self, partition: int, views: Sequence[str]) -> list[str]:
-        """Return the names of all fields of some hashes of a partition; one command a view."""
+    async def names(self, view: str, partition: int) -> list[str]:
+        """Return the names of all fields of a hash of a partition."""
         ...
 
-    async def page(
-        self, views: Sequence[str], prefix: str, count: int, after: str = "", *, backwards: bool = False
-    ) -> list[str]:
-        """Return the first `count` fields with this prefix after a field, over all views and partitions, in order.
+    async def page(self, view: str, prefix: str, count: int, after: str = "", *, backwards: bool = False) -> list[str]:
+        """Return the first `count` fields with this prefix after a field, over all partitions, in order.
 
         `backwards` begins with the last field and goes on to those before: `after` is a later one then.
 
-        For sorted views whose numbers are all 0. What is read does not grow with the views.
+        For a sorted view whose numbers are all 0. What is read does not grow with the view.
         """
         ...
 
@@ -128,13 +119,10 @@ class ViewReader(Protocol):
         """Return the fields with this prefix, over all partitions, of a sorted view whose numbers are all 0."""
         ...
 
-    async def look_up(self, views: Sequence[str], sought: str | int, count: int) -> FoundFields:
-        """Return the fields of these sorted views that were sought, and the streams that may have others.
+    async def look_up(self, view: str | None, prefix: str = "", count: int = 0) -> FoundFields:
+        """Return the first `count` fields with this prefix of a sorted view, and the streams that may have others.
 
-        `sought` is what they begin with, in views whose numbers are all 0, or their number: to find that takes the
-        server half as long.
-        Of more than `count` fields those of the first views are returned, of a view its first ones.
-        Each partition is read as of one instant, so that every appended event is in the view, or its stream in `ahead`,
+        Its numbers are all 0; None is no view. Each partition is read as of one instant, so that every appended event is in the view, or its stream in `ahead`,
         or its partition in `unsure`.
         """
         ...

@@ -6,13 +6,13 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from ledger.stores.divided import CHECKPOINTS_VIEW
+from ledger.stores.checkpoints import CHECKPOINTS_VIEW
 from ledger.stores.port import AskersOf, Place, StreamKey, StreamKind
 
 APPEND_KEYS_KEPT_COUNT = 1024
 """Streams whose keys are kept: few, because a cache that fills for hours cannot be told from a leak."""
 
-VIEWS_FORMAT = 1
+VIEWS_FORMAT = 2
 """The format of all views: part of their keys, so that a version never reads the views of another one.
 
 It is raised with each change by which views would be misread. A projector then builds the views anew, beside those of
@@ -140,9 +140,9 @@ class Keys:
         """Return the key of the census, which goes with the views when they are dropped."""
         return self.view(CENSUS, partition)
 
-    def checkpoints(self, key: StreamKey) -> str:
-        """Return the key of the checkpoint of a stream, with those of others."""
-        return self.view(CHECKPOINTS_VIEW.of(key.id), self.partition_of(key))
+    def checkpoints(self, partition: int) -> str:
+        """Return the key of the checkpoints of a partition's streams."""
+        return self.view(CHECKPOINTS_VIEW, partition)
 
     def view(self, view: str, partition: int) -> str:
         return f"{self.tag(partition)}:view:{VIEWS_FORMAT}:{view}"

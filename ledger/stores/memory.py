@@ -22,8 +22,8 @@ from ledger.core.limits import (
     PARTITION_COUNT_DEFAULT,
     SETTLE_GRACE_MS,
 )
+from ledger.stores.checkpoints import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.clock import Clock, sleep_until
-from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in, checkpoint_value, summary_in
 from ledger.stores.durability import Durability
 from ledger.stores.keys import Keys
 from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
@@ -366,19 +366,15 @@ class MemoryStore:
         views = self._server.views[self.partition_of(advances[0].key)]
         for write in writes:
             _write_view(views[write.view], write)
-        for one in advances:
-            checkpoints = views[CHECKPOINTS_VIEW.of(one.key.id)]
-            held = checkpoints.get(one.key.name)
-            summary = summary_in(None if held is None else _as_bytes(held)) if one.summary is None else one.summary
-            if one.at != one.expected or one.summary is not None:
-                checkpoints[one.key.name] = checkpoint_value(one.at, summary)
+        moved = {one.key.name: str(one.at).encode() for one in advances if one.at != one.expected}
+        views[CHECKPOINTS_VIEW].update(moved)
         return True
 
     async def checkpoint(self, key: StreamKey) -> Position:
         return self._checkpoint(key)
 
     def _checkpoint(self, key: StreamKey) -> Position:
-        held = self._server.views[self.partition_of(key)][CHECKPOINTS_VIEW.of(key.id)].get(key.name)
+        held = self._server.views[self.partition_of(key)][CHECKPOINTS_VIEW].get(key.name)
         return checkpoint_in(None if held is None else _as_bytes(held))
 
     async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
@@ -391,7 +387,7 @@ class MemoryStore:
 
     async def drop_views(self, partition: int, names: Sequence[str] | None = None) -> None:
         held = self._server.views.get(partition, {})
-        for name in list(held) if names is None else (*CHECKPOINTS_VIEW.parts, *names):
+        for name in list(held) if names is None else (CHECKPOINTS_VIEW, *names):
             held.pop(name, None)
         self._server.census_begun.pop(partition, None)
         self._server.census_done.pop(partition, None)

@@ -14,7 +14,6 @@ from ledger.stores.admin import (
     PROJECTORS,
     SKIPPED,
     FilesRewritten,
-    FoundField,
     FoundFields,
     GroupFacts,
     OwedLines,
@@ -47,13 +46,11 @@ class MemoryViews:
     async def fields_of_each(self, wanted: Sequence[WantedFields]) -> list[list[bytes | None]]:
         return [await self.fields(*one) for one in wanted]
 
-    async def names(self, partition: int, views: Sequence[str]) -> list[str]:
-        return [name for view in views for name in await self._store.view(view, partition)]
+    async def names(self, view: str, partition: int) -> list[str]:
+        return list(await self._store.view(view, partition))
 
-    async def page(
-        self, views: Sequence[str], prefix: str, count: int, after: str = "", *, backwards: bool = False
-    ) -> list[str]:
-        fields = [field for view in views for field in await self.starting(view, prefix)]
+    async def page(self, view: str, prefix: str, count: int, after: str = "", *, backwards: bool = False) -> list[str]:
+        fields = await self.starting(view, prefix)
         if backwards:
             return heapq.nlargest(count, (field for field in fields if not after or field < after))
         return heapq.nsmallest(count, (field for field in fields if field > after))
@@ -63,20 +60,13 @@ class MemoryViews:
             field for views in self._server.views.values() for field in views.get(view, {}) if field.startswith(prefix)
         )
 
-    async def look_up(self, views: Sequence[str], sought: str | int, count: int) -> FoundFields:
+    async def look_up(self, view: str | None, prefix: str = "", count: int = 0) -> FoundFields:
         server = self._server
         partitions = range(self._store.partition_count)
-        fields = sorted(
-            FoundField(field, one)
-            for one in partitions
-            for view in views
-            for field, value in server.views[one].get(view, {}).items()
-            if (value == sought if isinstance(sought, int) else field.startswith(sought))
-        )
         skipped = [name for own in server.views.values() for name in own.get(SKIPPED, {})]
         ahead = [item.key for one in partitions for item in self._unfinished(one)]
         return FoundFields(
-            fields=fields[:count],
+            fields=[] if view is None else (await self.starting(view, prefix))[:count],
             ahead=list(dict.fromkeys([*map(StreamKey.parse, skipped), *ahead])),
             unsure=[one for one in partitions if self._is_unsure(one)],
         )

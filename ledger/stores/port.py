@@ -273,15 +273,11 @@ class ViewWrite(msgspec.Struct, frozen=True, gc=False):
 
 
 class ViewAdvance(NamedTuple):
-    """The step of a stream's views from one entry to another; START is before the first.
-
-    `summary` is kept beside the checkpoint, in the same field, and always as of it; None leaves the one that is there.
-    """
+    """The step of a stream's views from one entry to another; START is before the first."""
 
     key: StreamKey
     expected: Position
     at: Position
-    summary: bytes | None = None
 
 
 Answered = Callable[[AppendResult | Exception, tuple[Entry, ...]], None]

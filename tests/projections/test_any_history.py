@@ -21,6 +21,7 @@ from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections import queries
 from projections.engine import Engine
+from tests.projections import whole_views
 from tests.projections.looking import RULES, as_rows, data_of, differences, project_all, rebuild_all, streams
 from tests.support.servers import RealServer
 from workers.expiry.settlement import Settler
@@ -178,13 +179,13 @@ async def views_say_what_the_ledger_says(ledger: Ledger) -> None:
             versions[key.name] = state.version
             keys = [key] if state.project is None else [key, StreamKey("project", state.project)]
             now_ms = ledger.store.clock.now_ms()
-            grants = [await queries.approved_of(ledger.store, one, now_ms) for one in keys]
+            grants = [await whole_views.approved_of(ledger.store, one, now_ms) for one in keys]
             approved = [one.grant.grant_id for one in await handle.approved()]
             assert sorted(row["grant_id"] for one in grants for row in one.rows) == sorted(approved)
-    shown = await queries.pending(ledger.store)
+    shown = await whole_views.pending(ledger.store)
     waiting = sorted(await ledger.pending(), key=lambda one: (one.session, one.request.version))
     assert sorted(shown.rows, key=lambda row: (row["session"], row["version"])) == as_rows(waiting)
-    totals, told = await queries.totals(ledger.store), await queries.versions(ledger.store)
+    totals, told = await queries.totals(ledger.store), await whole_views.versions(ledger.store)
     assert (sum(totals.decisions.values()), totals.pending) == (settled, len(waiting))
     assert (totals.streams, totals.events) == (len(told), sum(told.values()))
     assert {name: told[name] for name in versions} == versions

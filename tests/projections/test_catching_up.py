@@ -13,14 +13,16 @@ from ledger.core import chain
 from ledger.core.errors import StoreError
 from ledger.log import short_streams
 from ledger.log.tail import LostHistoryError
-from ledger.stores.divided import CHECKPOINTS_VIEW
-from ledger.stores.port import Store, StreamKey, ViewAdvance, ViewWrite
+from ledger.log.viewed import SESSIONS_VIEW
+from ledger.stores.checkpoints import CHECKPOINTS_VIEW
+from ledger.stores.port import Store, StreamKey, ViewWrite
 from ledger.stores.redis.store import RedisStore
 from projections import engine as engine_module
 from projections import queries
 from projections.engine import CaughtUp, Engine, project_anew
 from projections.lag import FedLag, events_behind, streams_behind
 from projections.projection import Seen
+from tests.projections import whole_views
 from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all, streams
 from tests.support.backends import append_of, as_redis, written
 from workers.projector.worker import CatchingUp
@@ -88,8 +90,8 @@ async def test_a_crash_between_two_steps_leaves_the_views_as_of_the_step_before(
 
     with pytest.raises(StoreError):
         await Engine(ledger.store, before_step=crash_before_the_third).catch_up(SES_1)
-    assert (await queries.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 6}
-    assert len((await queries.pending_of(ledger.store, "ses_1")).rows) == 5
+    assert (await whole_views.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 6}
+    assert len((await whole_views.pending_of(ledger.store, "ses_1")).rows) == 5
     assert await differences(ledger.store) == []
     assert await events_behind(ledger.store, [SES_1]) == {SES_1: 10}
     assert (await Engine(ledger.store).catch_up(SES_1))[:3] == (SES_1, 16, 10)
@@ -192,7 +194,7 @@ async def test_events_before_a_damaged_one_are_shown_and_the_damage_is_told(ledg
     for _ in range(2):
         with pytest.raises(DamageError, match="version 17"):
             await engine.catch_up(SES_1)
-    assert (await queries.versions(ledger.store)) == {"session:ses_1": 16}
+    assert (await whole_views.versions(ledger.store)) == {"session:ses_1": 16}
     assert await differences(ledger.store) == []
 
 
@@ -201,7 +203,7 @@ async def test_views_wait_before_an_event_of_a_newer_version(ledger: Ledger) -> 
     await add(ledger.store, await newer_event(ledger.store))
     with pytest.raises(NewerSchemaError, match="upgrade this worker"):
         await Engine(ledger.store).catch_up(SES_1)
-    assert (await queries.versions(ledger.store)) == {"session:ses_1": 16}
+    assert (await whole_views.versions(ledger.store)) == {"session:ses_1": 16}
 
 
 async def test_an_entry_of_others_is_damage(server_store: RedisStore) -> None:
@@ -240,7 +242,7 @@ async def built_anew(ledger: Ledger, engine: Engine) -> None:
     partition = ledger.store.partition_of(SES_1)
     keys = [key for key in await streams(ledger.store) if ledger.store.partition_of(key) == partition]
     assert await project_anew(ledger.store, engine, partition, keys) == []
-    assert (await queries.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 4}
+    assert (await whole_views.pending_of(ledger.store, "ses_1")).as_of == {"session:ses_1": 4}
     assert (await queries.totals(ledger.store)).decisions["user_deny"] == 0
     assert await differences(ledger.store) == []
 
@@ -251,7 +253,7 @@ async def test_views_with_a_broken_checkpoint_are_found_and_built_anew(ledger: L
     await project_all(ledger)
     store, before = ledger.store, await data_of(ledger.store)
     at = await store.checkpoint(SES_1)
-    assert await store.project(SES_1, at, at, [ViewWrite(CHECKPOINTS_VIEW.of(SES_1.id), SES_1.name, broken)])
+    assert await store.project(SES_1, at, at, [ViewWrite(CHECKPOINTS_VIEW, SES_1.name, broken)])
     assert await differences(store) != []
     assert list(await streams_behind(store, [SES_1])) == [SES_1]
     await CatchingUp(ledger).catch_up_all([SES_1])
@@ -313,10 +315,11 @@ async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(led
         ViewWrite("pending", "ses_1\nr1", None),
         ViewWrite("counts", "decision\nuser_deny", 1, "count"),
         ViewWrite("timeline:ses_1", "99", b"{}"),
+        ViewWrite(SESSIONS_VIEW, "ses_1", b"other"),
     ]
     at = await store.checkpoint(SES_1)
     assert at.version == 16
-    assert await store.project_all([ViewAdvance(SES_1, at, at, b"other")], planted)
+    assert await store.project(SES_1, at, at, planted)
     before = await data_of(store)
     found = [(one.view, one.as_json()["key"], one.partition) for one in await differences(store)]
     assert sorted(found) == sorted(
@@ -324,13 +327,12 @@ async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(led
             ("pending", "ses_1 r1", partition),
             ("counts", "decision user_deny", partition),
             ("timeline:ses_1", "", partition),
-            (CHECKPOINTS_VIEW.of("ses_1"), "session:ses_1", partition),
+            (SESSIONS_VIEW, "ses_1", partition),
         ]
     )
     of_view = {one.view: one.as_json()["difference"] for one in await differences(store)}
-    checkpoint = of_view[CHECKPOINTS_VIEW.of("ses_1")]
-    assert checkpoint["live"] == [str(at), "other"]
-    assert (checkpoint["rebuilt"][0], checkpoint["rebuilt"][1][0]) == (str(at), "shop")
+    summary = of_view[SESSIONS_VIEW]
+    assert (summary["live"], summary["rebuilt"]["project"]) == ("other", "shop")
     counts = next(one for one in await differences(store) if one.view == "counts")
     assert counts.as_json() == {
         "view": "counts",

@@ -11,15 +11,13 @@ import pytest
 
 from ledger import InputError, Ledger, UnknownGrantError, UnknownRequestError
 from ledger.client import lookups
-from ledger.log.fingerprints import fingerprints_of, streams_led_to
 from ledger.log.stream import Stream
 from ledger.log.surveys import Survey, survey
 from ledger.log.viewed import ahead_among
 from ledger.session.state import SessionState
-from ledger.stores.admin import PROJECTORS, FoundField
+from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import START, Store, StreamKey
 from projections.engine import Engine
-from tests.projections.test_fingerprints import FIRST, SECOND
 from tests.support.backends import answer_to, append_of
 from tests.support.waiting import wait_until_async
 from workers.projector.worker import Pace, run
@@ -246,69 +244,16 @@ async def test_a_part_of_an_id_finds_only_what_is_pending_or_in_force(ledger: Le
         await ledger.revoke("grn_1234")
 
 
-async def test_ids_with_one_fingerprint_are_found_each_in_its_own_session(ledger: Ledger) -> None:
+async def test_an_id_that_begins_as_a_known_one_does_is_unknown(ledger: Ledger, walks: list[str]) -> None:
     async with projecting(ledger):
-        for request_id, name in ((FIRST, "ses_1"), (SECOND, "ses_2")):
-            session = await ledger.session(name)
-            await session.submit("bash", ["x"], request_id=request_id)
-            await session.reply(request_id, "once", actor="ann")
-    assert await ledger.sessions_of(FIRST) == ["ses_1"]
-    assert await ledger.sessions_of(SECOND) == ["ses_2"]
-    assert (await ledger.reply(SECOND, "once")).outcome == "allowed"
-
-
-async def test_an_unknown_id_with_the_fingerprint_of_a_known_one_is_unknown(ledger: Ledger, walks: list[str]) -> None:
-    async with projecting(ledger):
-        await (await ledger.session("ses_1")).submit("bash", ["x"], request_id=FIRST)
-        await ledger.grant_in_project("shop", "bash", "make *", grant_id=FIRST)
+        await (await ledger.session("ses_1")).submit("bash", ["x"], request_id="call_12")
+        await ledger.grant_in_project("shop", "bash", "make *", grant_id="grn_12")
     walks.clear()
     with pytest.raises(UnknownRequestError):
-        await ledger.reply(SECOND, "once")
+        await ledger.reply("call_1", "once")
     with pytest.raises(UnknownGrantError):
-        await ledger.stream_of_grant(SECOND)
+        await ledger.stream_of_grant("grn_1")
     assert walks == []
-
-
-async def test_of_too_many_sessions_with_one_fingerprint_those_with_pending_requests_are_read(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lookups, "KNOWN_IN_MAX", 1)
-    first, second = "ses_19298", "ses_30026"
-    async with projecting(ledger):
-        await (await ledger.session(first)).submit("bash", ["x"], request_id="call_1")
-        await ledger.session(second)
-    keys = [StreamKey("session", one) for one in (first, second)]
-    assert len({(ledger.store.partition_of(key), fingerprints_of("call_1", key.id)) for key in keys}) == 1
-    read: list[StreamKey] = []
-
-    async def reading(wanted: Iterable[StreamKey], one: Callable[[StreamKey], Awaitable[Any]]) -> Survey[Any]:
-        read.extend(wanted := list(wanted))
-        return await survey(wanted, one)
-
-    monkeypatch.setattr(lookups, "survey", reading)
-    assert await ledger.sessions_of("call_1") == [first]
-    assert read == keys[:1]
-
-
-async def test_what_is_found_while_its_views_are_dropped_is_found_in_the_log(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with projecting(ledger):
-        await three_sessions(ledger)
-        await ledger.reply("call_2", "once", session_id="ses_2")
-        made = await ledger.grant_in_project("shop", "bash", "make *")
-    store = ledger.store
-
-    async def after_a_drop(given: Store, found: Sequence[FoundField]) -> dict[FoundField, list[StreamKey]]:
-        for partition in range(store.partition_count):
-            await store.drop_views(partition)
-        return await streams_led_to(given, found)
-
-    monkeypatch.setattr(lookups, "streams_led_to", after_a_drop)
-    assert await ledger.sessions_of("call_2") == ["ses_2"]
-    async with projecting(ledger):
-        pass
-    assert await ledger.stream_of_grant(made.grant.grant_id) == StreamKey("project", "shop")
 
 
 @pytest.mark.parametrize("text", ["", "a b", "call_1\nses_1", "\udce9call", "x" * 300])

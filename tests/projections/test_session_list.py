@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger import Ledger
-from ledger.log.divided import LATEST_VIEW, LATEST_WITHIN_VIEW
+from ledger.log.places import ALL, scope_of
 from ledger.log.unprojected import unprojected
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
@@ -100,6 +100,6 @@ async def test_a_session_has_one_place_in_a_list_however_many_events_a_step_has(
         if number % 2:
             await project_all(ledger)
     await project_all(ledger)
-    for view in (LATEST_VIEW, LATEST_WITHIN_VIEW):  # that of all, and its own as a session without a project
-        fields = [field for part in view.parts for field in await ledger.store.views.starting(part, "")]
+    for scope in (ALL, scope_of("project", "ses_1")):  # its own as a session without a project
+        fields = await ledger.store.views.starting("latest", scope)
         assert [Latest.of_field(field) for field in fields] == [Latest(session.stream.state.last_ms, "ses_1")]

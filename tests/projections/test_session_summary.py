@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from ledger.log.history import Moment
-from ledger.log.viewed import session_row_of
 from ledger.session.state import SessionState
-from ledger.stores.port import Position
-from projections.sessions import shown_row, summary_of, summary_stored
+from ledger.stores.port import StreamKey
+from projections.sessions import project_sessions, summary_of
 from workers.gateway.rows import session_row
 from workers.presentation.moments import Clients, moment_json
 
@@ -66,9 +66,11 @@ SUMMARIES: Final[list[tuple[SessionState, dict[str, Any]]]] = [
 
 
 def _of_view(state: SessionState) -> dict[str, Any]:
-    held = summary_stored(state)
-    assert held is not None
-    return shown_row(state.session_id, session_row_of(Position(state.last_ms, state.version), held))
+    key = StreamKey("session", state.session_id)
+    *_, row = project_sessions(key, SessionState(session_id=state.session_id), state)
+    assert (row.view, row.field) == ("sessions", key.id)
+    assert isinstance(row.value, bytes)
+    return msgspec.json.decode(row.value, type=dict[str, Any])
 
 
 READERS: Final[dict[str, Callable[[SessionState], dict[str, Any]]]] = {

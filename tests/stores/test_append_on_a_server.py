@@ -132,7 +132,7 @@ async def test_a_server_that_loses_its_scripts_after_each_batch_refuses_nothing(
     assert await server_store.project(SESSION, START, at(1), [])
     await server_store.correct_due(SESSION.id, 5, Due(6), at=head)
     assert (await written(server_store, b"b", after=head)).version == head.version + 1
-    assert (await server_store.views.look_up(["index"], "per_1", 1)).fields == []
+    assert (await server_store.views.look_up("index", "per_1", 1)).fields == []
 
 
 async def test_two_versions_of_the_script_work_side_by_side(server_backend: Backend) -> None:

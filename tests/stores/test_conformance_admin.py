@@ -7,7 +7,7 @@ import pytest
 from ledger.core.errors import InputError
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import PartitionFacts, RawEntry, WantedFields
-from ledger.stores.divided import CHECKPOINTS_VIEW
+from ledger.stores.checkpoints import CHECKPOINTS_VIEW
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey, ViewWrite
 from ledger.stores.redis.store import RedisStore
 from tests.support.backends import (
@@ -70,48 +70,46 @@ async def test_fields_of_several_hashes_are_read_at_once(store: Store) -> None:
     assert await store.views.fields_of_each([]) == []
 
 
-async def test_the_names_of_all_fields_of_some_hashes_are_read(store: Store) -> None:
+async def test_the_names_of_all_fields_of_a_hash_are_read(store: Store) -> None:
     writes = [ViewWrite(view, f"{view}-{name}", b"1") for view in ("sessions", "pending") for name in "ab"]
     await store.project(SESSION, START, at(1), writes)
     partition = store.partition_of(SESSION)
-    found = await store.views.names(partition, ["pending", "none", "sessions"])
-    assert sorted(found) == ["pending-a", "pending-b", "sessions-a", "sessions-b"]
-    assert await store.views.names((partition + 1) % store.partition_count, ["pending"]) == []
+    assert sorted(await store.views.names("pending", partition)) == ["pending-a", "pending-b"]
+    assert await store.views.names("none", partition) == []
+    assert await store.views.names("pending", (partition + 1) % store.partition_count) == []
 
 
-async def test_pages_of_names_in_all_views_and_partitions_follow_each_other(store: Store) -> None:
+async def test_pages_of_names_in_all_partitions_follow_each_other(store: Store) -> None:
     names = [f"all\n{number:03}" for number in range(60)]
     for number, name in enumerate(names):
         key = StreamKey("session", f"ses_{number}")
-        view = f"latest-{number % 2}"
-        others = [ViewWrite(view, beside, 0, "sorted") for beside in (f"a\n{number}", f"b\n{number}")]
-        await store.project(key, START, at(1), [ViewWrite(view, name, 0, "sorted"), *others])
-    views = ["latest-0", "latest-1"]
+        fields = (name, f"a\n{number}", f"b\n{number}")
+        await store.project(key, START, at(1), [ViewWrite("latest", one, 0, "sorted") for one in fields])
     for count in (1, 7, 60, 100):
         seen: list[str] = []
-        page = await store.views.page(views, "all\n", count)
+        page = await store.views.page("latest", "all\n", count)
         while page:
             assert len(page) <= count
             seen += page
-            page = await store.views.page(views, "all\n", count, page[-1])
+            page = await store.views.page("latest", "all\n", count, page[-1])
         assert seen == names
-        seen, page = [], await store.views.page(views, "all\n", count, backwards=True)
+        seen, page = [], await store.views.page("latest", "all\n", count, backwards=True)
         while page:
             seen += page
-            page = await store.views.page(views, "all\n", count, page[-1], backwards=True)
+            page = await store.views.page("latest", "all\n", count, page[-1], backwards=True)
         assert seen == names[::-1]
-    assert await store.views.page(views, "all\n", 2, "all\n0105", backwards=True) == [names[10], names[9]]
-    assert await store.views.page(views, "all\n", 2, "all\n0105") == names[11:13], "after a name that is not there"
-    assert await store.views.page(views, "none\n", 5) == []
+    assert await store.views.page("latest", "all\n", 2, "all\n0105", backwards=True) == [names[10], names[9]]
+    assert await store.views.page("latest", "all\n", 2, "all\n0105") == names[11:13], "after a name that is not there"
+    assert await store.views.page("latest", "none\n", 5) == []
 
 
 async def test_a_page_of_names_is_whole_where_one_partition_has_all(store: Store) -> None:
     key = StreamKey("session", "ses_1")
     names = [f"all\n{number:04}" for number in range(300)]
     await store.project(key, START, at(1), [ViewWrite("latest", name, 0, "sorted") for name in names])
-    assert await store.views.page(["latest"], "all\n", 250) == names[:250]
-    assert await store.views.page(["latest"], "all\n", 250, names[249]) == names[250:]
-    assert await store.views.page(["latest"], "all\n", 250, backwards=True) == names[:49:-1]
+    assert await store.views.page("latest", "all\n", 250) == names[:250]
+    assert await store.views.page("latest", "all\n", 250, names[249]) == names[250:]
+    assert await store.views.page("latest", "all\n", 250, backwards=True) == names[:49:-1]
 
 
 async def test_names_are_found_by_how_they_begin_in_all_partitions(store: Store) -> None:
@@ -131,7 +129,7 @@ async def test_every_view_that_holds_anything_is_named(store: Store) -> None:
         SESSION, START, at(1), [ViewWrite("pending", "a", b"1"), ViewWrite("timeline:ses:1", "1", b"x")]
     )
     own = store.partition_of(SESSION)
-    found = await view_names(store) - {(own, CHECKPOINTS_VIEW.of(SESSION.id))}
+    found = await view_names(store) - {(own, CHECKPOINTS_VIEW)}
     assert found == {(own, "pending"), (own, "timeline:ses:1")}
 
 

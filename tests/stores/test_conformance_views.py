@@ -6,11 +6,8 @@ import asyncio
 
 from msgspec.structs import replace
 
-from ledger.stores.divided import CHECKPOINTS_VIEW, summary_in
 from ledger.stores.port import START, Position, Store, StreamKey, ViewAdvance, ViewWrite
 from tests.support.backends import SESSION, Backend, at, view_names, written
-
-SUMMARY = b"\x00 a\nsummary \xff%"
 
 
 async def test_nothing_was_projected_in_the_beginning(store: Store) -> None:
@@ -153,28 +150,11 @@ async def test_streams_of_one_partition_advance_together_or_not_at_all(store: St
     assert await store.view_field("counts", partition, "n") == b"5"
 
 
-async def held_of(store: Store, key: StreamKey) -> bytes | None:
-    return await store.view_field(CHECKPOINTS_VIEW.of(key.id), store.partition_of(key), key.name)
-
-
-async def test_a_summary_is_kept_beside_the_checkpoint_until_another_one_comes(store: Store) -> None:
-    assert await store.project_all([ViewAdvance(SESSION, START, at(1), SUMMARY)], [])
-    assert (await store.checkpoint(SESSION), summary_in(await held_of(store, SESSION))) == (at(1), SUMMARY)
-    assert await store.project(SESSION, at(1), at(1), [ViewWrite("pending", "per_1", b"1")])
-    assert await store.project(SESSION, at(1), at(2), [])
-    assert (await store.checkpoint(SESSION), summary_in(await held_of(store, SESSION))) == (at(2), SUMMARY)
-    assert await store.project_all([ViewAdvance(SESSION, at(2), at(2), b"other")], [])
-    assert await held_of(store, SESSION) == str(at(2)).encode() + b" other"
-    assert not await store.project_all([ViewAdvance(SESSION, at(1), at(3), b"late")], [])
-    assert await store.project_all([ViewAdvance(SESSION, at(2), at(3), b"")], [])
-    assert summary_in(await held_of(store, SESSION)) == b""
-
-
-async def test_a_checkpoint_is_compared_as_a_whole_with_a_summary_behind_it(store: Store) -> None:
-    assert await store.project_all([ViewAdvance(SESSION, START, at(12), b"3")], [])
-    for expected in (at(1), Position(at(12).ms, 120), START):
-        assert not await store.project_all([ViewAdvance(SESSION, expected, at(13), b"4")], [])
-    assert await held_of(store, SESSION) == str(at(12)).encode() + b" 3"
+async def test_a_checkpoint_is_compared_as_a_whole(store: Store) -> None:
+    assert await store.project(SESSION, START, at(12), [])
+    for expected in (at(1), Position(at(12).ms, 120), Position(at(12).ms, 1), START):
+        assert not await store.project(SESSION, expected, at(13), [])
+    assert await store.checkpoint(SESSION) == at(12)
 
 
 async def test_a_step_of_many_thousand_changes_is_made_whole(store: Store) -> None:

@@ -55,10 +55,6 @@ def test_a_server_answers_at_its_url_with_settings_that_lose_nothing(folder: Pat
         "save": "",
         "maxmemory-policy": "noeviction",
         "stream-node-max-bytes": "1280",
-        "zset-max-listpack-entries": "2048",
-        "zset-max-listpack-value": "256",
-        "hash-max-listpack-entries": "512",
-        "hash-max-listpack-value": "256",
         "dir": str(folder),
     }
     with embedded_server(folder) as server, redis.Redis.from_url(server.url) as client:

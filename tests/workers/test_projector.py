@@ -16,6 +16,7 @@ from ledger.stores.port import StreamKey, append_to
 from ledger.stores.redis.store import RedisStore
 from projections import queries
 from projections.engine import Engine
+from tests.projections import whole_views
 from tests.projections.looking import RULES, differences
 from tests.support.backends import PARTITION_COUNT, append_of, as_redis, log_of
 from tests.support.processes import next_line, python
@@ -88,7 +89,7 @@ async def as_of(ledger: Ledger, key: StreamKey, version: int) -> None:
     """Wait until the views are as of a version."""
 
     async def reached() -> bool:
-        return (await queries.versions(ledger.store)).get(key.name) == version
+        return (await whole_views.versions(ledger.store)).get(key.name) == version
 
     await wait_until_async(reached, f"the views of {key.name} to be as of version {version}")
 
@@ -138,7 +139,7 @@ async def test_one_that_was_killed_goes_on_where_it_was(ledger: Ledger, projecto
     first.wait()
     for number in range(20):
         await session.submit("read", [f"{number}"])
-    assert (await queries.versions(ledger.store))["session:ses_1"] == 1
+    assert (await whole_views.versions(ledger.store))["session:ses_1"] == 1
     projector(feed=0.2)
     await as_of(ledger, SES_1, 21)
     assert await differences(ledger.store) == []

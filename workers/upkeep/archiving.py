@@ -74,7 +74,7 @@ async def _closed_among(ledger: Ledger, places: Sequence[Latest]) -> frozenset[s
     """Return the sessions that are closed by the views, and those that no view has."""
     names = [place.session for place in places]
     rows = await session_rows(ledger.store, names)
-    closed = (name for name, row in zip(names, rows, strict=True) if row is None or row.closed_ms is not None)
+    closed = (name for name, row in zip(names, rows, strict=True) if row is None or row["closed_at"] is not None)
     return frozenset(closed)
 
 

@@ -21,14 +21,6 @@ MEMORY_SETTINGS: Final = {
     # from 512 to 4,096 bytes this one takes the least for ten events of 420 bytes: a tenth less than 1,024. Other
     # lengths take from 2 % less to 3 % more.
     "stream-node-max-bytes": "1280",
-    # A member of a sorted set takes about 50 bytes in a listpack and 150 outside one. The largest sets have a thousand at
-    # a million sessions; to add one to 1,600 takes the server 30 µs instead of 3.
-    "zset-max-listpack-entries": "2048",
-    # One longer value unpacks a whole set: the place of a session in the list of its project has the project's path, and
-    # the row of one with a parent and a token has 160 bytes.
-    "zset-max-listpack-value": "256",
-    "hash-max-listpack-entries": "512",
-    "hash-max-listpack-value": "256",
 }
 """Settings by which the same log and views take less memory. Each may be left out."""
 

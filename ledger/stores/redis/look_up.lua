@@ -1,17 +1,12 @@
 #!lua flags=no-writes
 -- Find the fields of an index of this partition, and the streams that its views may lag behind.
 --
--- KEYS  1 feed   2 census (hash)   3 streams that no projector could read (sorted set)   4... index (sorted sets)
--- ARGV  1, 2 first and last field or number   3 the most fields   4 group of the projectors   5 length of a full feed
---       6 BYLEX or BYSCORE: a field is compared as a copy of itself, which takes the server twice as long
+-- KEYS  1 feed   2 census (hash)   3 streams that no projector could read (sorted set)   perhaps 4 index (sorted set)
+-- ARGV  1 group of the projectors   2 length of a full feed   with an index: 3, 4 bounds of the fields   5 the most fields
 --
 -- Answers  {sure, fields, names of streams}; sure is 1 if every stream that is ahead of its views is named.
 
-local fields, most = {}, tonumber(ARGV[3])
-for i = 4, #KEYS do
-  local found = redis.call('ZRANGE', KEYS[i], ARGV[1], ARGV[2], ARGV[6], 'LIMIT', 0, most - #fields)
-  for _, field in ipairs(found) do fields[#fields + 1] = field end
-end
+local fields = KEYS[4] and redis.call('ZRANGE', KEYS[4], ARGV[3], ARGV[4], 'BYLEX', 'LIMIT', 0, ARGV[5]) or {}
 local ahead, known = {}, {}
 local function add(name)
   if not known[name] then
@@ -31,7 +26,7 @@ local delivered, owed_count = '0-0', 0
 for _, flat in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
   local facts = {}
   for i = 1, #flat, 2 do facts[flat[i]] = flat[i + 1] end
-  if facts['name'] == ARGV[4] then delivered, owed_count = facts['last-delivered-id'], facts['pending'] end
+  if facts['name'] == ARGV[1] then delivered, owed_count = facts['last-delivered-id'], facts['pending'] end
 end
 
 local function before(one, other)
@@ -42,7 +37,7 @@ local function before(one, other)
 end
 
 if owed_count > 0 then
-  for _, owed in ipairs(redis.call('XPENDING', KEYS[1], ARGV[4], '-', '+', ARGV[5])) do
+  for _, owed in ipairs(redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', ARGV[2])) do
     local line = redis.call('XRANGE', KEYS[1], owed[1], owed[1])[1]
     if line then add(line[2][2]) else sure = false end
   end
@@ -50,7 +45,7 @@ end
 -- A look at the newest line takes a fifth of a search for where the lines begin that are owed, mostly none.
 if redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1][1] ~= delivered then
   -- Lines were trimmed from a full feed only; trimmed before a projector had them, they name nothing.
-  if lines >= tonumber(ARGV[5]) and before(delivered, redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][1]) then
+  if lines >= tonumber(ARGV[2]) and before(delivered, redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][1]) then
     sure = false
   end
   for _, line in ipairs(redis.call('XRANGE', KEYS[1], '(' .. delivered, '+')) do add(line[2][2]) end

@@ -1,14 +1,13 @@
-"""Lookups in the indexes of the views: one script in each partition, all sent at once."""
+"""Lookups in an index of the views: one script in each partition, all sent at once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from redis.exceptions import ResponseError
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.admin import PROJECTORS, SKIPPED, FoundField, FoundFields
+from ledger.stores.admin import PROJECTORS, SKIPPED, FoundFields
 from ledger.stores.port import StreamKey
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.refusals import refusal_of
@@ -17,18 +16,14 @@ from ledger.stores.redis.script import Script
 _LOOK_UP: Final = Script.named("look_up.lua")
 
 
-async def look_up(store: RetriedCommands, views: Sequence[str], sought: str | int, count: int) -> FoundFields:
-    """Return fields of sorted views, at most `count`, and the streams that are ahead of the views.
-
-    `sought` is what the fields begin with, in views whose numbers are all 0, or their number.
-    """
+async def look_up(store: RetriedCommands, view: str | None, prefix: str, count: int) -> FoundFields:
+    """Return the fields of a sorted view with a prefix, at most `count`, and the streams that are ahead of the views."""
     keys = store.keys
-    first, last = (sought, sought) if isinstance(sought, int) else lex_range(sought)
-    order = "BYSCORE" if isinstance(sought, int) else "BYLEX"
+    sought = () if view is None else (*lex_range(prefix), count)
     calls = [
         _LOOK_UP.call(
-            (keys.feed(one), keys.census(one), keys.view(SKIPPED, one), *(keys.view(view, one) for view in views)),
-            (first, last, count, PROJECTORS, FEED_LENGTH_COUNT, order),
+            (*(keys.feed(one), keys.census(one)), *(keys.view(name, one) for name in (SKIPPED, view) if name)),
+            (PROJECTORS, FEED_LENGTH_COUNT, *sought),
         )
         for one in range(store.partition_count)
     ]
@@ -37,9 +32,7 @@ async def look_up(store: RetriedCommands, views: Sequence[str], sought: str | in
         if isinstance(reply, ResponseError):
             raise refusal_of(reply) from reply
     return FoundFields(
-        fields=sorted(FoundField(field.decode(), one) for one, reply in enumerate(replies) for field in reply[1])[
-            :count
-        ],
+        fields=sorted(field.decode() for reply in replies for field in reply[1])[:count],
         ahead=[StreamKey.parse(name.decode()) for reply in replies for name in reply[2]],
         unsure=[one for one, reply in enumerate(replies) if not reply[0]],
     )

@@ -1,9 +1,9 @@
 #!lua
 -- Change the views and checkpoints of streams in one step, if all checkpoints are where the projector read them.
 --
--- KEYS  views, those of the checkpoints included
--- ARGV  1 number of streams   then of each: index of its checkpoints in KEYS, name, expected checkpoint, new one, where
---       0-0 is none, a space with the summary, or nothing, which leaves that in place   then groups of changes: index of the view in KEYS, command, number of arguments, the arguments.
+-- KEYS  1 checkpoints   2... views
+-- ARGV  1 number of streams   then of each: name, expected checkpoint, new one, where 0-0 is none   then groups of
+--       changes: index of the view in KEYS, command, number of arguments, the arguments.
 --       HSET and ZADD take pairs, HDEL and ZREM fields, HINCRBY pairs one by one; 'latest' sets a number if it is higher.
 --
 -- Answers 1 done, 0 another projector was first.
@@ -11,14 +11,10 @@
 local AT_ONCE = 1000  -- arguments of one command; Lua's stack holds about 8,000
 
 local streams = tonumber(ARGV[1])
-local summaries = {}
-for i = 2, 5 * streams, 5 do
-  local held = redis.call('HGET', KEYS[tonumber(ARGV[i])], ARGV[i + 1]) or '0-0'
-  local expected = ARGV[i + 2]
-  if held ~= expected and string.sub(held, 1, #expected + 1) ~= expected .. ' ' then return 0 end
-  summaries[i] = ARGV[i + 4] == '' and string.sub(held, #expected + 1) or ARGV[i + 4]
+for i = 2, 3 * streams, 3 do
+  if (redis.call('HGET', KEYS[1], ARGV[i]) or '0-0') ~= ARGV[i + 1] then return 0 end
 end
-local at = 5 * streams + 2
+local at = 3 * streams + 2
 while at <= #ARGV do
   local view, command = KEYS[tonumber(ARGV[at])], ARGV[at + 1]
   local first, last = at + 3, at + 2 + tonumber(ARGV[at + 2])
@@ -34,9 +30,7 @@ while at <= #ARGV do
   end
   at = last + 1
 end
-for i = 2, 5 * streams, 5 do
-  if ARGV[i + 2] ~= ARGV[i + 3] or ARGV[i + 4] ~= '' then
-    redis.call('HSET', KEYS[tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 3] .. summaries[i])
-  end
+for i = 2, 3 * streams, 3 do
+  if ARGV[i + 1] ~= ARGV[i + 2] then redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 2]) end
 end
 return 1

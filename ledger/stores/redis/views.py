@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from redis.exceptions import ResponseError
 
 from ledger.stores.admin import FoundFields, WantedFields
-from ledger.stores.divided import CHECKPOINTS_VIEW, checkpoint_in
+from ledger.stores.checkpoints import checkpoint_in
 from ledger.stores.port import Position, StreamKey, ViewAdvance, ViewWrite
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import Argument, CommandLine
@@ -33,19 +33,17 @@ class Projections(RetriedCommands):
     async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
         partition = self.partition_of(advances[0].key)
         groups = _in_groups(writes)
-        checkpoints = [CHECKPOINTS_VIEW.of(one.key.id) for one in advances]
-        named = dict.fromkeys((*checkpoints, *(view for view, _, _ in groups)))
-        views = {view: index for index, view in enumerate(named, 1)}
-        keys = [self.keys.view(view, partition) for view in views]
+        views = {view: index for index, view in enumerate(dict.fromkeys(view for view, _, _ in groups), 2)}
+        keys = [self.keys.checkpoints(partition), *(self.keys.view(view, partition) for view in views)]
         sent: list[Argument] = [len(advances)]
-        for view, (key, expected, at, summary) in zip(checkpoints, advances, strict=True):
-            sent += (views[view], key.name, str(expected), str(at), b"" if summary is None else b" " + summary)
+        for key, expected, at in advances:
+            sent += (key.name, str(expected), str(at))
         for view, command, arguments in groups:
             sent += (views[view], command, len(arguments), *arguments)
         return bool(await self.evaluate(_PROJECT, keys, sent))
 
     async def checkpoint(self, key: StreamKey) -> Position:
-        return checkpoint_in(await self.command("HGET", self.keys.checkpoints(key), key.name))
+        return checkpoint_in(await self.command("HGET", self.keys.checkpoints(self.partition_of(key)), key.name))
 
     async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
         key = self.keys.view(view, partition)
@@ -58,8 +56,8 @@ class Projections(RetriedCommands):
         return value
 
     async def drop_views(self, partition: int, names: Sequence[str] | None = None) -> None:
-        fixed = (*CHECKPOINTS_VIEW.parts, *(names or ()))
-        keys = {self.keys.census(partition), *(self.keys.view(name, partition) for name in fixed)}
+        keys = {self.keys.census(partition), self.keys.checkpoints(partition)}
+        keys.update(self.keys.view(name, partition) for name in names or ())
         if names is None:
             keys.update([key async for key in self.scan(self.keys.view_glob(partition))])
         # One command, hence atomic: a projector that starts again meanwhile finds all keys or none.
@@ -96,19 +94,16 @@ class RedisViews:
         name = self._store.keys.view
         return await self._store.ask([("HMGET", name(view, partition), *fields) for view, partition, fields in wanted])
 
-    async def names(self, partition: int, views: Sequence[str]) -> list[str]:
+    async def names(self, view: str, partition: int) -> list[str]:
         # HKEYS would do, and is one more right for every user of a server.
-        replies = await self._store.ask([("HGETALL", self._store.keys.view(view, partition)) for view in views])
-        return [name.decode() for reply in replies for name in reply[::2]]
+        reply = await self._store.command("HGETALL", self._store.keys.view(view, partition))
+        return [name.decode() for name in reply[::2]]
 
-    async def page(
-        self, views: Sequence[str], prefix: str, count: int, after: str = "", *, backwards: bool = False
-    ) -> list[str]:
+    async def page(self, view: str, prefix: str, count: int, after: str = "", *, backwards: bool = False) -> list[str]:
         first, last = lex_range(prefix)
         limits = (last, first) if backwards else (first, last)
         begin = b"(" + after.encode() if after and after.startswith(prefix) else limits[0]
-        partitions = range(self._store.partition_count)
-        begins = {self._store.keys.view(view, one): begin for one in partitions for view in views}
+        begins = {self._store.keys.view(view, one): begin for one in range(self._store.partition_count)}
         order = ("BYLEX", "REV") if backwards else ("BYLEX",)
         nearest = heapq.nlargest if backwards else heapq.nsmallest
         found: list[bytes] = []
@@ -137,8 +132,8 @@ class RedisViews:
         )
         return sorted(field.decode() for reply in replies for field in reply)
 
-    async def look_up(self, views: Sequence[str], sought: str | int, count: int) -> FoundFields:
-        return await look_up(self._store, views, sought, count)
+    async def look_up(self, view: str | None, prefix: str = "", count: int = 0) -> FoundFields:
+        return await look_up(self._store, view, prefix, count)
 
     async def counts(self, view: str) -> list[dict[str, int]]:
         replies = await self._store.ask(

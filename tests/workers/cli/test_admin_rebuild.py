@@ -8,7 +8,6 @@ from typing import Any, Final
 import pytest
 import redis
 
-from ledger.stores.divided import CHECKPOINTS_VIEW
 from ledger.stores.keys import VIEWS_FORMAT
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
@@ -32,9 +31,9 @@ def view_key(client: redis.Redis, ending: str) -> str:
     return key
 
 
-def checkpoints_beside_pending(client: redis.Redis) -> str:
-    """Return the part of the checkpoints with ses_2, in the only partition with a pending request."""
-    return view_key(client, "pending").replace("pending", CHECKPOINTS_VIEW.of("ses_2"))
+def beside_pending(client: redis.Redis, view: str) -> str:
+    """Return the key of a view with ses_2, in the only partition with a pending request."""
+    return view_key(client, "pending").replace("pending", view)
 
 
 def test_views_come_back_byte_for_byte(ledger: CommandLine, client: redis.Redis) -> None:
@@ -96,20 +95,18 @@ def test_what_no_projector_has_come_to_is_behind_and_no_difference(ledger: Comma
 def test_each_difference_is_named_with_both_sides(ledger: CommandLine, client: redis.Redis) -> None:
     fill(ledger)
     ledger("rebuild", code=0)
-    held: Any = client.hget(checkpoints_beside_pending(client), "session:ses_2")
-    at, _, _ = held.decode("latin-1").partition(" ")
-    client.hset(checkpoints_beside_pending(client), "session:ses_2", f"{at} lies")
+    client.hset(beside_pending(client, "sessions"), "ses_2", "lies")
     client.hdel(view_key(client, "pending"), "ses_2\np1")
     client.hset(GHOST, "1", "x")
     before = views(client)
     rows = ledger("rebuild", "--verify", "--json", code=11).rows
     assert [list(row)[:4] for row in rows] == [["view", "key", "same", "difference"]] * 3
     by_view = {row["view"]: row for row in rows}
-    assert set(by_view) == {"pending", CHECKPOINTS_VIEW.of("ses_2"), "ghost"}
+    assert set(by_view) == {"pending", "sessions", "ghost"}
     assert (by_view["pending"]["key"], by_view["pending"]["same"]) == ("ses_2 p1", False)
     assert by_view["pending"]["difference"]["live"] is None
     assert by_view["pending"]["difference"]["rebuilt"]["request_id"] == "p1"
-    assert by_view[CHECKPOINTS_VIEW.of("ses_2")]["difference"]["live"] == [at, "lies"]
+    assert by_view["sessions"]["difference"]["live"] == "lies"
     assert views(client) == before
     table = ledger("rebuild", "--verify", code=11)
     assert "3 differ" in table.err
@@ -138,7 +135,7 @@ def test_a_damaged_stream_is_told_and_the_others_are_rebuilt(ledger: CommandLine
     assert ("log", "session:ses_1") in {(row["view"], row["key"]) for row in rows}
     ran = ledger("rebuild", code=11)
     assert "stream `session:ses_1`" in ran.err
-    assert client.hexists(checkpoints_beside_pending(client), "session:ses_2")
+    assert client.hexists(beside_pending(client, "checkpoints"), "session:ses_2")
 
 
 def test_a_project_grant_that_was_left_out_is_written(ledger: CommandLine, client: redis.Redis) -> None:
