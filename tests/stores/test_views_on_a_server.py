@@ -1,0 +1,30 @@
+"""Keys of views that only a real server shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.stores import keys
+from ledger.stores.port import START, ViewWrite
+from ledger.stores.redis.store import RedisStore
+from tests.support.backends import SESSION, at
+
+LISTED = [ViewWrite("latest", "all\nses_1", 0, "sorted"), ViewWrite("pending", "per_1", b"old")]
+
+
+async def test_views_of_another_format_are_not_read_and_stay_beside_the_new_ones(
+    server_store: RedisStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, partition = server_store, server_store.partition_of(SESSION)
+    with monkeypatch.context() as older:
+        older.setattr(keys, "VIEWS_FORMAT", keys.VIEWS_FORMAT - 1)
+        assert await store.project(SESSION, START, at(3), LISTED)
+    assert await store.checkpoint(SESSION) == START
+    assert await store.views.survey() == {}
+    assert await store.views.page("latest", "all\n", 10) == []
+    assert await store.project(SESSION, START, at(1), [ViewWrite("pending", "per_1", b"new")])
+    await store.drop_views(partition, ("pending", "latest"))
+    with monkeypatch.context() as older:
+        older.setattr(keys, "VIEWS_FORMAT", keys.VIEWS_FORMAT - 1)
+        assert await store.checkpoint(SESSION) == at(3)
+        assert await store.view_field("pending", partition, "per_1") == b"old"
