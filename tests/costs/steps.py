@@ -1,7 +1,7 @@
 """Counts the calls of Python and C, the commands, round trips and bytes of each step of a request's way.
 
-A program of its own, since a module that another test has loaded may cost a call: `python -m tests.costs.steps URL`
-prints them as JSON, for the server at a `unix:` URL.
+A program of its own, since a module that another test has loaded may cost a call: `python -m tests.costs.steps URL [STEP...]`
+prints them as JSON, for the server at a `unix:` URL; `bench.versions` runs it with other versions of the ledger.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import json
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import closing
 from types import FrameType
 from typing import Any, Final, NamedTuple
@@ -21,10 +21,7 @@ import redis
 from ledger import Ledger, Session, Timeouts
 from ledger.stores.redis.addresses import CLIENT_NAME
 from ledger.testing import TestClock
-from tests.gateway.callers import Served, in_process
-from tests.gateway.in_process import scope_of
 from tests.support.backends import PARTITION_COUNT
-from tests.support.projecting import project_as_a_worker
 from workers.expiry.settlement import Settler
 
 TIMES: Final = 30
@@ -106,8 +103,11 @@ class Steps:
 class Requests:
     """Requests to a gateway, without the client that makes them."""
 
-    def __init__(self, gateway: Served, token: str, steps: Steps, session: Session) -> None:
-        self._app: Any = gateway.app
+    def __init__(
+        self, app: Any, scope_of: Callable[[httpx.Request], Any], token: str, steps: Steps, session: Session
+    ) -> None:
+        self._app = app
+        self._scope_of = scope_of
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         self._steps = steps
         self._session = session
@@ -120,7 +120,7 @@ class Requests:
         return self._request("GET", "/v1/pending?limit=1")
 
     def _request(self, method: str, path: str, body: bytes = b"") -> Step:
-        scope = scope_of(httpx.Request(method, f"http://gateway{path}", headers=self._headers, content=body))
+        scope = self._scope_of(httpx.Request(method, f"http://gateway{path}", headers=self._headers, content=body))
         statuses: list[int] = []
 
         async def receive() -> dict[str, Any]:
@@ -174,15 +174,20 @@ class Meter:
                 self._sends += what.__self__.getpeername() == self._socket
 
     def _served(self) -> tuple[int, int, int]:
-        """Return the commands, and the bytes in and out, of the connections of ledgers."""
+        """Return the commands, and the bytes in and out, of the connections of ledgers; none where the server is too old to tell."""
         own = [one for one in self._admin.client_list() if one["name"] == CLIENT_NAME]
         commands, sent, received = (
-            sum(int(one[name]) for one in own) for name in ("tot-cmds", "tot-net-in", "tot-net-out")
+            sum(int(one.get(name, 0)) for one in own) for name in ("tot-cmds", "tot-net-in", "tot-net-out")
         )
         return commands, sent, received
 
 
-async def measured(url: str) -> dict[str, Cost]:
+LONE: Final = ("allowed_ask", "allowed_ask_with_claim", "pending_ask", "reply", "whole_trip")
+HTTP: Final = ("http_answer", "http_pending")
+NAMES: Final = (*LONE, *HTTP, "expiry")
+
+
+async def measured(url: str, names: Collection[str]) -> dict[str, Cost]:
     with closing(Meter(url)) as meter:
         costs: dict[str, Cost] = {}
         clock = TestClock()
@@ -190,19 +195,33 @@ async def measured(url: str) -> dict[str, Cost]:
         async with Ledger.connect(url, partitions=PARTITION_COUNT, entry_points=False) as ledger:
             session = await ledger.session("s", rules=RULES)
             steps = Steps(ledger, session, clock)
-            for name in ("allowed_ask", "allowed_ask_with_claim", "pending_ask", "reply", "whole_trip"):
+            for name in filter(names.__contains__, LONE):
                 costs[name] = await meter.cost(getattr(steps, name))
-            await project_as_a_worker(ledger)
-            token = (await ledger.tokens.create("ann", "approver")).text
-            async with in_process(ledger) as gateway:
-                requests = Requests(gateway, token, steps, session)
-                for name in ("http_answer", "http_pending"):
-                    costs[name] = await meter.cost(getattr(requests, name))
+            if wanted := list(filter(names.__contains__, HTTP)):
+                costs |= await over_http(ledger, meter, steps, session, wanted)
+        if "expiry" not in names:
+            return costs
         async with Ledger.connect(url, clock=clock, entry_points=False) as ledger:
             steps = Steps(ledger, await ledger.session("t", rules=RULES), clock)
             costs["expiry"] = await meter.cost(steps.expiry)
     return costs
 
 
+async def over_http(
+    ledger: Ledger, meter: Meter, steps: Steps, session: Session, names: Iterable[str]
+) -> dict[str, Cost]:
+    # The other steps are counted with versions of the ledger, too, whose gateways are not made as ours is.
+    from tests.gateway.callers import in_process  # noqa: PLC0415
+    from tests.gateway.in_process import scope_of  # noqa: PLC0415
+    from tests.support.projecting import project_as_a_worker  # noqa: PLC0415
+
+    await project_as_a_worker(ledger)
+    token = (await ledger.tokens.create("ann", "approver")).text
+    async with in_process(ledger) as gateway:
+        requests = Requests(gateway.app, scope_of, token, steps, session)
+        return {name: await meter.cost(getattr(requests, name)) for name in names}
+
+
 if __name__ == "__main__":
-    print(json.dumps(asyncio.run(measured(sys.argv[1]))))  # noqa: T201 - its output
+    found = asyncio.run(measured(sys.argv[1], sys.argv[2:] or NAMES))
+    print(json.dumps({name: cost._asdict() for name, cost in found.items()}))  # noqa: T201 - its output

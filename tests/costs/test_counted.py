@@ -37,8 +37,9 @@ OF_OTHER_PYTHONS: Final = 1.1
 def test_no_step_costs_more_than_its_ceiling(server: RealServer) -> None:
     program = [sys.executable, "-m", "tests.costs.steps", server.url]
     counted = subprocess.run(program, check=True, capture_output=True, text=True, timeout=120)
-    costs = {name: Cost(*members) for name, members in json.loads(counted.stdout).items()}
+    costs = {name: Cost(**members) for name, members in json.loads(counted.stdout).items()}
     assert costs.keys() == CEILINGS.keys()
+    assert all(cost.commands for cost in costs.values())
     none_of(
         f"{name}: {member} {getattr(cost, member)}, at most {most:g}"
         for name, cost in costs.items()
