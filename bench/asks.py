@@ -9,23 +9,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import count
-from statistics import median
 
 from bench.floor import ScriptStream
-from bench.place import ALLOW, PAYLOAD, Place
-from bench.report import FSYNCS, Fsync, Rounds, Row
-from ledger import Session
+from bench.place import ALLOW, PAYLOAD, Place, Probe
+from bench.report import FSYNCS, Asked, Fsync, timed
+from ledger import Ledger, Session
 
 CONCURRENT_COUNT = 64
-WARM_COUNT = 20
 
 OTHERS = {"new": "of a command not seen before", "edit": "of an edit"}
 
 Work = Callable[[int], Awaitable[object]]
 
 
-class _Asks:
+class _Asks(Probe):
     """A bare append, the script and asks, each on `CONCURRENT_COUNT` streams of its own."""
 
     _place: Place
@@ -49,39 +48,65 @@ class _Asks:
 
 
 class LoneAsk(_Asks):
-    """One operation at a time, the kinds in turn."""
+    """One operation at a time, the kinds in turn; then the same of asks with a claim and without masks."""
 
     name = "lone"
     fsyncs = FSYNCS
 
-    def __init__(self) -> None:
-        self._rounds = Rounds(self.name)
+    async def start(self, place: Place) -> None:
+        await super().start(place)
+        bare = Ledger.connect(place.url, actor="bench", entry_points=False, masks=False)
+        unmasked = await (await place.stack.enter_async_context(bare)).session("lone-unmasked", rules=ALLOW)
+        claimed = await place.ledger.session("lone-claimed", rules=ALLOW)
+        self._claims: dict[str, Callable[[], Awaitable[float]]] = {
+            "ask": partial(timed, claimed.ask, "bash", ["git status"]),
+            "without masks": partial(timed, unmasked.ask, "bash", ["git status"]),
+            "with claim": partial(_with_claim, claimed),
+            "claim alone": partial(_claim_alone, claimed),
+        }
 
     async def round(self, fsync: Fsync) -> None:
-        seconds: dict[str, list[float]] = {figure: [] for figure in self._works}
-        for turn in range(WARM_COUNT + self._place.size(300, 100)):
-            for figure, work in self._works.items():
-                began = time.perf_counter()
-                await work(0)
-                if turn >= WARM_COUNT:
-                    seconds[figure].append(time.perf_counter() - began)
-        for figure, taken in seconds.items():
-            self._rounds.add(fsync, figure, median(taken) * 1e6)
+        works = {figure: partial(timed, work, 0) for figure, work in self._works.items()}
+        for kinds in (works, self._claims):
+            await self._rounds.in_turn(fsync, kinds, self.size(300, 100))
 
-    def rows(self) -> list[Row]:
+    def asked(self) -> list[Asked]:
         limits: tuple[tuple[Fsync, float], ...] = (("everysec", 2.5), ("always", 1.6))
         rows = []
         for fsync, at_most in limits:
             what = "ask allowed by rule, one at a time, p50"
             rows += [
-                self._rounds.compared(what, fsync, "ledger", "us", "script floor", at_most=1.25),
-                self._rounds.compared(what, fsync, "ledger", "us", "floor", at_most=at_most),
+                Asked(what, fsync, "ledger", "us", "script floor", at_most=1.25),
+                Asked(what, fsync, "ledger", "us", "floor", at_most=at_most),
+                Asked("… with its claim", fsync, "with claim", "us", "ask", at_most=1.1),
+                Asked("… with its claim and masks", fsync, "with claim", "us", "without masks", at_most=1.15),
+                Asked("claim of a call allowed before, p50", fsync, "claim alone", "us", "ask", at_most=3),
             ]
         rows += [
-            self._rounds.compared(f"ask {which}, p50", "everysec", figure, "us", "script floor", at_most=1.25)
+            Asked(f"ask {which}, p50", "everysec", figure, "us", "script floor", at_most=1.25)
             for figure, which in OTHERS.items()
         ]
         return rows
+
+
+async def _with_claim(session: Session) -> float:
+    """Return the seconds of an ask with its claim; the end of the run is recorded outside of them."""
+    began = time.perf_counter()
+    result = await session.ask("bash", ["git status"], claim="bench")
+    taken = time.perf_counter() - began
+    assert result.settled is not None
+    assert result.settled.claim is not None, "an allowed ask with a claim has it"
+    await session.finish(result.request_id, result.settled.claim.claim_id)
+    return taken
+
+
+async def _claim_alone(session: Session) -> float:
+    asked = await session.ask("bash", ["git status"])
+    began = time.perf_counter()
+    claim = await session.claim(asked.request_id, runner="bench")
+    taken = time.perf_counter() - began
+    await session.finish(asked.request_id, claim.claim_id)
+    return taken
 
 
 class ConcurrentAppends(_Asks):
@@ -90,11 +115,8 @@ class ConcurrentAppends(_Asks):
     name = "concurrent"
     fsyncs = FSYNCS
 
-    def __init__(self) -> None:
-        self._rounds = Rounds(self.name)
-
     async def round(self, fsync: Fsync) -> None:
-        each = self._place.size(60, 30)
+        each = self.size(60, 30)
         for figure, work in self._works.items():
             if fsync == "always" and figure in OTHERS:
                 continue  # no row is made of it
@@ -103,70 +125,42 @@ class ConcurrentAppends(_Asks):
             await _at_once(work, each)
             self._rounds.add(fsync, figure, CONCURRENT_COUNT * each / (time.perf_counter() - began))
 
-    def rows(self) -> list[Row]:
+    def asked(self) -> list[Asked]:
         rows = []
         for fsync in self.fsyncs:
             what = f"appends, {CONCURRENT_COUNT} at once"
             rows += [
-                self._rounds.compared(what, fsync, "ledger", "/s", "script floor", at_least=0.7),
-                self._rounds.compared(what, fsync, "ledger", "/s", "floor", at_least=1 / 6),
+                Asked(what, fsync, "ledger", "/s", "script floor", at_least=0.7),
+                Asked(what, fsync, "ledger", "/s", "floor", at_least=1 / 6),
             ]
         rows += [
-            self._rounds.compared(
-                f"asks {which}, {CONCURRENT_COUNT} at once", "everysec", figure, "/s", "script floor", at_least=0.7
-            )
+            Asked(f"asks {which}, {CONCURRENT_COUNT} at once", "everysec", figure, "/s", "script floor", at_least=0.7)
             for figure, which in OTHERS.items()
         ]
         return rows
 
 
 class ServerTime(_Asks):
-    """Server time of an allowed ask against a bare XADD, 64 at once.
-
-    By `INFO commandstats` (what runs inside the command) and by its processor time (with reading, parsing, the AOF).
-    """
+    """The server's processor time of an allowed ask against a bare XADD, 64 at once: reading, parsing and the AOF, too."""
 
     name = "script"
-    fsyncs: tuple[Fsync, ...] = ("everysec",)
-
-    def __init__(self) -> None:
-        self._rounds = Rounds(self.name)
 
     async def round(self, fsync: Fsync) -> None:
-        for figure, command in (("floor", "xadd"), ("ledger", "evalsha")):
-            in_command, in_all = await self._server_us(self._works[figure], command)
-            self._rounds.add(fsync, f"{figure} command", in_command)
-            self._rounds.add(fsync, f"{figure} processor", in_all)
-
-    async def _server_us(self, work: Work, command: str) -> tuple[float, float]:
-        """Return the microseconds of one call: inside the command, and of the whole process."""
-        place = self._place
-        each = place.size(60, 30)
-        await _at_once(work, 3)
-        await place.floor.send("CONFIG", "RESETSTAT")
-        before = await self._processor_seconds()
-        await _at_once(work, each)
-        used = await self._processor_seconds() - before
-        stats = (await place.info("commandstats"))[f"cmdstat_{command}"]
-        per_call = dict(pair.split("=") for pair in stats.split(","))["usec_per_call"]
-        return float(per_call), used * 1e6 / (CONCURRENT_COUNT * each)
+        each = self.size(60, 30)
+        for figure in ("floor", "ledger"):
+            await _at_once(self._works[figure], 3)
+            before = await self._processor_seconds()
+            await _at_once(self._works[figure], each)
+            used = await self._processor_seconds() - before
+            self._rounds.add(fsync, figure, used * 1e6 / (CONCURRENT_COUNT * each))
 
     async def _processor_seconds(self) -> float:
         info = await self._place.info("cpu")
         return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
 
-    def rows(self) -> list[Row]:
-        return [
-            self._rounds.compared(
-                f"server time of an allowed ask, by {by}",
-                "everysec",
-                f"ledger {figure}",
-                "us",
-                f"floor {figure}",
-                at_most=6.5,
-            )
-            for by, figure in (("processor time", "processor"), ("commandstats", "command"))
-        ]
+    def asked(self) -> list[Asked]:
+        what = "server's processor time of an allowed ask"
+        return [Asked(what, "everysec", "ledger", "us", "floor", at_most=6.5)]
 
 
 async def _at_once(work: Work, each: int) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.opencode_server import OpenCodeServer
-from bench.place import ROOT, Place
-from bench.report import Fsync, Rounds, Row, percentile
+from bench.place import ROOT, Place, Probe
+from bench.report import Asked, Fsync, percentile
 from workers.bridges.claude.hook_settings import AGENT
 from workers.bridges.hook_lines import own_line
 
@@ -39,19 +39,18 @@ STDIO: Final = ("--input-format", "stream-json")
 """Options that tell `bridge claude` that the client speaks on stdio; the client itself ignores them."""
 
 
-class Bridges:
+class Bridges(Probe):
     """A gateway process; each bridge with a client or a server that only asks; and an installed hook's command line."""
 
     name = "bridges"
-    fsyncs: tuple[Fsync, ...] = ("everysec",)
 
-    def __init__(self) -> None:
-        self._rounds = Rounds(self.name)
+    def __init__(self, *, quick: bool = False) -> None:
+        super().__init__(quick=quick)
         self._calls = 0
         self._sessions = 0
 
     async def start(self, place: Place) -> None:
-        self._count = place.size(500, 50)
+        self._count = self.size(500, 50)
         folder = Path(place.stack.enter_context(tempfile.TemporaryDirectory(prefix="pl-bench-")))
         self._rules = {dialect: folder / f"{dialect}.json" for dialect in RULES}
         for dialect, rules in RULES.items():
@@ -140,18 +139,16 @@ class Bridges:
         call = {"tool_name": "Bash", "tool_input": {"command": "git status"}, "tool_use_id": f"h{self._calls}"}
         return json.dumps({**said, **call})
 
-    def rows(self) -> list[Row]:
+    def asked(self) -> list[Asked]:
         asked = "a permission request that a rule decides"
         limits = ((50, 5), (95, 10))
         return [
             *(
-                self._rounds.plain(
-                    f"{asked}, {name}, p{percent}", "everysec", f"{name} p{percent}", "ms", at_most=limit
-                )
+                Asked(f"{asked}, {name}, p{percent}", "everysec", f"{name} p{percent}", "ms", at_most=limit)
                 for name in (*ON_STDIO, "opencode")
                 for percent, limit in limits
             ),
-            self._rounds.compared("a hook, its processor time", "everysec", "hook", "ms", "bare", at_most=2.2),
+            Asked("a hook, its processor time", "everysec", "hook", "ms", "bare", at_most=2.2),
         ]
 
 

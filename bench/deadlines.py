@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from bench.place import ASK, Place, child
-from bench.report import Fsync, Rounds, Row, percentile
+from bench.place import ASK, Place, Probe, child
+from bench.report import Asked, Fsync, percentile
 from ledger import Session, Timeouts
 
 AT_ONCE_COUNT = 128
@@ -16,20 +16,22 @@ SETUP_PER_SECOND = 400
 """Sessions that even a busy machine prepares in a second; the common deadline lies after their preparation."""
 
 
-class Deadlines:
+class Deadlines(Probe):
     """Requests that nobody answers. The delay of each expiry is read from the log, by the server's clock."""
 
     name = "deadlines"
-    fsyncs: tuple[Fsync, ...] = ("everysec",)
 
-    def __init__(self) -> None:
-        self._rounds = Rounds(self.name)
+    def __init__(self, *, quick: bool = False) -> None:
+        super().__init__(quick=quick)
         self._series = 0
         self._is_crowd_done = False
 
+    @property
+    def _count(self) -> int:
+        return self.size(10_000, 500)
+
     async def start(self, place: Place) -> None:
         self._place = place
-        self._count = place.size(10_000, 500)
         await place.stack.enter_async_context(child("workers.cli", "worker", "expiry", "--url", place.url))
         # Its first expiry shows that the worker runs.
         await self._expire(1, LONE_SECONDS)
@@ -82,12 +84,11 @@ class Deadlines:
         while any(name in names for name, _ in await store.due(None, 3 * self._count)):
             await store.clock.wait_until(store.clock.now_ms() + LOOK_MS)
 
-    def rows(self) -> list[Row]:
+    def asked(self) -> list[Asked]:
         many = f"{self._count:,} deadlines in the same second"
-        plain = self._rounds.plain
         return [
-            plain(f"{many}: apart", "everysec", "spread", "ms", at_most=1000),
-            plain(f"{many}: not expired exactly once", "everysec", "not once", "", at_most=0),
-            plain(f"{many}: lateness, p99", "everysec", "late", "ms", at_most=2000),
-            plain("a lone deadline: lateness", "everysec", "lone", "ms", at_most=50),
+            Asked(f"{many}: apart", "everysec", "spread", "ms", at_most=1000),
+            Asked(f"{many}: not expired exactly once", "everysec", "not once", "", at_most=0),
+            Asked(f"{many}: lateness, p99", "everysec", "late", "ms", at_most=2000),
+            Asked("a lone deadline: lateness", "everysec", "lone", "ms", at_most=50),
         ]

@@ -7,14 +7,14 @@ import itertools
 import json
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from bench.http_client import Connection
-from bench.place import Place, child
-from bench.report import Fsync, Rounds, Row, percentile
+from bench.place import Place, Probe, child
+from bench.report import Asked, Fsync, percentile
 
 CONNECTIONS_COUNT = 4
 """Connections of each kind of attack."""
@@ -31,24 +31,39 @@ LINE: dict[str, Any] = {"dialect": "claude", "config": {"permissions": {"allow":
 CHECKED = json.dumps([{**LINE, "input": {"command": f"{LONG}{number}"}} for number in range(12)]).encode()
 """A body of 1.1 MB; made once, so that this process, which also measures, stays idle."""
 
+Sent = tuple[str, str, Any]
+"""Method, path and body of a request."""
 
-class Flood:
+
+def asked(session: str, tool: str, command: str) -> Sent:
+    return "POST", f"/v1/sessions/{session}/asks", {"tool_name": tool, "input": {"command": command}}
+
+
+def opened(session: str, dialect: str, rules: Any) -> Sent:
+    return "PUT", f"/v1/sessions/{session}", {"dialect": dialect, "rules": rules}
+
+
+ATTACKS: tuple[Callable[[int], Iterable[Sent]], ...] = (
+    lambda _: [("POST", "/v1/policy/check", CHECKED)],
+    lambda number: [asked("flooded", "Bash", f"{LONG}{number}")],
+    lambda number: [asked("loose", "bash", f"{LARGE}{number}")],
+    # A new session adds a stream to the list of all sessions.
+    lambda number: [opened(f"ses-{number}", "opencode", []), asked(f"ses-{number}", "bash", "ls")],
+    lambda number: [
+        opened(f"ses-{number}", "claude", {"permissions": {"deny": [f"{one[:-1]}{number})" for one in RULES]}})
+    ],
+    lambda number: [asked("flooded", "Bash", f"ls {number}")],
+)
+
+
+class Flood(Probe):
     """A gateway with its default limits."""
 
     name = "flood"
-    fsyncs: tuple[Fsync, ...] = ("everysec",)
 
-    def __init__(self) -> None:
-        self._rounds = Rounds(self.name)
+    def __init__(self, *, quick: bool = False) -> None:
+        super().__init__(quick=quick)
         self._numbers = itertools.count()
-        self._attacks = (
-            self._check,
-            self._ask_long,
-            self._ask_large,
-            self._ask_anew,
-            self._open,
-            self._ask_short,
-        )
 
     async def start(self, place: Place) -> None:
         self._place = place
@@ -62,11 +77,9 @@ class Flood:
         ann = (await place.ledger.tokens.create("ann", "approver")).text
         self._page = await self._connect(ann)
         opener = await self._connect(self._agent)
-        body = {"dialect": "claude", "rules": LINE["config"], "cwd": "/w"}
-        status, row = await opener.send("PUT", "/v1/sessions/flooded", body)
-        assert status == 201, row
-        status, row = await opener.send("PUT", "/v1/sessions/loose", {"dialect": "opencode", "rules": []})
-        assert status == 201, row
+        for method, path, body in (opened("flooded", "claude", LINE["config"]), opened("loose", "opencode", [])):
+            status, row = await opener.send(method, path, {**body, "cwd": "/w"})
+            assert status == 201, row
 
     async def _connect(self, token: str) -> Connection:
         connection = await Connection.open(self._socket, token)
@@ -74,10 +87,10 @@ class Flood:
         return connection
 
     async def round(self, fsync: Fsync) -> None:
-        tasks = [asyncio.create_task(self._attack(one)) for one in self._attacks for _ in range(CONNECTIONS_COUNT)]
+        tasks = [asyncio.create_task(self._attack(one)) for one in ATTACKS for _ in range(CONNECTIONS_COUNT)]
         tasks += [asyncio.create_task(self._listen()) for _ in range(STREAMS_COUNT)]
         seconds: list[float] = []
-        until = time.monotonic() + self._place.size(15, 5)
+        until = time.monotonic() + self.size(15, 5)
         try:
             while time.monotonic() < until:
                 began = time.perf_counter()
@@ -91,41 +104,15 @@ class Flood:
             await asyncio.gather(*tasks, return_exceptions=True)
         self._rounds.add(fsync, "page", percentile([one * 1e3 for one in seconds], 99))
 
-    async def _attack(self, send: Callable[[Connection], Awaitable[Any]]) -> None:
+    async def _attack(self, attack: Callable[[int], Iterable[Sent]]) -> None:
         connection = await self._connect(self._agent)
         while True:
             # A closed connection is opened again, as an attacker does.
             with suppress(ConnectionError, asyncio.IncompleteReadError):
-                await send(connection)
+                for sent in attack(next(self._numbers)):
+                    await connection.send(*sent)
                 continue
             connection = await self._connect(self._agent)
-
-    async def _check(self, connection: Connection) -> None:
-        await connection.send("POST", "/v1/policy/check", CHECKED)
-
-    async def _ask_long(self, connection: Connection) -> None:
-        body = {"tool_name": "Bash", "input": {"command": f"{LONG}{next(self._numbers)}"}}
-        await connection.send("POST", "/v1/sessions/flooded/asks", body)
-
-    async def _open(self, connection: Connection) -> None:
-        number = next(self._numbers)
-        body = {"dialect": "claude", "rules": {"permissions": {"deny": [f"{one[:-1]}{number})" for one in RULES]}}}
-        await connection.send("PUT", f"/v1/sessions/ses-{number}", body)
-
-    async def _ask_short(self, connection: Connection) -> None:
-        body = {"tool_name": "Bash", "input": {"command": f"ls {next(self._numbers)}"}}
-        await connection.send("POST", "/v1/sessions/flooded/asks", body)
-
-    async def _ask_large(self, connection: Connection) -> None:
-        body = {"tool_name": "bash", "input": {"command": f"{LARGE}{next(self._numbers)}"}}
-        await connection.send("POST", "/v1/sessions/loose/asks", body)
-
-    async def _ask_anew(self, connection: Connection) -> None:
-        """Ask in a new session, which adds a stream to the list of all sessions."""
-        session = f"/v1/sessions/ses-{next(self._numbers)}"
-        await connection.send("PUT", session, {"dialect": "opencode", "rules": []})
-        body = {"tool_name": "bash", "input": {"command": "ls"}}
-        await connection.send("POST", f"{session}/asks", body)
 
     async def _listen(self) -> None:
         connection = await self._connect(self._agent)
@@ -133,7 +120,7 @@ class Flood:
         while await reader.read(1 << 16):
             pass
 
-    def rows(self) -> list[Row]:
-        count = len(self._attacks) * CONNECTIONS_COUNT
+    def asked(self) -> list[Asked]:
+        count = len(ATTACKS) * CONNECTIONS_COUNT
         what = f"an approver's page while one token floods on {count} connections and {STREAMS_COUNT} streams, p99"
-        return [self._rounds.plain(what, "everysec", "page", "ms", at_most=300)]
+        return [Asked(what, "everysec", "page", "ms", at_most=300)]

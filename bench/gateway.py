@@ -9,12 +9,12 @@ import asyncio
 import re
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
-from statistics import median
 
 from bench.http_client import Connection
-from bench.place import ALLOW, ASK, Place, child
-from bench.report import Fsync, Rounds, Row, percentile
+from bench.place import ALLOW, ASK, Place, Probe, child
+from bench.report import FSYNCS, Asked, Fsync, percentile, timed
 
 ASKS_PER_SECOND = 200
 ASKERS_COUNT = 100
@@ -25,21 +25,24 @@ WARM_COUNT = 50
 ASKED = re.compile(rb'event: permission\.asked\ndata: \{"session":"([^"]+)"[^\n]*?"request_id":"([^"]+)"')
 
 
-class GatewayLoad:
+class GatewayLoad(Probe):
     """One gateway, one process with all readers, and this process, which asks and answers."""
 
     name = "gateway"
-    fsyncs: tuple[Fsync, ...] = ("everysec", "always")
+    fsyncs = FSYNCS
 
-    def __init__(self) -> None:
-        self._rounds = Rounds(self.name)
+    def __init__(self, *, quick: bool = False) -> None:
+        super().__init__(quick=quick)
         self._asked = 0
         self._replied: dict[str, int] = {}
         self._resumed: dict[str, int] = {}
 
+    @property
+    def _streams(self) -> int:
+        return self.size(1000, 100)
+
     async def start(self, place: Place) -> None:
         self._place = place
-        self._streams = place.size(1000, 100)
         folder = Path(place.stack.enter_context(tempfile.TemporaryDirectory(prefix="pl-")))
         self._socket = str(folder / "s")
         gateway = await place.stack.enter_async_context(child("bench.gateway_child", place.url, self._socket))
@@ -83,28 +86,23 @@ class GatewayLoad:
     # --- one ask at a time ------------------------------------------------------------------------------------------
 
     async def _lone(self, fsync: Fsync) -> None:
-        connection = self._askers[0]
-        seconds: dict[str, list[float]] = {"in process": [], "http": []}
-        for turn in range(WARM_COUNT + self._place.size(300, 100)):
-            began = time.perf_counter()
-            await self._own.ask("bash", ["git status"])
-            between = time.perf_counter()
-            status, row = await connection.send(
-                "POST", "/v1/sessions/http/asks", {"permission": "bash", "patterns": ["git status"]}
-            )
-            ended = time.perf_counter()
-            assert (status, row["outcome"]) == (200, "allowed"), row
-            if turn >= WARM_COUNT:
-                seconds["in process"].append(between - began)
-                seconds["http"].append(ended - between)
-        own, over_http = (median(taken) * 1e6 for taken in seconds.values())
-        self._rounds.add(fsync, "more", over_http - own)
+        works = {
+            "in process": partial(timed, self._own.ask, "bash", ["git status"]),
+            "http": partial(timed, self._ask_over_http),
+        }
+        took = await self._rounds.in_turn(fsync, works, self.size(300, 100))
+        self._rounds.add(fsync, "more", took["http"] - took["in process"])
+
+    async def _ask_over_http(self) -> None:
+        body = {"permission": "bash", "patterns": ["git status"]}
+        status, row = await self._askers[0].send("POST", "/v1/sessions/http/asks", body)
+        assert (status, row["outcome"]) == (200, "allowed"), row
 
     # --- very many readers ------------------------------------------------------------------------------------------
 
     async def _under_load(self, fsync: Fsync) -> None:
         before = set(self._resumed)
-        count = self._place.size(5, 2) * ASKS_PER_SECOND
+        count = self.size(5, 2) * ASKS_PER_SECOND
         _, begun_ns = await self._memory_and_time()
         await self._ask_and_be_answered(count)
         await self._readers.tell(str(self._asked - self._unread))
@@ -167,18 +165,14 @@ class GatewayLoad:
         assert status == 200, row
         idle.put_nowait(connection)
 
-    def rows(self) -> list[Row]:
+    def asked(self) -> list[Asked]:
         many = f"{self._streams:,} event streams, {ASKS_PER_SECOND} asks/s with replies"
         return [
-            self._rounds.plain(
-                "ask allowed by rule over HTTP: more than in process, p50", "always", "more", "us", at_most=800
-            ),
-            self._rounds.plain(f"{many}: reply to asker resumed, p99", "everysec", "resumed", "ms", at_most=100),
-            self._rounds.plain(f"{many}: reply to all streams told, p99", "everysec", "told", "ms", at_most=500),
-            self._rounds.plain(f"{many}: events lost", "everysec", "lost", "", at_most=0),
+            Asked("ask allowed by rule over HTTP: more than in process, p50", "always", "more", "us", at_most=800),
+            Asked(f"{many}: reply to asker resumed, p99", "everysec", "resumed", "ms", at_most=100),
+            Asked(f"{many}: reply to all streams told, p99", "everysec", "told", "ms", at_most=500),
+            Asked(f"{many}: events lost", "everysec", "lost", "", at_most=0),
             # Other load of the machine shows in the times above, not here: one processor has 5 ms for each.
-            self._rounds.plain(
-                f"{many}: processor time of the gateway, an ask", "everysec", "processor", "ms", at_most=5
-            ),
-            self._rounds.plain("memory of an open stream", "everysec", "memory", "kB", at_most=50),
+            Asked(f"{many}: processor time of the gateway, an ask", "everysec", "processor", "ms", at_most=5),
+            Asked("memory of an open stream", "everysec", "memory", "kB", at_most=50),
         ]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import sys
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from bench.floor import FloorClient
-from bench.report import Fsync, Row
+from bench.report import Asked, Fsync, Rounds, Row
 from ledger import Ledger
 from ledger.stores.keys import Keys
 from ledger.stores.redis.script import Script
@@ -26,6 +29,7 @@ ASK = ({"permission": "bash", "pattern": "*", "action": "ask"},)
 PAYLOAD = b"x" * 662
 """A payload as long as the event of an ask that a rule allows."""
 
+KEYS_AT_ONCE_COUNT = 1000
 LINE_SECONDS = 300.0
 """Time that another process may take until its next line."""
 
@@ -40,10 +44,6 @@ class Place(NamedTuple):
     quick: bool
     stack: AsyncExitStack
 
-    def size(self, full: int, quick: int) -> int:
-        """Return the size of a run, by whether the run is quick."""
-        return quick if self.quick else full
-
     async def set_fsync(self, fsync: Fsync) -> None:
         await self.floor.send("CONFIG", "SET", "appendfsync", fsync)
 
@@ -52,6 +52,18 @@ class Place(NamedTuple):
         lines = (line.partition(":") for line in text.decode().splitlines())
         return {name: value for name, _, value in lines}
 
+    async def server(self) -> str:
+        """Return the server's name and version."""
+        info = await self.info("server")
+        return f"{info.get('server_name', 'redis')} {info.get('valkey_version', info['redis_version'])}"
+
+    async def keys_of_server(self) -> AsyncIterator[list[str]]:
+        """Iterate over the names of all keys, many at a time; a name may come twice."""
+        cursor: Any = None
+        while cursor != b"0":
+            cursor, names = await self.floor.send("SCAN", cursor or b"0", "COUNT", KEYS_AT_ONCE_COUNT)
+            yield [name.decode() for name in names]
+
     async def another_floor(self) -> FloorClient:
         """Open a second connection, for commands that block."""
         client = await FloorClient.connect(self.url)
@@ -59,17 +71,32 @@ class Place(NamedTuple):
         return client
 
 
-class Probe(Protocol):
+class Probe:
     """One part of the table. `fsyncs` are the settings of its rounds."""
 
-    name: str
-    fsyncs: tuple[Fsync, ...]
+    name: ClassVar[str]
+    fsyncs: ClassVar[tuple[Fsync, ...]] = ("everysec",)
 
-    async def start(self, place: Place) -> None: ...
+    def __init__(self, *, quick: bool = False) -> None:
+        self._quick = quick
+        self._rounds = Rounds()
 
-    async def round(self, fsync: Fsync) -> None: ...
+    def size(self, full: int, quick: int) -> int:
+        """Return the size of a run, by whether the run is quick."""
+        return quick if self._quick else full
 
-    def rows(self) -> list[Row]: ...
+    async def start(self, place: Place) -> None:
+        raise NotImplementedError
+
+    async def round(self, fsync: Fsync) -> None:
+        raise NotImplementedError
+
+    def asked(self) -> list[Asked]:
+        """Return the rows of this part, also before it is measured."""
+        raise NotImplementedError
+
+    def rows(self) -> list[Row]:
+        return [self._rounds.row(self.name, one) for one in self.asked()]
 
 
 @asynccontextmanager
@@ -100,6 +127,39 @@ class Child:
         assert self._process.stdin is not None
         self._process.stdin.write(line.encode() + b"\n")
         await self._process.stdin.drain()
+
+
+class Ended(NamedTuple):
+    """A program that has ended: what it said on stderr, the time, and the processor time of it and its children."""
+
+    said: str
+    seconds: float
+    processor_seconds: float
+
+
+async def run(*words: str, environment: Mapping[str, str] | None = None, codes: Collection[int] = (0,)) -> Ended:
+    """Run Python in this checkout, one process at a time. Raises RuntimeError for another exit code."""
+    none = asyncio.subprocess.DEVNULL
+    before, began = _of_children(), time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *words),
+        cwd=ROOT,
+        env={**os.environ, **(environment or {})},
+        stdin=none,
+        stdout=none,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    said = (await process.communicate())[1].decode()
+    seconds = time.perf_counter() - began
+    if process.returncode not in codes:
+        raise RuntimeError(f"`{' '.join(words)}` ended with {process.returncode}: {said}")
+    return Ended(said, seconds, _of_children() - before)
+
+
+def _of_children() -> float:
+    """Return the processor time (seconds) of all processes that this one has waited for, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @asynccontextmanager

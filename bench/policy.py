@@ -1,14 +1,11 @@
 """Speed of the rules: against a direct port of the spec's algorithm, with and without the analysis of shell lines.
 
-Needs no server; `python -m bench.policy` runs it alone.
+Needs no server.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import platform
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,15 +13,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from bench.place import Place
-from bench.report import Fsync, Rounds, Row, Run, print_table
+from bench.place import Place, Probe
+from bench.report import Asked, Fsync
 from ledger.policy import Call, Layer, Policy, PolicySource, Rule, Verdict, compile_policy
 from ledger.policy.matching.wildcard import match
 
 BENIGN: Final = Path(__file__).parents[1] / "tests/data/policy/shell.json"
 FEW_RULES_COUNT, MANY_RULES_COUNT = 100, 1_000
 TEXT_COUNT: Final = 50
-ALONE_ROUNDS: Final = 5
 SHAPES: Final = {"by name": "tool{} run *", "one program": "git sub{} *", "in the middle": "*tool{}*x"}
 DIALECTS: Final = ("opencode", "claude", "betcode", "codelia")
 ALLOW_ALL: Final[dict[str, Any]] = {
@@ -86,17 +82,13 @@ def seconds_each(work: Callable[[Any], object], items: Iterable[Any], times: int
     return (time.process_time() - began) / len(listed)
 
 
-class PolicySpeed:
+class PolicySpeed(Probe):
     """Evaluations of compiled rules without a cache of verdicts."""
 
     name = "policy"
-    fsyncs: tuple[Fsync, ...] = ("everysec",)
 
-    def __init__(self) -> None:
-        self._rounds = Rounds(self.name)
-
-    async def start(self, place: Place | None) -> None:
-        self._times = 20 if place is None else place.size(20, 4)
+    async def start(self, place: Place) -> None:
+        self._times = self.size(20, 4)
         self._lines = [row["command"] for row in json.loads(BENIGN.read_text())["benign"]]
 
     async def round(self, fsync: Fsync) -> None:
@@ -142,26 +134,25 @@ class PolicySpeed:
             taken = min(seconds_each(lambda text: match(text, pattern), ["a" * size]) for _ in range(5))
             self._rounds.add(fsync, f"stars {size}", taken * 1e6)
 
-    def rows(self) -> list[Row]:
-        compared, plain = self._rounds.compared, self._rounds.plain
+    def asked(self) -> list[Asked]:
         rows = []
         for label in SHAPES:
             what = f"evaluations, {FEW_RULES_COUNT} wildcard rules, {label}"
-            rows.append(compared(what, "everysec", f"{label} few", "/s", f"{label} port", at_least=40))
+            rows.append(Asked(what, "everysec", f"{label} few", "/s", f"{label} port", at_least=40))
             what = f"{MANY_RULES_COUNT:,} rules against {FEW_RULES_COUNT}, {label}"
-            rows.append(compared(what, "everysec", f"{label} many us", "us", f"{label} few us", at_most=1.5))
+            rows.append(Asked(what, "everysec", f"{label} many us", "us", f"{label} few us", at_most=1.5))
         rows += [
-            plain(f"shell analysis, {dialect}: more", "everysec", f"{dialect} more", "us", at_most=250)
+            Asked(f"shell analysis, {dialect}: more", "everysec", f"{dialect} more", "us", at_most=250)
             for dialect in DIALECTS
         ]
         what = "`*a` x 20 and `*c*`, 20,000 `a`s against 10,000"
-        rows.append(compared(what, "everysec", "stars 20000", "us", "stars 10000", at_most=LINEAR_RATIO_MAX))
+        rows.append(Asked(what, "everysec", "stars 20000", "us", "stars 10000", at_most=LINEAR_RATIO_MAX))
         for label in LINES:
             for dialect in DIALECTS:
                 half, whole = (f"{dialect} {label} {size}" for size in SIZES)
                 what = f"{dialect}: {label}, whole against half"
-                rows.append(compared(what, "everysec", whole, "ms", half, at_most=LINEAR_RATIO_MAX))
-                rows.append(plain(f"{dialect}: {label}, whole", "everysec", whole, "ms", at_most=LONGEST_MS_MAX))
+                rows.append(Asked(what, "everysec", whole, "ms", half, at_most=LINEAR_RATIO_MAX))
+                rows.append(Asked(f"{dialect}: {label}, whole", "everysec", whole, "ms", at_most=LONGEST_MS_MAX))
         return rows
 
 
@@ -174,22 +165,3 @@ def _allow_all(dialect: str, profile: str) -> Policy:
     options = {"profile": profile, "cwd": "/srv", "home": "/home/user", "fs": {}}
     layer = Layer("bench", config=ALLOW_ALL[dialect])
     return compile_policy(PolicySource(dialect=dialect, layers=(layer,), options=options))
-
-
-async def measure() -> Run:
-    speed = PolicySpeed()
-    await speed.start(None)
-    for _ in range(ALONE_ROUNDS):
-        await speed.round("everysec")
-    return Run(
-        quick=False,
-        rounds=ALONE_ROUNDS,
-        server="none",
-        python=platform.python_version(),
-        processors=os.cpu_count() or 1,
-        rows=speed.rows(),
-    )
-
-
-if __name__ == "__main__":
-    print_table(asyncio.run(measure()))

@@ -5,27 +5,23 @@ from __future__ import annotations
 import asyncio
 import time
 
-from bench.place import ALLOW, Place
-from bench.report import Fsync, Rounds, Row
+from bench.place import ALLOW, Place, Probe
+from bench.report import Asked, Fsync
 from ledger.log.stream import Stream
 from ledger.stores.port import StreamKey
 
 EVENTS_COUNT = 1000
 
 
-class Rebuild:
+class Rebuild(Probe):
     """Sessions of a thousand events each, read in sequence by one process."""
 
     name = "rebuild"
-    fsyncs: tuple[Fsync, ...] = ("everysec",)
-
-    def __init__(self) -> None:
-        self._rounds = Rounds(self.name)
 
     async def start(self, place: Place) -> None:
         self._place = place
         self._keys: list[StreamKey] = []
-        for i in range(place.size(10, 3)):
+        for i in range(self.size(10, 3)):
             session = await place.ledger.session(f"rebuild-{i}", rules=ALLOW)
             await asyncio.gather(*(session.ask("bash", [f"git show {n}"]) for n in range(EVENTS_COUNT)))
             self._keys.append(StreamKey("session", session.id))
@@ -43,6 +39,6 @@ class Rebuild:
         stream = Stream(self._place.ledger.store, key, self._place.ledger.streams.session_fold)
         return (await stream.refresh()).version
 
-    def rows(self) -> list[Row]:
+    def asked(self) -> list[Asked]:
         what = "rebuild of sessions, chain verified"
-        return [self._rounds.compared(what, "everysec", "ledger", "events/s", "floor", at_least=1 / 5)]
+        return [Asked(what, "everysec", "ledger", "events/s", "floor", at_least=1 / 5)]

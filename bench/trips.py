@@ -6,19 +6,16 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from statistics import median
+from functools import partial
 from typing import Any
 
 from bench.floor import FloorClient
-from bench.place import ASK, PAYLOAD, Child, Place, child
+from bench.place import ASK, PAYLOAD, Child, Place, Probe, child
 from bench.replier import REPLIES, REQUESTS, read_on
-from bench.report import FSYNCS, Fsync, Rounds, Row, percentile
+from bench.report import FSYNCS, Asked, Fsync, percentile, timed
 from ledger import Session
 
-WARM_COUNT = 10
 MANY_COUNT = 64
-
-Trip = Callable[[int], Awaitable[object]]
 
 
 class FloorTrips:
@@ -54,74 +51,57 @@ class FloorTrips:
         await future
 
 
-class Trips:
+class Trips(Probe):
     """Round trips with one, 64 and a thousand waiters, each in a session of its own."""
 
     name = "trips"
     fsyncs = FSYNCS
 
-    def __init__(self) -> None:
-        self._rounds = Rounds(self.name)
+    @property
+    def _crowd(self) -> int:
+        return self.size(1000, 200)
 
     async def start(self, place: Place) -> None:
-        self._place = place
-        self._crowd = place.size(1000, 200)
         self._sessions: list[Session] = [await place.ledger.session(f"trip-{i}", rules=ASK) for i in range(self._crowd)]
         replier: Child = await place.stack.enter_async_context(child("bench.replier", place.url, self._crowd))
         assert await replier.line() == "ready"
         floor = FloorTrips(place.floor, await place.another_floor())
         await floor.start()
         place.stack.push_async_callback(floor.stop)
-        self._trips: dict[str, Trip] = {"floor": floor.trip, "ledger": self._ask}
+        self._trips = {"floor": floor.trip, "ledger": self._ask}
 
     async def _ask(self, i: int) -> Any:
         return await self._sessions[i].ask("bash", ["git push"])
 
     async def round(self, fsync: Fsync) -> None:
-        await self._alone(fsync)
+        alone = {f"{figure} 1": partial(timed, trip, 0) for figure, trip in self._trips.items()}
+        await self._rounds.in_turn(fsync, alone, self.size(150, 50))
         for figure, trip in self._trips.items():
-            rate, _ = await _together(trip, MANY_COUNT, self._place.size(10, 5))
+            rate, _ = await _together(trip, MANY_COUNT, self.size(10, 5))
             self._rounds.add(fsync, f"{figure} 64", rate)
         for figure, trip in self._trips.items():
             _, seconds = await _together(trip, self._crowd, 2)
             self._rounds.add(fsync, f"{figure} crowd", percentile(seconds, 99) * 1e3)
 
-    async def _alone(self, fsync: Fsync) -> None:
-        seconds: dict[str, list[float]] = {figure: [] for figure in self._trips}
-        for turn in range(WARM_COUNT + self._place.size(150, 50)):
-            for figure, trip in self._trips.items():
-                taken = await _timed(trip, 0)
-                if turn >= WARM_COUNT:
-                    seconds[figure].append(taken)
-        for figure, taken_all in seconds.items():
-            self._rounds.add(fsync, f"{figure} 1", median(taken_all) * 1e6)
-
-    def rows(self) -> list[Row]:
+    def asked(self) -> list[Asked]:
         what = "ask, reply elsewhere, resume"
         limits: tuple[tuple[Fsync, float, float], ...] = (("everysec", 2.3, 1 / 6), ("always", 1.7, 1 / 4))
         rows = []
         for fsync, lone, many in limits:
-            compared = self._rounds.compared
             rows += [
-                compared(f"{what}: 1 waiting, p50", fsync, "ledger 1", "us", "floor 1", at_most=lone),
-                compared(f"{what}: {MANY_COUNT} waiting", fsync, "ledger 64", "/s", "floor 64", at_least=many),
-                compared(f"{what}: {self._crowd} waiting, p99", fsync, "ledger crowd", "ms", "floor crowd", at_most=6),
+                Asked(f"{what}: 1 waiting, p50", fsync, "ledger 1", "us", "floor 1", at_most=lone),
+                Asked(f"{what}: {MANY_COUNT} waiting", fsync, "ledger 64", "/s", "floor 64", at_least=many),
+                Asked(f"{what}: {self._crowd:,} waiting, p99", fsync, "ledger crowd", "ms", "floor crowd", at_most=6),
             ]
         return rows
 
 
-async def _timed(trip: Trip, i: int) -> float:
-    began = time.perf_counter()
-    await trip(i)
-    return time.perf_counter() - began
-
-
-async def _together(trip: Trip, count: int, each: int) -> tuple[float, list[float]]:
+async def _together(trip: Callable[[int], Awaitable[object]], count: int, each: int) -> tuple[float, list[float]]:
     """Return the trips per second, and the seconds of each."""
     seconds: list[float] = []
 
     async def one(i: int) -> None:
-        seconds.extend([await _timed(trip, i) for _ in range(each)])
+        seconds.extend([await timed(trip, i) for _ in range(each)])
 
     began = time.perf_counter()
     await asyncio.gather(*(one(i) for i in range(count)))

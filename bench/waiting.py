@@ -5,28 +5,30 @@ from __future__ import annotations
 import time
 from statistics import median
 
-from bench.place import Child, Place, child
-from bench.report import Fsync, Rounds, Row
+from bench.place import Child, Place, Probe, child
+from bench.report import Asked, Fsync
 from ledger import Session
 
 CROWD = "crowd"
 ALONE = "alone"
 
 
-class Waiting:
+class Waiting(Probe):
     """A process with all waiters and a process with one; both are woken in turn."""
 
     name = "waiting"
-    fsyncs: tuple[Fsync, ...] = ("everysec",)
 
-    def __init__(self) -> None:
-        self._rounds = Rounds(self.name)
+    def __init__(self, *, quick: bool = False) -> None:
+        super().__init__(quick=quick)
         self._next = 0
         self._turns: dict[str, int] = {}
 
+    @property
+    def _count(self) -> int:
+        return self.size(10_000, 1_000)
+
     async def start(self, place: Place) -> None:
         self._place = place
-        self._count = place.size(10_000, 1_000)
         self._children: dict[str, Child] = {}
         for prefix, count in ((ALONE, 1), (CROWD, self._count)):
             connected = await self._connections()
@@ -43,7 +45,7 @@ class Waiting:
 
     async def round(self, fsync: Fsync) -> None:
         waits: dict[str, list[float]] = {ALONE: [], CROWD: []}
-        for _ in range(self._place.size(150, 50)):
+        for _ in range(self.size(150, 50)):
             self._next = (self._next + 997) % self._count
             waits[ALONE].append(await self._wake(ALONE, 0))
             waits[CROWD].append(await self._wake(CROWD, self._next))
@@ -63,12 +65,12 @@ class Waiting:
         self._turns[name] += 1
         return (int(at) - replied) / 1e9
 
-    def rows(self) -> list[Row]:
+    def asked(self) -> list[Asked]:
         many = f"{self._count:,} waiting in one process"
         return [
-            self._rounds.plain(f"{many}: connections", "everysec", "connections", "", at_most=4),
-            self._rounds.compared(f"{many}: reply to wake-up, p50", "everysec", CROWD, "us", ALONE, at_most=2),
-            self._rounds.plain(f"{many}: memory a waiter", "everysec", "memory", "kB", at_most=20),
+            Asked(f"{many}: connections", "everysec", "connections", "", at_most=4),
+            Asked(f"{many}: reply to wake-up, p50", "everysec", CROWD, "us", ALONE, at_most=2),
+            Asked(f"{many}: memory a waiter", "everysec", "memory", "kB", at_most=20),
         ]
 
 

@@ -17,11 +17,13 @@ from typing import Final
 
 import click
 
-from bench.cluster.figures import ClusterRun, NodeFigures, Scale, print_run, shares_of, write_run
+from bench.cluster.figures import HEADINGS, ClusterRun, NodeFigures, Scale, lines, shares_of
 from bench.cluster.nodes import Load, Node, cluster, idling, loads, url_of
 from bench.cluster.touches import Touches, monitoring
 from bench.growth.lives import EVENTS_COUNT
+from bench.page import keep
 from bench.place import child
+from bench.report import print_lines, write_json
 from ledger import Ledger
 
 COUNTS: Final = (1, 2, 3)
@@ -98,14 +100,17 @@ def tell(text: str) -> None:
 )
 @click.option("--jobs", type=click.IntRange(1, 64), default=3, show_default=True, help="Processes that fill.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures to this file, too.")
-def main(*, sessions: int, jobs: int, file: Path | None) -> None:
+@click.option("--keep", "is_kept", is_flag=True, help="Keep the table for the page of speed.")
+def main(*, sessions: int, jobs: int, file: Path | None, is_kept: bool) -> None:
     """Fill clusters of one, two and three primaries, and compare their loads. The exit code is 11 if a target is missed."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pl-cluster-")))
         run = asyncio.run(measure(folder, sessions, jobs))
-    print_run(run)
+    print_lines(HEADINGS, lines(run))
     if file is not None:
-        write_run(run, file)
+        write_json(run, file)
+    if is_kept:
+        keep("cluster", f"python -m bench.cluster --sessions {sessions}", "one run", HEADINGS, lines(run))
     sys.exit(0 if all(one.holds for one in run.targets) else PROBLEMS)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from bench.cluster.nodes import Load
 from bench.cluster.touches import Touches
+from bench.report import SIGNS, Relation, holds, verdict
 
 JSON_VERSION: Final = 1
 
@@ -54,7 +54,7 @@ class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
 class ClusterTarget(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     value: float
-    relation: str
+    relation: Relation
     target: float
     holds: bool
 
@@ -86,30 +86,29 @@ class ClusterRun(msgspec.Struct, frozen=True, kw_only=True):
             hottest=hottest,
             targets=[
                 *(
-                    _at_least(
+                    _target(
                         f"capacity of {one.primaries} primaries, for each, against one",
                         one.capacity / scales[0].capacity / one.primaries,
+                        "at least",
                         GAIN_MIN,
                     )
                     for one in scales[1:]
                 ),
-                _at_most("deviation of a primary's load from an equal share", deviation, SHARE_TOLERANCE),
-                _at_most("share of the most used key but a session's own", hottest[0][1], KEY_SHARE_MAX),
-                _at_most(
+                _target("deviation of a primary's load from an equal share", deviation, "at most", SHARE_TOLERANCE),
+                _target("share of the most used key but a session's own", hottest[0][1], "at most", KEY_SHARE_MAX),
+                _target(
                     "share of the keys of the whole ledger in partition 0",
                     touches.of_the_whole / touches.total,
+                    "at most",
                     WHOLE_SHARE_MAX,
                 ),
             ],
         )
 
 
-def _at_least(what: str, value: float, target: float) -> ClusterTarget:
-    return ClusterTarget(what=what, value=value, relation="at least", target=target, holds=value >= target)
-
-
-def _at_most(what: str, value: float, target: float) -> ClusterTarget:
-    return ClusterTarget(what=what, value=value, relation="at most", target=target, holds=value <= target)
+def _target(what: str, value: float, relation: Relation, target: float) -> ClusterTarget:
+    held = holds(value, relation, target)
+    return ClusterTarget(what=what, value=value, relation=relation, target=target, holds=held)
 
 
 def shares_of(used: Sequence[Load]) -> list[NodeFigures]:
@@ -127,23 +126,22 @@ def shares_of(used: Sequence[Load]) -> list[NodeFigures]:
     ]
 
 
-def print_run(run: ClusterRun) -> None:
+HEADINGS: Final = ("what", "measured", "target", "")
+
+
+def lines(run: ClusterRun) -> Iterator[tuple[str, str, str, str]]:
+    """Iterate over the rows of the table."""
     for scale in run.scales:
-        print(
-            f"{scale.primaries} primaries: {scale.microseconds_an_event:.0f} us of the servers' processors an event, "
-            f"{scale.script_microseconds:.0f} us a script, {scale.capacity:,.0f} events/s on paper "
-            f"({scale.processor_capacity:,.0f} with all processor time)"
-        )
-    for number, node in enumerate(run.nodes, 1):
-        shares = " ".join(f"{name} {value:.1%}" for name, value in msgspec.structs.asdict(node).items())
-        print(f"primary {number}: {shares.replace('_share', '')}")
-    print(
-        f"most used keys of {run.touches:,} touches: " + ", ".join(f"{key} {share:.2%}" for key, share in run.hottest)
-    )
+        of = f"{scale.primaries} primaries"
+        yield f"{of}: capacity on paper", f"{scale.capacity:,.0f} events/s", "", ""
+        yield f"{of}: … with all processor time", f"{scale.processor_capacity:,.0f} events/s", "", ""
+        yield f"{of}: the servers' processor time an event", f"{scale.microseconds_an_event:.0f} us", "", ""
+        yield f"{of}: a script", f"{scale.script_microseconds:.0f} us", "", ""
+    for place, node in enumerate(run.nodes, 1):
+        shares = msgspec.structs.asdict(node).items()
+        told = ", ".join(f"{name.removesuffix('_share')} {value:.1%}" for name, value in shares)
+        yield f"shares of primary {place}", told, "", ""
+    for key, share in run.hottest:
+        yield f"share of `{key}`, of {run.touches:,} touches", f"{share:.2%}", "", ""
     for one in run.targets:
-        sign = "≥" if one.relation == "at least" else "≤"
-        print(f"{one.what}: {one.value:.3f} (target {sign} {one.target:g}): {'met' if one.holds else 'missed'}")
-
-
-def write_run(run: ClusterRun, file: Path) -> None:
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+        yield one.what, f"{one.value:.3f}", f"{SIGNS[one.relation]} {one.target:g}", verdict(one.holds)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -24,14 +23,16 @@ from bench.growth.filling import fill, filled_count, tell, until_projected
 from bench.growth.passes import Passes
 from bench.growth.questions import MEASURED_VIEWS, PARTS, TABLES, Part
 from bench.growth.restarts import START_SECONDS, Restarts
-from bench.growth.rows import Figures, GrowthRun, print_rows, write_rows
+from bench.growth.rows import HEADINGS, Figures, GrowthRow, cells
 from bench.growth.sealed import HALF, Sealing
-from bench.growth.server_memory import server_memory, server_name, used_bytes
+from bench.growth.server_memory import server_memory, used_bytes
 from bench.growth.serving import Serving
 from bench.growth.sharing import Sharing
 from bench.growth.working import Working
 from bench.growth.year import Year
+from bench.page import keep
 from bench.place import Place, child, place_at
+from bench.report import Run, print_lines, write_json
 from ledger.stores.embedded import embedded_server
 from projections.queries import totals
 
@@ -87,7 +88,7 @@ class GrowthBench:
             self.on_size()
 
     async def _begin(self, place: Place) -> None:
-        self.server = await server_name(place)
+        self.server = await place.server()
         await place.set_fsync("everysec")
 
     async def _at_size(self, size: int) -> None:
@@ -148,6 +149,7 @@ def _sizes(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
 @click.option("--folder", type=click.Path(path_type=Path), help="Keep the server's data here, and go on from it.")
 @click.option("--quick", is_flag=True, help="Tiny sizes: shows that each row can be measured, and no more.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write the figures to this file, too.")
+@click.option("--keep", "is_kept", is_flag=True, help="Keep each part's table for the page of speed when it is whole.")
 def main(
     *,
     sizes: tuple[int, ...] | None,
@@ -157,35 +159,34 @@ def main(
     folder: Path | None,
     quick: bool,
     file: Path | None,
+    is_kept: bool,
 ) -> None:
     """Ask the same of ledgers with more and more sessions of ten events each, and print how each answer grows."""
     parts = only or PARTS
     repetitions = repetitions or (1 if quick else 5)
+    sizes = sizes or (SIZES_QUICK if quick else SIZES)
     with ExitStack() as stack:
         kept = folder or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        bench = GrowthBench(
-            kept, sizes or (SIZES_QUICK if quick else SIZES), repetitions, jobs or os.cpu_count() or 1, quick=quick
-        )
+        bench = GrowthBench(kept, sizes, repetitions, jobs or os.cpu_count() or 1, quick=quick)
         done: list[Part] = []
 
-        def result() -> GrowthRun:
-            return GrowthRun(
-                quick=quick,
-                repetitions=repetitions,
-                server=bench.server,
-                python=platform.python_version(),
-                processors=os.cpu_count() or 1,
-                rows=bench.figures.rows(item for part in done for item in TABLES[part].items()),
-            )
+        def rows(*parts: Part) -> list[GrowthRow]:
+            return bench.figures.rows(item for part in parts for item in TABLES[part].items())
 
-        if file is not None:
-            bench.on_size = lambda: write_rows(result(), file)
+        def write() -> None:
+            if file is not None:
+                write_json(Run(quick=quick, rounds=repetitions, server=bench.server, rows=rows(*done)), file)
+
+        bench.on_size = write
         for part in parts:
             done.append(part)
             asyncio.run(bench.measure(part))
-    print_rows(result().rows)
-    if file is not None:
-        write_rows(result(), file)
+            if is_kept:
+                command = f"python -m bench.growth --only {part} --sizes {','.join(map(str, sizes))}"
+                how = f"{bench.server}, medians of {repetitions} repetitions"
+                keep(f"growth {part}", command, how, HEADINGS, map(cells, rows(part)))
+    print_lines(HEADINGS, map(cells, rows(*done)))
+    write()
 
 
 if __name__ == "__main__":

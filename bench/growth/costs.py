@@ -22,7 +22,7 @@ class Costs:
     def __init__(self, place: Place, figures: Figures) -> None:
         self._place = place
         self._figures = figures
-        self._count = place.size(COUNT, COUNT_QUICK)
+        self._count = COUNT_QUICK if place.quick else COUNT
         self._sessions: dict[int, Session] = {}
 
     async def measure(self) -> None:

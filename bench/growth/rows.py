@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 from statistics import median
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-JSON_VERSION: Final = 1
+from bench.report import SIGNS, Relation, holds, number, verdict
 
 Sizes = tuple[int, ...]
 Judged = Literal["growth", "last"]
-Relation = Literal["at most", "at least"]
 
 
 class Aim(NamedTuple):
@@ -62,18 +60,6 @@ class GrowthRow(msgspec.Struct, frozen=True, kw_only=True):
     targets: list[Verdict]
 
 
-class GrowthRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, in the form of `--json`."""
-
-    version: int = JSON_VERSION
-    quick: bool
-    repetitions: int
-    server: str
-    python: str
-    processors: int
-    rows: list[GrowthRow]
-
-
 class Figures:
     """Figures by row and size."""
 
@@ -106,37 +92,21 @@ class Figures:
 
 def _judged(aim: Aim, growth: float | None, last: float) -> Verdict:
     value = growth if aim.of == "growth" else last
-    holds = None if value is None else value <= aim.limit if aim.relation == "at most" else value >= aim.limit
-    return Verdict(of=aim.of, relation=aim.relation, target=aim.limit, holds=holds)
+    held = None if value is None else holds(value, aim.relation, aim.limit)
+    return Verdict(of=aim.of, relation=aim.relation, target=aim.limit, holds=held)
 
 
 HEADINGS: Final = ("what", "by", "measured", "growth", "target", "")
 
 
-def print_rows(rows: Sequence[GrowthRow]) -> None:
-    lines = [HEADINGS, *map(_line, rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADINGS))]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-
-
-def _line(row: GrowthRow) -> tuple[str, ...]:
-    measured = ", ".join(f"{one.at:,}: {_number(one.value)}" if row.by else _number(one.value) for one in row.values)
+def cells(row: GrowthRow) -> tuple[str, ...]:
+    measured = ", ".join(f"{one.at:,}: {number(one.value)}" if row.by else number(one.value) for one in row.values)
     growth = "" if row.growth is None else f"{row.growth:.2f} x"
     targets = ", ".join(_target(one, row.unit) for one in row.targets)
     known = [one.holds for one in row.targets if one.holds is not None]
-    judged = "" if not known else "met" if all(known) else "missed"
+    judged = verdict(all(known) if known else None)
     return (row.what, row.by, f"{measured} {row.unit}".rstrip(), growth, targets, judged)
 
 
 def _target(one: Verdict, unit: str) -> str:
-    sign = "≤" if one.relation == "at most" else "≥"
-    return f"{sign} {_number(one.target)} " + ("x" if one.of == "growth" else unit)
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def write_rows(run: GrowthRun, file: Path) -> None:
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")
+    return f"{SIGNS[one.relation]} {number(one.target)} " + ("x" if one.of == "growth" else unit)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import resource
-import sys
-import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from bench.growth.filling import tell, until_projected
 from bench.growth.lives import EVENTS_COUNT, OPEN_EVERY_COUNT, session_of
 from bench.growth.restarts import until_rewritten
+from bench.growth.server_memory import used_bytes
 from bench.growth.serving import WARM_COUNT, Serving
-from bench.place import ROOT, Place
+from bench.place import Ended, Place, run
 from projections.queries import totals
 
 if TYPE_CHECKING:
@@ -61,8 +57,7 @@ class Sealing:
     async def measure(self, size: int, first: int) -> None:
         """Seal sessions from the first on, and ask. A projector runs meanwhile."""
         await self.seal(size, first)
-        before = self._share.before
-        await Serving(*(self._place, self._figures, size, self._pending, self._repetitions), before=before).measure()
+        await self._serving(size).measure()
         await self.read(size, first)
 
     async def seal(self, size: int, first: int) -> None:
@@ -75,14 +70,16 @@ class Sealing:
     async def read(self, size: int, first: int) -> None:
         """Read sealed sessions, by a command and by a process that runs."""
         numbers = self._numbers(size, first)
-        serving = Serving(
-            *(self._place, self._figures, size, self._pending, self._repetitions), before=self._share.before
-        )
+        serving = self._serving(size)
         await serving.command("show sealed", "show", session_of(numbers[0]))
         # Spread over the files of the archive; each is read once.
         spread = numbers[:: max(1, len(numbers) // (self._repetitions + WARM_COUNT))]
         await serving.reads([session_of(number) for number in spread])
         await self._verify(size)
+
+    def _serving(self, size: int) -> Serving:
+        settings = (self._place, self._figures, size, self._pending, self._repetitions)
+        return Serving(*settings, before=self._share.before)
 
     def event_bytes(self, size: int) -> float:
         """Return what a sealed event takes in the archive, of which no session is of an earlier size."""
@@ -93,43 +90,25 @@ class Sealing:
         return list(self._share.sealed(max(first, self._pending), size))
 
     async def _seal(self, sessions: Sequence[str], size: int) -> None:
-        before = await self._used_bytes()
+        before = await used_bytes(self._place)
         spent = 0.0
         for start in range(0, len(sessions), AT_ONCE_COUNT):
             spent += await self._processor_seconds(sessions[start : start + AT_ONCE_COUNT])
             tell(f"{min(start + AT_ONCE_COUNT, len(sessions)):,} of {len(sessions):,} sessions sealed")
-        freed = before - await self._used_bytes()
+        freed = before - await used_bytes(self._place)
         self._figures.add(self._share.before + "sealing", size, len(sessions) * EVENTS_COUNT / spent)
         self._figures.add(self._share.before + "freed", size, freed / len(sessions) / EVENTS_COUNT)
-
-    async def _used_bytes(self) -> int:
-        return int((await self._place.info("memory"))["used_memory"])
 
     async def _verify(self, size: int) -> None:
         """Verify all streams, those in the archive too, with as many processes as there are cores."""
         events = (await totals(self._place.ledger.store)).events
-        began = time.perf_counter()
-        await self._command("verify", "--all", "--json", "--url", self._place.url)
-        self._figures.add(self._share.before + "verify", size, events / (time.perf_counter() - began))
+        verified = await self._command("verify", "--all", "--json")
+        self._figures.add(self._share.before + "verify", size, events / verified.seconds)
 
     async def _processor_seconds(self, sessions: Sequence[str]) -> float:
         """Seal these sessions; return the processor time of the command."""
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        place = ("--to", str(self._archive), "--url", self._place.url)
-        await self._command("archive", *place, "--older-than", IDLE, *sessions)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        words = ("archive", "--to", str(self._archive), "--older-than", IDLE)
+        return (await self._command(*words, *sessions)).processor_seconds
 
-    async def _command(self, *words: str) -> None:
-        """Run a command. Raises RuntimeError when it fails."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "workers.cli", *words),
-            cwd=ROOT,
-            env=dict(os.environ),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        _, said = await process.communicate()
-        if process.returncode != 0:
-            raise RuntimeError(f"`{words[0]}` ended with {process.returncode}: {said.decode()}")
+    async def _command(self, name: str, *words: str) -> Ended:
+        return await run("-m", "workers.cli", name, "--url", self._place.url, *words)

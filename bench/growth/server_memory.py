@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from bench.place import Place
-
-KEYS_AT_ONCE_COUNT: Final = 1000
+from bench.place import KEYS_AT_ONCE_COUNT, Place
 
 
 class ServerMemory(NamedTuple):
@@ -40,21 +38,12 @@ async def resident_bytes(place: Place) -> int:
     return int((await place.info("memory"))["used_memory_rss"])
 
 
-async def server_name(place: Place) -> str:
-    info = await place.info("server")
-    return f"{info.get('server_name', 'redis')} {info.get('valkey_version', info['redis_version'])}"
-
-
 async def server_memory(place: Place, empty_bytes: int) -> ServerMemory:
     """Measure the whole, and every view and feed."""
     views: dict[str, str] = {}
-    cursor = b"0"
-    while True:
-        cursor, names = await place.floor.send("SCAN", cursor, "COUNT", KEYS_AT_ONCE_COUNT)
-        parsed = ((name, place.keys.parse_view(name)) for name in map(bytes.decode, names))
+    async for names in place.keys_of_server():
+        parsed = ((name, place.keys.parse_view(name)) for name in names)
         views |= {name: one[1] for name, one in parsed if one is not None}
-        if cursor == b"0":
-            break
     feeds = [place.keys.feed(partition) for partition in range(place.keys.count)]
     by_view: Counter[str] = Counter()
     for view, size in zip(views.values(), await _sizes(place, list(views)), strict=True):

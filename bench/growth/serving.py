@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -18,7 +15,7 @@ from bench.growth.lives import request_of
 from bench.growth.questions import ROUTES
 from bench.growth.rows import Figures
 from bench.http_client import Connection
-from bench.place import ROOT, Place, child
+from bench.place import Place, child, run
 from ledger import Ledger, UnknownRequestError
 from workers.cli.exits import Exit
 
@@ -90,21 +87,9 @@ class Serving:
     async def _command(self, home: str, *words: str) -> float:
         """Return the milliseconds until a command has ended."""
         url = () if words[0].startswith("-") else ("--url", self._place.url)
-        nothing = asyncio.subprocess.DEVNULL
-        began = time.perf_counter()
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "workers.cli", *words, *url),
-            cwd=ROOT,
-            env={**os.environ, "PERMISSION_LEDGER_HOME": home},
-            stdin=nothing,
-            stdout=nothing,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        _, said = await process.communicate()
-        taken = (time.perf_counter() - began) * 1e3
-        if process.returncode not in MAY_END_WITH:
-            raise RuntimeError(f"`{' '.join(words)}` ended with {process.returncode}: {said.decode()}")
-        return taken
+        environment = {"PERMISSION_LEDGER_HOME": home}
+        ended = await run("-m", "workers.cli", *words, *url, environment=environment, codes=MAY_END_WITH)
+        return ended.seconds * 1e3
 
     # --- calls ------------------------------------------------------------------------------------------------------
 

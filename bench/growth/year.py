@@ -12,7 +12,7 @@ from bench.growth.lives import EVENTS_COUNT
 from bench.growth.questions import MEASURED_VIEWS
 from bench.growth.restarts import START_SECONDS, Restarts, until_rewritten
 from bench.growth.sealed import HOT_MONTH, Sealing
-from bench.growth.server_memory import resident_bytes, server_memory, server_name, used_bytes
+from bench.growth.server_memory import resident_bytes, server_memory, used_bytes
 from bench.growth.serving import Serving, in_turn
 from bench.place import Place, child, place_at
 from ledger.stores.embedded import embedded_server
@@ -67,7 +67,7 @@ class Year:
             for year in years:
                 await self._seal(year)
             await self._hot_month(years)
-            name = await server_name(years[-1].place)
+            name = await years[-1].place.server()
         for year in years:
             restarts = Restarts(
                 *(server_folder(self._folder, year.size), self._figures, year.empty_bytes),

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import click
 
+from bench.page import keep
 from bench.place import place_at
+from bench.report import write_json
 from bench.soak.day import SPEED, Day
-from bench.soak.report import SoakRun, print_run, write_run
+from bench.soak.report import HEADINGS, SoakRun, cells, print_run, told
 from bench.soak.soak import Soak
 from ledger.stores.embedded import embedded_server
 
@@ -35,7 +37,10 @@ async def soak(folder: Path, minutes: float, agents: int, day: Day, seed: int) -
     "--folder", type=click.Path(path_type=Path), help="Keep everything here: the server, the archive, the log."
 )
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Write the results to this file, too.")
-def main(*, minutes: float, agents: int, speed: float, seed: int, folder: Path | None, file: Path | None) -> None:
+@click.option("--keep", "is_kept", is_flag=True, help="Keep the table for the page of speed.")
+def main(
+    *, minutes: float, agents: int, speed: float, seed: int, folder: Path | None, file: Path | None, is_kept: bool
+) -> None:
     """Play a day of work faster, with kills, and check what it leaves. The exit code is 11 if problems were found."""
     with ExitStack() as stack:
         kept = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pl-")))
@@ -43,7 +48,11 @@ def main(*, minutes: float, agents: int, speed: float, seed: int, folder: Path |
         run = asyncio.run(soak(kept, minutes, agents, Day(speed), seed))
     print_run(run)
     if file is not None:
-        write_run(run, file)
+        write_json(run, file)
+    if is_kept:
+        found = "; ".join(run.findings) or "no problems found"
+        command = f"python -m bench.soak --minutes {minutes:g} --agents {agents}"
+        keep("soak", command, "; ".join((*told(run), found)), HEADINGS, map(cells, run.memory))
     sys.exit(PROBLEMS if run.findings else 0)
 
 

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from bench.soak.day import word_of
+from bench.soak.leftovers import came
 from bench.soak.telling import Asked, Request
 from ledger import Ledger
 from workers.indexer.lag import lag_of
 from workers.indexer.query import parse_query
 from workers.indexer.reader import IndexReader
 
-LOOK_SECONDS: Final = 0.5
 UP_TO_DATE: Final = (0, 0, True)
 _ROWS: Final = "SELECT session, request_id, outcome FROM requests"
 
 
 async def until_indexed(ledger: Ledger, files: Sequence[Path], seconds: float) -> list[str]:
     """Wait until running indexers have read the whole log; return the files that lag after so long, in words."""
-    try:
-        async with asyncio.timeout(seconds):
-            for file in files:
-                while not await _is_up(ledger, file):  # noqa: ASYNC110 - an indexer notifies nobody
-                    await asyncio.sleep(LOOK_SECONDS)
-    except TimeoutError:
-        return [f"an index lags after {seconds:.0f} s: {file.name}"]
-    return []
+    late = [file for file in files if not await came(partial(_is_up, ledger, file), seconds)]
+    return [f"an index lags after {seconds:.0f} s: {file.name}" for file in late]
 
 
 async def _is_up(ledger: Ledger, file: Path) -> bool:

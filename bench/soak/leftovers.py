@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from bench.place import Place
 from bench.soak.memory import marked_processes
@@ -14,23 +15,29 @@ from projections.lag import FedLag
 PASSING: Final = (":turn:", ":inbox", ":lease:", ":askers:", ":sealing:", ":redact:")
 """Parts of the names of keys that must end by themselves: each carries an expiry."""
 
-SCANNED_COUNT: Final = 1000
 LOOK_SECONDS: Final = 0.5
 
 NO_EXPIRY: Final = -1
 
 
+async def came(is_so: Callable[[], Awaitable[bool]], seconds: float) -> bool:
+    """Wait for what notifies nobody; return whether it came within `seconds`."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while not await is_so():  # noqa: ASYNC110 - views, hints and other programs notify nobody
+                await asyncio.sleep(LOOK_SECONDS)
+            return True
+    return False
+
+
 async def keys_without_end(place: Place) -> list[str]:
     """Return the keys of leases, turns and half-done work that have no expiry."""
     left: list[str] = []
-    cursor: Any = b"0"
-    while True:
-        cursor, names = await place.floor.send("SCAN", cursor, "MATCH", "{pl:*", "COUNT", SCANNED_COUNT)
-        passing = [name for name in names if any(part in name.decode() for part in PASSING)]
+    async for names in place.keys_of_server():
+        passing = [name for name in names if any(part in name for part in PASSING)]
         lives = await asyncio.gather(*(place.floor.send("PTTL", name) for name in passing))
-        left += [name.decode() for name, life in zip(passing, lives, strict=True) if life == NO_EXPIRY]
-        if cursor == b"0":
-            return sorted(set(left))
+        left += [name for name, life in zip(passing, lives, strict=True) if life == NO_EXPIRY]
+    return sorted(set(left))
 
 
 async def until_nothing_is_due(place: Place, seconds: float) -> bool:
@@ -39,13 +46,7 @@ async def until_nothing_is_due(place: Place, seconds: float) -> bool:
     async def is_quiet() -> bool:
         return not await place.ledger.store.due(None, 1) and not await FedLag(place.ledger.store).all()
 
-    try:
-        async with asyncio.timeout(seconds):
-            while not await is_quiet():  # noqa: ASYNC110 - views and hints notify nobody
-                await asyncio.sleep(LOOK_SECONDS)
-    except TimeoutError:
-        return False
-    return True
+    return await came(is_quiet, seconds)
 
 
 async def outlived(mark: str, seconds: float) -> list[int]:
@@ -53,10 +54,11 @@ async def outlived(mark: str, seconds: float) -> list[int]:
 
     A child that a killed process had just started ends when it has imported its modules, which takes long on a busy machine.
     """
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            while marked_processes(mark):  # noqa: ASYNC110 - the end of somebody else's child notifies nobody
-                await asyncio.sleep(LOOK_SECONDS)
+
+    async def is_alone() -> bool:
+        return not marked_processes(mark)
+
+    await came(is_alone, seconds)
     return marked_processes(mark)
 
 
@@ -70,10 +72,4 @@ async def until_sealed(place: Place, seconds: float) -> bool:
                 return True
         return False
 
-    try:
-        async with asyncio.timeout(seconds):
-            while not await is_any_sealed():  # noqa: ASYNC110 - an archiver notifies nobody
-                await asyncio.sleep(LOOK_SECONDS)
-    except TimeoutError:
-        return False
-    return True
+    return await came(is_any_sealed, seconds)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
 
+from bench.report import print_lines
 from bench.soak.memory import MEGABYTE, MemoryRow
 
 JSON_VERSION: Final = 1
@@ -33,24 +33,26 @@ class SoakRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def print_run(run: SoakRun) -> None:
-    lines = [HEADINGS, *map(_line, run.memory)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADINGS))]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-    print(f"\n{run.sessions:,} sessions ({run.sealed:,} sealed at the end), {run.events:,} events")
+    print_lines(HEADINGS, map(cells, run.memory))
+    print()
+    for line in (*told(run), *(f"FOUND: {one}" for one in run.findings)):
+        print(line)
+    print("problems found" if run.findings else "no problems found")
+
+
+def told(run: SoakRun) -> Iterator[str]:
+    """Iterate over what a run counted."""
+    yield f"{run.sessions:,} sessions ({run.sealed:,} sealed at the end), {run.events:,} events"
     for name, counts in (
         ("ends", run.outcomes),
         ("killed", run.kills),
         ("redactions", run.redactions),
         ("errors of callers", run.errors),
     ):
-        print(f"{name}: " + (", ".join(f"{what} {count:,}" for what, count in sorted(counts.items())) or "none"))
-    for one in run.findings:
-        print(f"FOUND: {one}")
-    print("problems found" if run.findings else "no problems found")
+        yield f"{name}: " + (", ".join(f"{what} {count:,}" for what, count in sorted(counts.items())) or "none")
 
 
-def _line(row: MemoryRow) -> tuple[str, ...]:
+def cells(row: MemoryRow) -> tuple[str, ...]:
     return (
         row.process,
         str(row.samples),
@@ -60,7 +62,3 @@ def _line(row: MemoryRow) -> tuple[str, ...]:
         f"{row.files_warm:.0f}, {row.files_end:.0f}",
         {True: "flat", False: "GROWS", None: "too short a life"}[row.flat],
     )
-
-
-def write_run(run: SoakRun, file: Path) -> None:
-    file.write_bytes(msgspec.json.format(msgspec.json.encode(run), indent=2) + b"\n")

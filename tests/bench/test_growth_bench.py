@@ -14,9 +14,10 @@ import pytest
 from bench.growth.filling import OWN_NOTES, fill, filled_count
 from bench.growth.lives import EVENTS_COUNT, session_of
 from bench.growth.questions import TABLES, Part
-from bench.growth.rows import Aim, Asked, Figures, print_rows
+from bench.growth.rows import HEADINGS, Aim, Asked, Figures, cells
 from bench.growth.year import SEALED_NOTE, server_folder
 from bench.place import place_at
+from bench.report import print_lines
 from ledger import Ledger
 from ledger.stores.embedded import embedded_server
 from tests.support.processes import ROOT
@@ -51,7 +52,7 @@ def test_a_quick_run_measures_every_row_of_a_part_at_each_size(
     assert len(lines) == len(TABLES[part])
 
     run: dict[str, Any] = json.loads(file.read_text())
-    assert set(run) == {"version", "quick", "repetitions", "server", "python", "processors", "rows"}
+    assert set(run) == {"version", "quick", "rounds", "server", "python", "processors", "rows"}
     assert [row["name"] for row in run["rows"]] == list(TABLES[part])
     for row in run["rows"]:
         assert set(row) == GROWTH_KEYS
@@ -110,7 +111,7 @@ def test_growth_is_not_judged_where_there_is_one_size() -> None:
 def test_the_table_says_met_or_missed_beside_the_target(capsys: pytest.CaptureFixture[str]) -> None:
     met = row_of(Aim("growth", "at most", 1.5), values={10: [4.0], 100: [5.0]})
     missed = row_of(Aim("growth", "at most", 1.5), Aim("last", "at most", 100), values={10: [4.0], 100: [120.0]})
-    print_rows([met, missed, row_of(values={10: [4.0]})])
+    print_lines(HEADINGS, map(cells, [met, missed, row_of(values={10: [4.0]})]))
     lines = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
     shown = [[cell.strip() for cell in line if cell.strip()] for line in lines]
     assert shown[1:] == [
