@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from bench.http_client import Connection
-from bench.place import Place, Probe, child
+from bench.place import Place, Probe, gateway
 from bench.report import Asked, Fsync, percentile
 
 CONNECTIONS_COUNT = 4
@@ -66,25 +63,14 @@ class Flood(Probe):
         self._numbers = itertools.count()
 
     async def start(self, place: Place) -> None:
-        self._place = place
-        folder = Path(place.stack.enter_context(tempfile.TemporaryDirectory(prefix="pl-")))
-        self._socket = str(folder / "s")
-        gateway = await place.stack.enter_async_context(
-            child("bench.gateway_child", place.url, self._socket, "limited")
-        )
-        await gateway.line()
+        self._gateway = await gateway(place.url, place.stack, "limited")
         self._agent = (await place.ledger.tokens.create("agent", "agent", brings_rules=True)).text
         ann = (await place.ledger.tokens.create("ann", "approver")).text
-        self._page = await self._connect(ann)
-        opener = await self._connect(self._agent)
+        self._page = await self._gateway.connect(ann)
+        opener = await self._gateway.connect(self._agent)
         for method, path, body in (opened("flooded", "claude", LINE["config"]), opened("loose", "opencode", [])):
             status, row = await opener.send(method, path, {**body, "cwd": "/w"})
             assert status == 201, row
-
-    async def _connect(self, token: str) -> Connection:
-        connection = await Connection.open(self._socket, token)
-        self._place.stack.callback(connection.close)
-        return connection
 
     async def round(self, fsync: Fsync) -> None:
         tasks = [asyncio.create_task(self._attack(one)) for one in ATTACKS for _ in range(CONNECTIONS_COUNT)]
@@ -105,17 +91,17 @@ class Flood(Probe):
         self._rounds.add(fsync, "page", percentile([one * 1e3 for one in seconds], 99))
 
     async def _attack(self, attack: Callable[[int], Iterable[Sent]]) -> None:
-        connection = await self._connect(self._agent)
+        connection = await self._gateway.connect(self._agent)
         while True:
             # A closed connection is opened again, as an attacker does.
             with suppress(ConnectionError, asyncio.IncompleteReadError):
                 for sent in attack(next(self._numbers)):
                     await connection.send(*sent)
                 continue
-            connection = await self._connect(self._agent)
+            connection = await self._gateway.connect(self._agent)
 
     async def _listen(self) -> None:
-        connection = await self._connect(self._agent)
+        connection = await self._gateway.connect(self._agent)
         reader = await connection.listen("/v1/events")
         while await reader.read(1 << 16):
             pass

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tempfile
 import time
 from functools import partial
-from pathlib import Path
 
 from bench.http_client import Connection
-from bench.place import ALLOW, ASK, Place, Probe, child
+from bench.place import ALLOW, ASK, Place, Probe, child, gateway
 from bench.report import FSYNCS, Asked, Fsync, percentile, timed
 
 ASKS_PER_SECOND = 200
@@ -43,22 +41,18 @@ class GatewayLoad(Probe):
 
     async def start(self, place: Place) -> None:
         self._place = place
-        folder = Path(place.stack.enter_context(tempfile.TemporaryDirectory(prefix="pl-")))
-        self._socket = str(folder / "s")
-        gateway = await place.stack.enter_async_context(child("bench.gateway_child", place.url, self._socket))
-        self._token = await gateway.line()
+        self._gateway = await gateway(place.url, place.stack)
         self._own = await place.ledger.session("own", rules=ALLOW)
-        self._askers = [await self._connect() for _ in range(ASKERS_COUNT)]
-        self._answerers = [await self._connect() for _ in range(ANSWERERS_COUNT)]
+        self._askers = [await self._gateway.connect() for _ in range(ASKERS_COUNT)]
+        self._answerers = [await self._gateway.connect() for _ in range(ANSWERERS_COUNT)]
         for number in range(SESSIONS_COUNT):
             await self._askers[0].send("PUT", f"/v1/sessions/ses-{number}", {"rules": list(ASK)})
         await self._askers[0].send("PUT", "/v1/sessions/http", {"rules": list(ALLOW)})
         self._answering = asyncio.create_task(self._answer_what_is_asked())
         place.stack.push_async_callback(self._end)
         await self._ask_and_be_answered(1)
-        self._gateway = gateway
         before, _ = await self._memory_and_time()
-        words = ("bench.gateway_readers", self._socket, self._token, self._streams)
+        words = ("bench.gateway_readers", self._gateway.socket, self._gateway.token, self._streams)
         self._readers = await place.stack.enter_async_context(child(*words))
         assert await self._readers.line() == "open"
         after, _ = await self._memory_and_time()
@@ -67,14 +61,9 @@ class GatewayLoad(Probe):
 
     async def _memory_and_time(self) -> tuple[int, int]:
         """Return the gateway's memory (bytes) and its processor time (ns)."""
-        await self._gateway.tell("memory and time")
-        memory, took = (await self._gateway.line()).split()
+        await self._gateway.process.tell("memory and time")
+        memory, took = (await self._gateway.process.line()).split()
         return int(memory), int(took)
-
-    async def _connect(self) -> Connection:
-        connection = await Connection.open(self._socket, self._token)
-        self._place.stack.callback(connection.close)
-        return connection
 
     async def _end(self) -> None:
         self._answering.cancel()
@@ -143,7 +132,7 @@ class GatewayLoad(Probe):
 
     async def _answer_what_is_asked(self) -> None:
         """Answer every request at once, from the same event stream that all readers have."""
-        listener = await self._connect()
+        listener = await self._gateway.connect()
         lines = await listener.listen("/v1/events")
         idle: asyncio.Queue[Connection] = asyncio.Queue()
         for connection in self._answerers:

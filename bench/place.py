@@ -6,6 +6,7 @@ import asyncio
 import os
 import resource
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from bench.floor import FloorClient
+from bench.http_client import Connection
 from bench.report import Asked, Fsync, Rounds, Row
 from ledger import Ledger
 from ledger.stores.keys import Keys
@@ -69,6 +71,27 @@ class Place(NamedTuple):
         client = await FloorClient.connect(self.url)
         self.stack.callback(client.close)
         return client
+
+
+class GatewayChild(NamedTuple):
+    """A gateway as a process of its own, with an administrator's token."""
+
+    process: Child
+    socket: str
+    token: str
+    stack: AsyncExitStack
+
+    async def connect(self, token: str | None = None) -> Connection:
+        connection = await Connection.open(self.socket, token or self.token)
+        self.stack.callback(connection.close)
+        return connection
+
+
+async def gateway(url: str, stack: AsyncExitStack, *words: str) -> GatewayChild:
+    """Start a gateway, which ends with the stack as its connections do."""
+    socket = f"{stack.enter_context(tempfile.TemporaryDirectory(prefix='pl-'))}/s"
+    process = await stack.enter_async_context(child("bench.gateway_child", url, socket, *words))
+    return GatewayChild(process, socket, await process.line(), stack)
 
 
 class Probe:

@@ -11,7 +11,6 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +23,6 @@ from bench.growth.passes import Passes
 from bench.growth.questions import MEASURED_VIEWS, PARTS, TABLES, Part
 from bench.growth.restarts import START_SECONDS, Restarts
 from bench.growth.rows import HEADINGS, Figures, GrowthRow, cells
-from bench.growth.sealed import HALF, Sealing
 from bench.growth.server_memory import server_memory, used_bytes
 from bench.growth.serving import Serving
 from bench.growth.sharing import Sharing
@@ -71,21 +69,10 @@ class GrowthBench:
         with tempfile.TemporaryDirectory() as folder:
             async with embedded_server(Path(folder)) as server, place_at(server.url, quick=self._quick) as place:
                 await self._begin(place)
-                if part == "sealed":
-                    await self._half_sealed(place, Path(folder) / "archive")
-                elif part == "crowds":
+                if part == "crowds":
                     await Crowds(place, self.figures, self._repetitions).measure()
                 else:
                     await Costs(place, self.figures).measure()
-
-    async def _half_sealed(self, place: Place, archive: Path) -> None:
-        half = Sealing(place, self.figures, archive, self._pending, HALF, repetitions=self._repetitions)
-        for first, size in pairwise((0, *self._sizes)):
-            await fill(place, size, self._pending, self._jobs)
-            async with child("workers.cli", "worker", "projector", "--url", place.url):
-                await until_projected(place.ledger.store)
-                await half.measure(size, first)
-            self.on_size()
 
     async def _begin(self, place: Place) -> None:
         self.server = await place.server()

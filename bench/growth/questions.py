@@ -8,7 +8,7 @@ from bench.growth.rows import Aim, Asked
 from ledger.stores.keys import CENSUS
 from projections.views import FIXED
 
-Part = Literal["history", "year", "sealed", "crowds", "costs"]
+Part = Literal["history", "year", "crowds", "costs"]
 PARTS: Final[tuple[Part, ...]] = get_args(Part)
 
 MEASURED_VIEWS: Final = (*FIXED, CENSUS)
@@ -48,24 +48,6 @@ SERVING: Final[dict[str, Asked]] = {
 }
 
 
-def _sealed(before: str, what: str) -> dict[str, Asked]:
-    """Return the rows of a ledger of which a share is sealed."""
-    return {
-        **{f"{before} {name}": asked._replace(what=f"{what}: {asked.what}") for name, asked in SERVING.items()},
-        f"{before} command show sealed": Asked(f"{what}: `show` of a sealed session", "sessions", "ms", _COMMAND),
-        f"{before} call read sealed": Asked(
-            f"{what}: a sealed session, read by a running process", "sessions", "ms", (Aim("last", "at most", 200),)
-        ),
-        f"{before} verify": Asked(f"{what}: `verify --all`, the archive too", "sessions", "events/s"),
-        f"{before} sealing": Asked(
-            "sealing, by processor time of the command", "sessions", "events/s", (Aim("last", "at least", 20_000),)
-        ),
-        f"{before} freed": Asked("memory that an event leaves when it is sealed", "sessions", "bytes"),
-    }
-
-
-HALF_SEALED: Final[dict[str, Asked]] = _sealed("half sealed", "half sealed")
-
 RESTARTS: Final[dict[str, Asked]] = {
     "restart": Asked("restart of the server until it answers", "sessions", "s"),
     "restart rewritten": Asked("… of a file that it has written anew", "sessions", "s"),
@@ -77,7 +59,21 @@ RESTARTS: Final[dict[str, Asked]] = {
 YEAR: Final[dict[str, Asked]] = {
     **{f"year {name}": asked._replace(what=f"nothing sealed: {asked.what}") for name, asked in SERVING.items()},
     "year memory": Asked("nothing sealed: the server's memory an event", "sessions", "bytes"),
-    **_sealed("hot month", "eleven of twelve sealed"),
+    **{
+        f"hot month {name}": asked._replace(what=f"eleven of twelve sealed: {asked.what}")
+        for name, asked in {
+            **SERVING,
+            "command show sealed": Asked("`show` of a sealed session", "sessions", "ms", _COMMAND),
+            "call read sealed": Asked(
+                "a sealed session, read by a running process", "sessions", "ms", (Aim("last", "at most", 200),)
+            ),
+            "verify": Asked("`verify --all`, the archive too", "sessions", "events/s"),
+        }.items()
+    },
+    "hot month sealing": Asked(
+        "sealing, by processor time of the command", "sessions", "events/s", (Aim("last", "at least", 20_000),)
+    ),
+    "hot month freed": Asked("memory that an event leaves when it is sealed", "sessions", "bytes"),
     "hot month memory": Asked("eleven of twelve sealed: the server's memory", "sessions", "MB"),
     "hot month bytes": Asked(
         "… for each event of the whole history", "sessions", "bytes", (Aim("last", "at most", 300),)
@@ -143,7 +139,6 @@ COSTS: Final[dict[str, Asked]] = {
 TABLES: Final[dict[Part, dict[str, Asked]]] = {
     "history": HISTORY,
     "year": YEAR,
-    "sealed": HALF_SEALED,
     "crowds": CROWDS,
     "costs": COSTS,
 }

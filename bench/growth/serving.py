@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, suppress
 from itertools import count
-from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
@@ -15,7 +14,7 @@ from bench.growth.lives import request_of
 from bench.growth.questions import ROUTES
 from bench.growth.rows import Figures
 from bench.http_client import Connection
-from bench.place import Place, child, run
+from bench.place import Place, gateway, run
 from ledger import Ledger, UnknownRequestError
 from workers.cli.exits import Exit
 
@@ -124,8 +123,10 @@ class Serving:
     # --- routes -----------------------------------------------------------------------------------------------------
 
     async def _routes(self) -> None:
-        async with self._gateway() as (path, token, connection):
-            self._add("first events", await first_events(path, token))
+        async with AsyncExitStack() as stack:
+            serving = await gateway(self._place.url, stack)
+            connection = await serving.connect()
+            self._add("first events", await first_events(await serving.connect()))
             for name, route in ROUTES.items():
 
                 async def get(route: str = route) -> None:
@@ -133,16 +134,6 @@ class Serving:
                     assert status == 200, body
 
                 await self._often(name, get)
-
-    @asynccontextmanager
-    async def _gateway(self) -> AsyncIterator[tuple[str, str, Connection]]:
-        """Run a gateway; yield its socket, an administrator's token, and a connection."""
-        async with AsyncExitStack() as stack:
-            path = str(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pl-"))) / "s")
-            token = await (await stack.enter_async_context(child("bench.gateway_child", self._place.url, path))).line()
-            connection = await Connection.open(path, token)
-            stack.callback(connection.close)
-            yield path, token, connection
 
 
 async def in_turn(servings: Sequence[Serving], turns: int) -> None:
@@ -152,16 +143,12 @@ async def in_turn(servings: Sequence[Serving], turns: int) -> None:
             await one.turn()
 
 
-async def first_events(path: str, token: str) -> float:
+async def first_events(connection: Connection) -> float:
     """Return the milliseconds from opening a stream of events to the end of its snapshot."""
-    connection = await Connection.open(path, token)
-    try:
-        began = time.perf_counter()
-        lines = await connection.listen("/v1/events")
-        await lines.readuntil(b"event: snapshot.end")
-        return (time.perf_counter() - began) * 1e3
-    finally:
-        connection.close()
+    began = time.perf_counter()
+    lines = await connection.listen("/v1/events")
+    await lines.readuntil(b"event: snapshot.end")
+    return (time.perf_counter() - began) * 1e3
 
 
 def unknown() -> str:

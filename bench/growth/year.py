@@ -72,7 +72,7 @@ class Year:
             restarts = Restarts(
                 *(server_folder(self._folder, year.size), self._figures, year.empty_bytes),
                 quick=self._quick,
-                before=HOT_MONTH.before,
+                before=HOT_MONTH,
             )
             await restarts.measure(year.size)
         return name
@@ -108,24 +108,24 @@ class Year:
 
     def _sealing(self, year: FilledYear) -> Sealing:
         archive = self._folder / f"year-archive-{year.size}"
-        return Sealing(*(year.place, self._figures, archive, self._pending, HOT_MONTH), repetitions=self._repetitions)
+        return Sealing(*(year.place, self._figures, archive, self._pending, year.size), repetitions=self._repetitions)
 
     async def _seal(self, year: FilledYear) -> None:
         tell(f"{year.size:,} sessions: eleven of twelve are sealed")
         await year.place.ledger.store.admin.note(OWN_NOTES, SEALED_NOTE, b"1")
         sealing = self._sealing(year)
-        await sealing.seal(year.size, 0)
+        await sealing.seal()
         found = await server_memory(year.place, year.empty_bytes)
         events = year.size * EVENTS_COUNT
-        self._figures.add(HOT_MONTH.before + "memory", year.size, found.total / 1e6)
-        self._figures.add(HOT_MONTH.before + "bytes", year.size, found.total / events)
-        self._figures.add(HOT_MONTH.before + "resident", year.size, await resident_bytes(year.place) / 1e6)
+        self._figures.add(HOT_MONTH + "memory", year.size, found.total / 1e6)
+        self._figures.add(HOT_MONTH + "bytes", year.size, found.total / events)
+        self._figures.add(HOT_MONTH + "resident", year.size, await resident_bytes(year.place) / 1e6)
         for view in MEASURED_VIEWS:
-            self._figures.add(f"{HOT_MONTH.before}view {view}", year.size, found.by_view[view] / events)
-        self._figures.add("archive bytes", year.size, sealing.event_bytes(year.size))
+            self._figures.add(f"{HOT_MONTH}view {view}", year.size, found.by_view[view] / events)
+        self._figures.add("archive bytes", year.size, sealing.event_bytes())
 
     async def _hot_month(self, years: Sequence[FilledYear]) -> None:
         tell("eleven of twelve sealed: commands, calls, routes")
-        await in_turn([self._serving(year, HOT_MONTH.before) for year in years], self._repetitions)
+        await in_turn([self._serving(year, HOT_MONTH) for year in years], self._repetitions)
         for year in years:
-            await self._sealing(year).read(year.size, 0)
+            await self._sealing(year).read()

@@ -36,7 +36,6 @@ def run_growth(*options: str) -> subprocess.CompletedProcess[str]:
     [
         ("history", [20, 40]),
         ("year", [20, 40]),
-        ("sealed", [20, 40]),
         ("crowds", None),
         ("costs", [20]),
     ],

@@ -48,6 +48,7 @@ def test_both_sides_are_measured_and_a_row_that_one_cannot_do_has_the_reason(tmp
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "ledger").unlink()
     (tmp_path / "ledger").mkdir()
+    (tmp_path / "ledger/__init__.py").touch()
     file = tmp_path / "figures.json"
     words = ("--turns", "1", "--only", "reply", "--json", str(file))
     command = [sys.executable, "-m", "bench.versions", str(tmp_path), *words]
