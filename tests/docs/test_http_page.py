@@ -24,7 +24,8 @@ CODES = re.compile(r"^\| ((?:`[A-Z_]+` ?)+)\| (\d{3}) \|", re.MULTILINE)
 
 
 async def test_every_route_stands_there_with_those_who_may_use_it() -> None:
-    text = "".join((PAGES / name).read_text() for name in sorted(path.name for path in PAGES.glob("*.md")))
+    # The page of speed has routes in its tables, too, beside what they take.
+    text = "".join(path.read_text() for path in sorted(PAGES.glob("*.md")) if path.name != "speed.md")
     written = {(method, path): words for method, path, words in ROW.findall(text)}
     async with Ledger.connect("memory://") as ledger:
         app = make_app(Gateway(ledger, GatewaySettings()))
