@@ -141,7 +141,7 @@ class Bridges(Probe):
 
     def asked(self) -> list[Asked]:
         asked = "a permission request that a rule decides"
-        limits = ((50, 5), (95, 10))
+        limits = ((50, 2), (95, 3))
         return [
             *(
                 Asked(f"{asked}, {name}, p{percent}", "everysec", f"{name} p{percent}", "ms", at_most=limit)

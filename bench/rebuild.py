@@ -41,4 +41,4 @@ class Rebuild(Probe):
 
     def asked(self) -> list[Asked]:
         what = "rebuild of sessions, chain verified"
-        return [Asked(what, "everysec", "ledger", "events/s", "floor", at_least=1 / 5)]
+        return [Asked(what, "everysec", "ledger", "events/s", "floor", at_least=1 / 9)]

@@ -50,15 +50,15 @@ def test_a_quick_run_of_one_part_prints_its_table_and_writes_the_documented_keys
             row
             for fsync, of_floor in (("everysec", 2.5), ("always", 1.6))
             for row in (
-                (fsync, "script floor", 1.25),
+                (fsync, "script floor", 1.55),
                 (fsync, "floor", of_floor),
                 (fsync, "ask", 1.1),
                 (fsync, "without masks", 1.15),
                 (fsync, "ask", 3),
             )
         ),
-        ("everysec", "script floor", 1.25),
-        ("everysec", "script floor", 1.25),
+        ("everysec", "script floor", 2.6),
+        ("everysec", "script floor", 2.6),
     ]
 
 
