@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from ledger.access.quiet_hours import check_quiet
 from ledger.core.errors import InputError
 from ledger.core.events import Actor
 from ledger.core.ids import check_id, new_id
+from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import ENDPOINT_LENGTH_CHARS, MUTED_SERVICES_COUNT
 from ledger.core.requests import check_message, check_name
 from ledger.log.people import ANSWERING
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
     from ledger.log.stream import Stream
 
-_POINT: Final = re.compile(r"[A-Za-z0-9_-]{87}")
+_POINT: Final = late_pattern(r"[A-Za-z0-9_-]{87}")
 """An uncompressed P-256 point, 65 bytes in base64url."""
-_AUTH: Final = re.compile(r"[A-Za-z0-9_-]{22}")
+_AUTH: Final = late_pattern(r"[A-Za-z0-9_-]{22}")
 
 
 class NotificationChoices:

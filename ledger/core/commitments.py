@@ -6,20 +6,21 @@ compares; without the content, the digest says nothing. Pure.
 
 from __future__ import annotations
 
-import re
 from binascii import a2b_base64, b2a_base64
 from hashlib import sha256
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
+
 SALT_BYTES: Final = 16
 
-_SALT: Final = re.compile("[A-Za-z0-9_-]{21}[AQgw]")
+_SALT: Final = late_pattern("[A-Za-z0-9_-]{21}[AQgw]")
 """The last character of base64url has two bits here; the others are zero, so that no salt has two spellings."""
 
 _HEX_CHARS: Final = 64
 """Hexadecimal digits of a SHA-256."""
 
-_SHORT: Final = re.compile("[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
+_SHORT: Final = late_pattern("[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]")
 
 _SHORT_CHARS: Final = 43
 _URL_SAFE: Final = bytes.maketrans(b"+/", b"-_")

@@ -6,6 +6,7 @@ import math
 import re
 
 from ledger.core.errors import InputError
+from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import DURATION_MS_MAX
 
 SECOND_MS = 1000
@@ -14,7 +15,7 @@ HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 
 _UNITS_MS = {"ms": 1, "s": SECOND_MS, "m": MINUTE_MS, "h": HOUR_MS, "d": DAY_MS}
-_WRITTEN = re.compile(r"(\d{1,12})(ms|s|m|h|d)", re.ASCII)
+_WRITTEN = late_pattern(r"(\d{1,12})(ms|s|m|h|d)", re.ASCII)
 
 
 def parse_duration(text: str, what: str = "duration") -> int | None:

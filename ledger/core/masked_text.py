@@ -6,16 +6,17 @@ asked, so a judgement of it is never an allow.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
+
+from ledger.core.late_patterns import late_pattern
 
 FINGERPRINT_CHARS: Final = 12
 
 OPENING: Final = "{secret:"
 """The beginning of every mask; a text without it has none."""
 
-MASK: Final = re.compile(r"\{secret:[a-z][a-z0-9-]{0,31}:[0-9a-f]{12}\}")
+MASK: Final = late_pattern(r"\{secret:[a-z][a-z0-9-]{0,31}:[0-9a-f]{12}\}")
 
 
 def mask_text(kind: str, fingerprint: str) -> str:

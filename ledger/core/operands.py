@@ -6,13 +6,13 @@ The policy says which paths a call wants (`WantedOperand`); the machine of the f
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
 
 import msgspec
 
 from ledger.core.errors import InputError
+from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import OPERAND_COUNT, OPERAND_PATH_BYTES
 
 FileState = Literal["file", "missing", "unreadable", "too large"]
@@ -21,7 +21,7 @@ FileState = Literal["file", "missing", "unreadable", "too large"]
 SHOWN_DIGITS: Final = 12
 """Digits of a SHA-256 that a line for a person shows; the request has all of them."""
 
-_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_SHA256: Final = late_pattern(r"[0-9a-f]{64}")
 
 
 class WantedOperand(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -8,15 +8,16 @@ pattern without such a word is filed under none, and may match every text.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rpds import HashTrieMap
 
+from ledger.core.late_patterns import late_pattern
+
 BEGINNING_CHARS_MAX: Final = 16
 
-_WORD: Final = re.compile(r"[A-Za-z0-9]+")
+_WORD: Final = late_pattern(r"[A-Za-z0-9]+")
 _WILD: Final = frozenset("*?")
 _UNSURE: Final = frozenset("\\[]{}")
 """Characters that make some dialects read the letters beside them as something else than themselves."""

@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from ledger.core.event_shapes import Value
+from ledger.core.late_patterns import late_pattern
 
 STATE_CHARS: Final = 512
 """The length of a `tracestate` that must be propagated; a longer one is left out."""
@@ -20,9 +21,9 @@ _PARENT_CHARS: Final = 55
 _LATER_CHARS_MAX: Final = 256
 """The length of a `traceparent` of a later version, of which the beginning is read."""
 
-_PARENT: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})", re.ASCII)
+_PARENT: Final = late_pattern(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})", re.ASCII)
 _KEY: Final = r"[a-z0-9][a-z0-9_\-*/]{0,240}(?:@[a-z][a-z0-9_\-*/]{0,13})?"
-_STATE_MEMBER: Final = re.compile(
+_STATE_MEMBER: Final = late_pattern(
     rf"{_KEY}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{{0,255}}[\x21-\x2b\x2d-\x3c\x3e-\x7e]", re.ASCII
 )
 

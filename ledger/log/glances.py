@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from ledger.core import codec
+from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import PAGE_COUNT
 from ledger.stores.port import Entry
 
 _SCHEMAS: Final = "|".join(str(schema) for schema in range(codec.FIRST_SCHEMA, codec.SCHEMA_VERSION + 1))
 
-_BEGINNING: Final = re.compile(
+_BEGINNING: Final = late_pattern(
     rf'\{{"v":({_SCHEMAS}),"id":"([^"\\]+)","prev":"(.{{64}})","actor":\{{[^{{}}\\]*\}},'
     r'(?:"x":"(.{43})",)?"event":\{"type":"([a-z_]+)"'.encode(),
     re.DOTALL,

@@ -15,6 +15,7 @@ import msgspec
 from ledger.core import chain, codec
 from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
+from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import ENTRY_MS_MAX
 from ledger.log.missing_content import WITHOUT_CONTENT
 from ledger.stores.admin import RawEntry
@@ -43,7 +44,7 @@ ProblemKind: TypeAlias = Literal[
 KINDS: Final[tuple[ProblemKind, ...]] = get_args(ProblemKind)
 """The kinds of problems; `docs/reference/log-format.md` explains each."""
 
-_ENTRY_ID: Final = re.compile(r"(0|[1-9]\d{0,19})-([1-9]\d{0,19})", re.ASCII)
+_ENTRY_ID: Final = late_pattern(r"(0|[1-9]\d{0,19})-([1-9]\d{0,19})", re.ASCII)
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_NAME: Final = re.compile(
+from ledger.core.late_patterns import late_pattern
+
+_NAME: Final = late_pattern(
     r"""(?:pass(?:word|wd|phrase|code)|passwd|pwd|secret|token|credentials?|authorization|apikey|api[_ -]?key
     |cookie|(?:access|secret|private|encryption|signing|master|account|subscription|auth|admin|storage|hmac)
      [_ -]?(?:access[_ -]?)?key|(?:(?<![a-z])|(?<=ssh))pass)
     (?:[_ -]?[0-9]{1,2})?""",
     re.IGNORECASE | re.VERBOSE,
 )
-_KEY: Final = re.compile(
+_KEY: Final = late_pattern(
     r"(?:api|access|secret|private|encryption|signing|master|account|subscription|auth|admin|storage|license|deploy"
     r"|service|session|app|webhook|hmac|cookie|preshared)[_-]?(?:access[_-]?)?"
 )
-_OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9_-]{1,60}")
-_MARKER: Final = re.compile(
+_OPTION: Final = late_pattern(r"--?[A-Za-z][A-Za-z0-9_-]{1,60}")
+_MARKER: Final = late_pattern(
     r"(?:next|page|start(?:ing)?|continuation|sync|cursor|resume|end|stop|begin|pad|eos|bos|unk|mask|special"
     r"|cancellation|max|min|total|input|output|num|count)[_. -]?",
     re.IGNORECASE,
@@ -142,7 +144,7 @@ _WORDS: Final = frozenset(
         "your",
     ]
 )
-_PLACEHOLDER: Final = re.compile(
+_PLACEHOLDER: Final = late_pattern(
     r"""[$%<({\[*`@].*                                 # a reference, a placeholder, a file to read
     |[^$<{%]*(?:\$[{(]|\{\{|<[A-Za-z]|%\([a-z]).*       # the same inside
     |(?:\.{1,2}|~)?/[A-Za-z0-9_.~/-]*                   # a path

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cache
 from typing import Final
 
 import msgspec
 
+from ledger.core.late_patterns import late_pattern
 from ledger.masks.named_values import is_plausible, is_secret_at
 from ledger.policy.data_files import TableError, WordList, data_file, read_entry
 
-_PACKAGE: Final = "ledger.masks.shapes"
-_KIND: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")
+_KIND: Final = late_pattern(r"[a-z][a-z0-9-]{0,31}")
 _BEFORE_CHARS: Final = 80
 
 
@@ -48,22 +48,9 @@ class SecretShape:
         self.is_whole = entry.whole
         self.is_broken = entry.broken
         self._entry = entry
-        self._flags = flags
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """Return the pattern of the secret. Raises TableError for one that is no regular expression."""
-        return self._compiled(self._entry.pattern)
-
-    @cached_property
-    def before(self) -> re.Pattern[str] | None:
-        """Return the pattern of the text before the word, None where any may stand there. Raises TableError."""
-        return None if self._entry.before is None else self._compiled(self._entry.before)
-
-    @cached_property
-    def within(self) -> re.Pattern[str] | None:
-        """Return the pattern of the stretches to search, None where there are none. Raises TableError."""
-        return None if self._entry.within is None else self._compiled(self._entry.within)
+        self.pattern = late_pattern(entry.pattern, flags)
+        self.before = None if entry.before is None else late_pattern(entry.before, flags)
+        self.within = None if entry.within is None else late_pattern(entry.within, flags)
 
     def spans(self, text: str, searched: str) -> Iterator[tuple[int, int]]:
         """Iterate over the spans of secrets in a text. `searched` is the text in the case of the words."""
@@ -97,17 +84,11 @@ class SecretShape:
             return False
         return not self._entry.named or is_secret_at(searched, place)
 
-    def _compiled(self, pattern: str) -> re.Pattern[str]:
-        try:
-            return re.compile(pattern, self._flags)
-        except re.error as error:
-            raise TableError(f"shape `{self.name}`: {error}") from None
-
 
 @cache
 def provider_shapes() -> tuple[SecretShape, ...]:
     """Return the shapes with a form of their own; words are compared as written. Raises TableError."""
-    return _read("providers.toml", 0, by_provider=True)
+    return _read("masks/shapes/providers.toml", 0, by_provider=True)
 
 
 @cache
@@ -119,7 +100,7 @@ def broken_shapes() -> tuple[SecretShape, ...]:
 @cache
 def place_shapes() -> tuple[SecretShape, ...]:
     """Return the shapes of places. Their words are compared with a text in lower case. Raises TableError."""
-    return _read("places.toml", re.IGNORECASE, by_provider=False)
+    return _read("masks/shapes/places.toml", re.IGNORECASE, by_provider=False)
 
 
 @cache
@@ -132,7 +113,7 @@ def place_words() -> tuple[set[str], tuple[str, ...]]:
 
 def _read(file: str, flags: int, *, by_provider: bool) -> tuple[SecretShape, ...]:
     found = []
-    for name, table in data_file(_PACKAGE, file).items():
+    for name, table in data_file(file).items():
         entry = read_entry(_Entry, table, f"{file}: `{name}`")
         kind = entry.kind or (name.partition("-")[0] if by_provider else name)
         if not entry.words or _KIND.fullmatch(kind) is None:

@@ -8,13 +8,13 @@ by the files.
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import ConsultedFacts, ConsultedFile, Evaluation, Part, Verdict, strictest
 from ledger.policy.facts import FileKind
 from ledger.policy.own import LAYER
@@ -29,7 +29,7 @@ FILES_BYTES: Final = 128 * 1024
 FactAnswers = dict[tuple[str, str], str | FileKind | None]
 """Facts by question (`target` or `kind`) and path."""
 
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_SURROGATES: Final = late_pattern("[\ud800-\udfff]")
 _encode: Final = msgspec.json.Encoder().encode
 
 

@@ -1,21 +1,22 @@
-"""Reader of the data files of this package: TOML tables, each entry checked against the type that holds it.
+"""Reader of the tables of this package, which are written in TOML and compiled into one file by `ledger.policy.compiling`.
 
-An invalid file is a defect of this package, so reading it fails as a whole: `TableError` names the file and the entry.
+Each entry is checked against the type that holds it. An invalid table is a defect of this package, so reading it fails
+as a whole: `TableError` names the file and the entry.
 """
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Iterator, Mapping
-from functools import cached_property
-from importlib.resources import files
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.errors import PolicyError
 
+COMPILED: Final = Path(__file__).with_name("tables.jsonl")
 _ALIASES: Final = "aliases"
 _Entry = TypeVar("_Entry")
 
@@ -34,21 +35,42 @@ class WordList(tuple[str, ...]):
     __slots__ = ()
 
 
-def data_file(package: str, name: str) -> dict[str, Any]:
-    """Return the contents of a data file of a package. Raises TableError."""
-    return parse_toml((files(package) / name).read_text(encoding="utf-8"), name)
+class _Lines(msgspec.Struct, frozen=True):
+    """The first line of the compiled file: the lines of files by their path below `ledger`, and of programs by name."""
+
+    files: dict[str, int]
+    programs: dict[str, int]
 
 
-def parse_toml(text: str, place: str) -> dict[str, Any]:
-    """Return the contents of a text, in which no key stands twice. Raises TableError."""
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise TableError(f"{place} is not valid TOML: {error}") from None
+@cache
+def _compiled() -> tuple[_Lines, list[bytes]]:
+    lines = COMPILED.read_bytes().split(b"\n")
+    return msgspec.json.decode(lines[0], type=_Lines), lines
+
+
+def data_file(place: str) -> dict[str, Any]:
+    """Return the contents of a file by its path below `ledger`."""
+    numbers, lines = _compiled()
+    return msgspec.json.decode(lines[numbers.files[place]], type=dict[str, Any])
+
+
+def program_lines() -> dict[str, int]:
+    """Return the line of the compiled file that has a program's table, by each name of a program."""
+    return _compiled()[0].programs
+
+
+def read_line(kind: type[_Entry], number: int) -> _Entry:
+    """Return the table on a line of the compiled file."""
+    return msgspec.json.decode(_compiled()[1][number], type=kind)
+
+
+def read_file(kind: type[_Entry], place: str) -> _Entry:
+    """Convert the contents of a file, as `read_entry`. Raises TableError."""
+    return read_entry(kind, data_file(place), place)
 
 
 def read_entry(kind: type[_Entry], value: object, place: str) -> _Entry:
-    """Convert a value to a type with `WordSet`, `WordList` and `re.Pattern` among its members. Raises TableError."""
+    """Convert a value to a type with `WordSet`, `WordList` and `LatePattern` among its members. Raises TableError."""
     try:
         return msgspec.convert(value, kind, dec_hook=_from_string)
     except msgspec.ValidationError as error:
@@ -76,13 +98,10 @@ def _from_string(kind: type, value: object) -> object:
     if not isinstance(value, str):
         raise TypeError(f"Expected `str`, got `{type(value).__name__}`")
     if kind not in (WordSet, WordList):
-        try:
-            return re.compile(value)
-        except re.error as error:
-            raise ValueError(f"`{value}` is not a regular expression: {error}") from None
+        return late_pattern(value)
     words = value.split()
-    twice = next((word for at, word in enumerate(words) if word in words[:at]), None)
-    if twice is not None:
+    if len(set(words)) != len(words):
+        twice = next(word for at, word in enumerate(words) if word in words[:at])
         raise ValueError(f"`{twice}` is listed twice")
     return kind(words)
 
@@ -93,13 +112,12 @@ class LateEntries(Mapping[str, _Entry]):
     A look-up raises TableError for an invalid file.
     """
 
-    def __init__(self, kind: type[_Entry], package: str, name: str) -> None:
-        self._source = (kind, package, name)
+    def __init__(self, kind: type[_Entry], place: str) -> None:
+        self._kind, self._place = kind, place
 
     @cached_property
     def _entries(self) -> dict[str, _Entry]:
-        kind, package, name = self._source
-        return read_entries(kind, data_file(package, name), name)
+        return read_entries(self._kind, data_file(self._place), self._place)
 
     def __getitem__(self, name: str) -> _Entry:
         return self._entries[name]

@@ -10,15 +10,16 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.jsonc import Document, TextSpan, parse, pointer
 
 _LINE_COMMENT: Final = r"//[^\n]*?(?=\r?(?:\n|\Z))"
 _COMMENT: Final = rf"(?:{_LINE_COMMENT}|/\*(?:[^*]|\*(?!/))*\*/)"
-_GAP: Final = re.compile(rf"(?:[ \t\r\n]+|{_COMMENT})*")
-_TO_COMMENT_END: Final = re.compile(rf"(?:[ \t\r\n]*{_COMMENT})*")
-_SAME_LINE: Final = re.compile(rf"(?:[ \t]*(?:{_LINE_COMMENT}|/\*(?:[^*\r\n]|\*(?!/))*\*/))*")
-_STRING_OR_COMMENT: Final = re.compile(rf'"[^"\\]*(?:\\.[^"\\]*)*"|({_COMMENT})')
-_LAST_COMMENT: Final = re.compile(r"//[^\n]*\Z")
+_GAP: Final = late_pattern(rf"(?:[ \t\r\n]+|{_COMMENT})*")
+_TO_COMMENT_END: Final = late_pattern(rf"(?:[ \t\r\n]*{_COMMENT})*")
+_SAME_LINE: Final = late_pattern(rf"(?:[ \t]*(?:{_LINE_COMMENT}|/\*(?:[^*\r\n]|\*(?!/))*\*/))*")
+_STRING_OR_COMMENT: Final = late_pattern(rf'"[^"\\]*(?:\\.[^"\\]*)*"|({_COMMENT})')
+_LAST_COMMENT: Final = late_pattern(r"//[^\n]*\Z")
 _INDENT: Final = "  "
 
 

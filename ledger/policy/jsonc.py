@@ -11,9 +11,10 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import JSON_DEPTH_LEVELS
 
-_TOKEN: Final = re.compile(
+_TOKEN: Final = late_pattern(
     r"""(?P<blank>[ \t\r\n]+)
       | (?P<comment>//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)
       | (?P<string>"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*")

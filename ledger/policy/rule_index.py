@@ -7,10 +7,11 @@ matches, in the order of the patterns, so that the last match can be searched on
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
+
+from ledger.core.late_patterns import late_pattern
 
 PREFIX_CHARS_MAX: Final = 24
 SHARED_PREFIX_COUNT_MAX: Final = 8
@@ -18,7 +19,7 @@ GRAM_CHARS: Final = 3
 INDEXED_TEXT_CHARS_MAX: Final = 1_024
 """Longer texts are not cut into pieces, since that costs more than it saves."""
 
-_WILD: Final = re.compile(r"[*?]")
+_WILD: Final = late_pattern(r"[*?]")
 _OPTIONAL_TAIL: Final = " *"
 
 

@@ -12,11 +12,12 @@ import unicodedata
 from typing import Final
 from urllib.parse import unquote
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.facts import FileFacts
 from ledger.policy.unknown import UNKNOWN_HOME
 
-_PROCESS = re.compile(r"/+proc/+(?:self|thread-self|[0-9]+)(?:/+task/+[0-9]+)?(?:/+(?P<member>[^/]+)(?P<rest>/.*)?)?")
-_HOME = re.compile(r"~(?P<user>[^/]*)(?P<rest>/.*)?", re.DOTALL)
+_PROCESS = late_pattern(r"/+proc/+(?:self|thread-self|[0-9]+)(?:/+task/+[0-9]+)?(?:/+(?P<member>[^/]+)(?P<rest>/.*)?)?")
+_HOME = late_pattern(r"~(?P<user>[^/]*)(?P<rest>/.*)?", re.DOTALL)
 ANY_FILE: Final = "\1"
 """A name that only a pattern for every file matches."""
 

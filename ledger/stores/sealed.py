@@ -13,6 +13,7 @@ import msgspec
 
 from ledger.core import chain
 from ledger.core.errors import DamageError, InputError, NewerSchemaError, SealedError
+from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import ENTRY_MS_MAX, TIME_MS_MAX
 from ledger.core.times import format_time
 from ledger.stores.port import Entry, Position, StreamKey
@@ -36,9 +37,9 @@ FILE_DIGEST_BYTES: Final = 12
 
 _LONG_FORMAT: Final = 1
 _SHORT_FORMAT: Final = 2
-_HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_DIGEST: Final = re.compile(rf"-([0-9a-f]{{{2 * FILE_DIGEST_BYTES}}})\.parquet\Z", re.ASCII)
-_FILE: Final = re.compile(r"[^\x00-\x1f\x7f/\\]+(/[^\x00-\x1f\x7f/\\]+)*")
+_HASH: Final = late_pattern(r"[0-9a-f]{64}", re.ASCII)
+_DIGEST: Final = late_pattern(rf"-([0-9a-f]{{{2 * FILE_DIGEST_BYTES}}})\.parquet\Z", re.ASCII)
+_FILE: Final = late_pattern(r"[^\x00-\x1f\x7f/\\]+(/[^\x00-\x1f\x7f/\\]+)*")
 
 
 class Seal(msgspec.Struct, frozen=True):

@@ -53,6 +53,14 @@ class Ban:
 TESTS: Final = ("tests/*",)
 WAITING: Final = ("tests/support/waiting.py",)
 
+COMPILING: Final = (
+    "ledger/core/late_patterns.py",
+    "ledger/log/redactable.py",
+    "ledger/policy/shell/forms/notation.py",
+    "ledger/policy/shell/forms/reduction.py",
+)
+"""Files that compile what somebody has written, when it is read or used."""
+
 PROFILE: Final = ("tests/support/profile.py",)
 SECOND_TRIES: Final = ("tests/support/second_tries.py",)
 
@@ -65,6 +73,7 @@ BANS: Final = [
     Ban("pytest.importorskip", TESTS, "give the test what it needs"),
     Ban("pytest.mark.skip", TESTS, "give the test what it needs"),
     Ban("pytest.mark.skipif", TESTS, "give the test what it needs"),
+    Ban("re.compile", ("ledger/*", "projections/*"), "late_pattern of ledger.core.late_patterns", COMPILING),
     Ban("print", ("ledger/*", "projections/*"), "return it: what a person sees is printed by workers"),
     Ban("datetime.datetime.now", PURE, "a time in the command or the state"),
     Ban("datetime.datetime.utcnow", PURE, "a time in the command or the state"),
@@ -104,6 +113,7 @@ ENTRANCES: Final = {
     "ledger.client.policy_files": "for agent workers whose rules lie in files that people edit",
     "workers.bridges.claude.sdk": "for programs that use claude-agent-sdk",
     "workers.bridges.hooks.run": "the file that an installed hook names",
+    "ledger.policy.compiling": "for those who change a program table",
     "ledger.testing": "for the tests of those who use the ledger",
 }
 

@@ -76,7 +76,7 @@ def test_the_wheel_holds_exactly_the_three_packages_with_their_data_and_the_entr
     assert inside == sorted([*files(*PACKAGES, suffix=""), ENTRY_POINT])
     assert {name.partition("/")[0] for name in inside} == {*PACKAGES, ENTRY_POINT}
     assert {f"{package}/py.typed" for package in PACKAGES} <= set(inside)
-    assert "ledger/stores/redis/append.lua" in inside
+    assert {"ledger/stores/redis/append.lua", "ledger/policy/tables.jsonl"} <= set(inside)
 
 
 def test_the_wheel_installs_one_command_and_the_licence(wheel: Path) -> None:

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from ledger.core.errors import ArchiveError, InputError
 from ledger.core.extras import require_extra
+from ledger.core.late_patterns import late_pattern
 from ledger.core.regular_files import open_regular, private_file
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ CONNECT_TIMEOUT: Final = timedelta(seconds=5)
 RETRIES_MAX: Final = 3
 RETRY_TIMEOUT: Final = timedelta(seconds=30)
 
-_NAME: Final = re.compile(r"[0-9]{4}/[0-9]{2}/[0-9]{2}/[0-9]{1,15}-[0-9a-f]{24}\.(?:parquet|json)", re.ASCII)
-_UNFINISHED: Final = re.compile(_NAME.pattern + r"\.[0-9]{1,10}\.part", re.ASCII)
+_NAME: Final = late_pattern(r"[0-9]{4}/[0-9]{2}/[0-9]{2}/[0-9]{1,15}-[0-9a-f]{24}\.(?:parquet|json)", re.ASCII)
+_UNFINISHED: Final = late_pattern(_NAME.pattern + r"\.[0-9]{1,10}\.part", re.ASCII)
 
 
 _WRITING: Final = threading.Lock()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.claude import readonly
 from ledger.policy.claude.line import ClaudeLine, ClaudeStage, FileRedirection, read_line
@@ -41,12 +41,12 @@ _RUNS: Final = frozenset({"watch", "ionice", "setsid", "strace", "script", "floc
 _TIMERS: Final = frozenset({"timeout", "nice", "time"})
 _MOVES: Final = frozenset({"cd", "pushd", "popd"})
 _CHANGES: Final = frozenset({"mkdir", "touch", "rm", "rmdir", "mv", "cp", "sed"})
-_RUNS_IN_AWK = re.compile(r"system\s*\(|\||getline")
-_EXPANSION = re.compile(r"[$`]")
-_VARIABLE = re.compile(r"\$(?:\{(?=\w+\}))?(\w+)\}?")
-_TRAVERSAL = re.compile(r"(?:^|/)(?!\.{1,2}/)[^/]+/\.\.(?:/|$)")
-_ODD_TILDE = re.compile(r"~[^/]")
-_GLOB = re.compile(r"[*?\[]")
+_RUNS_IN_AWK = late_pattern(r"system\s*\(|\||getline")
+_EXPANSION = late_pattern(r"[$`]")
+_VARIABLE = late_pattern(r"\$(?:\{(?=\w+\}))?(\w+)\}?")
+_TRAVERSAL = late_pattern(r"(?:^|/)(?!\.{1,2}/)[^/]+/\.\.(?:/|$)")
+_ODD_TILDE = late_pattern(r"~[^/]")
+_GLOB = late_pattern(r"[*?\[]")
 _NULL: Final = "/dev/null"
 _VALUE_CHARS_MAX: Final = 1_024
 """Length of a variable's value, at most, that is substituted into the line."""

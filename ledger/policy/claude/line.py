@@ -13,6 +13,7 @@ import msgspec
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.claude.strings import (
     TEXT_MIN,
     UNKNOWN,
@@ -48,19 +49,19 @@ _OPAQUE: Final = {
     "subscript": "a subscript may run a command",
 }
 _PIECES: Final = frozenset({"command_substitution", "simple_expansion", "arithmetic_expansion"})
-_LITERAL_DOLLAR = re.compile(r"\$\s+[A-Za-z_]\w*", re.ASCII)
+_LITERAL_DOLLAR = late_pattern(r"\$\s+[A-Za-z_]\w*", re.ASCII)
 """The literal `$` of `"a$ b"`, which the grammar takes for the variable `b`."""
 
-_SUM = re.compile(r"\$\(\([0-9+\-*/%<>&|^() \t]*\)\)")
-_DECIDES = re.compile(r"(?:PATH|HOME|BASH_ENV|ENV|LD_\w+|DYLD_\w+)\+?=")
+_SUM = late_pattern(r"\$\(\([0-9+\-*/%<>&|^() \t]*\)\)")
+_DECIDES = late_pattern(r"(?:PATH|HOME|BASH_ENV|ENV|LD_\w+|DYLD_\w+)\+?=")
 _REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _HERE_DOCUMENT: Final = frozenset({"heredoc_start", "heredoc_body", "heredoc_end"})
 _COMMANDS: Final = frozenset({"command", "declaration_command", "unset_command", "test_command"})
 _HOME: Final = "$HOME"
-_BLANK_ESCAPE = re.compile(r"\\[ \t]|(?<=[^\s\\])\\\n")
-_QUOTED_COMMENT = re.compile(r"'[^']*\n\s*#[^']*'|\"[^\"]*\n\s*#[^\"]*\"")
-_BROKEN_OFF = re.compile(rb"(?:&&|\|\|?)\s*\Z")
-_BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
+_BLANK_ESCAPE = late_pattern(r"\\[ \t]|(?<=[^\s\\])\\\n")
+_QUOTED_COMMENT = late_pattern(r"'[^']*\n\s*#[^']*'|\"[^\"]*\n\s*#[^\"]*\"")
+_BROKEN_OFF = late_pattern(rb"(?:&&|\|\|?)\s*\Z")
+_BRACES = late_pattern(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 
 
 class FileRedirection(msgspec.Struct, frozen=True):

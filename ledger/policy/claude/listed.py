@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final, Literal
 
 import msgspec
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.data_files import WordSet, data_file, read_entries, read_entry
 
-_FILE: Final = "readonly.toml"
+_FILE: Final = "policy/claude/readonly.toml"
 _WORDS: Final = ("anything", "unless_patterns")
-_DIGITS = re.compile(r"-[0-9]+")
-_GLUED = re.compile(r"(-[A-Za-z])([0-9]+)")
+_DIGITS = late_pattern(r"-[0-9]+")
+_GLUED = late_pattern(r"(-[A-Za-z])([0-9]+)")
 _FORMATS: Final = frozenset({"oneline", "short", "medium", "full", "fuller", "email", "raw"})
 _PATH_MAX: Final = 3
 """Words of the longest name of an entry, `git stash list`."""
@@ -112,7 +112,7 @@ class Lists(msgspec.Struct, frozen=True):
 @cache
 def lists() -> Lists:
     """Return the contents of `readonly.toml`. Raises TableError."""
-    return read_lists(data_file(__package__, _FILE), _FILE)
+    return read_lists(data_file(_FILE), _FILE)
 
 
 def read_lists(contents: dict[str, Any], place: str) -> Lists:

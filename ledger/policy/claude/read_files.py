@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.claude.places import ClaudePlaces
 from ledger.policy.shell.forms import Effect, NormalForm, OperandKind, form_of_words
 from ledger.policy.shell.model import Access, Word
@@ -22,7 +23,7 @@ _NAME_NO_FILES: Final = frozenset({
 """Programs whose words are texts, numbers, or names that they look up themselves."""
 
 _BEGINS_WITH_TEXT: Final = frozenset({"jq"})
-_INSIDE_OPTION = re.compile(r"-[^=/~.]*=?(?=[/~.]|.*=)(?:[^=]*=)?(.*)", re.DOTALL)
+_INSIDE_OPTION = late_pattern(r"-[^=/~.]*=?(?=[/~.]|.*=)(?:[^=]*=)?(.*)", re.DOTALL)
 
 
 def looks_outside(words: Sequence[Word], places: ClaudePlaces) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.claude.listed import lists
 from ledger.policy.claude.sed import only_shows
 from ledger.policy.shell.model import Word
@@ -16,21 +17,21 @@ from ledger.policy.shell.model import Word
 Check = Callable[[Sequence[str]], bool]
 """A predicate on the words after the program: the command is read-only."""
 
-_EXPANSION = re.compile(r"[$`]")
-_EXPANDS_ODDLY = re.compile(r"\$[?$!#@*0-9-]")
+_EXPANSION = late_pattern(r"[$`]")
+_EXPANDS_ODDLY = late_pattern(r"\$[?$!#@*0-9-]")
 _FIND_ACTS: Final = ("-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from")
 _JQ_READS: Final = ("--from-file", "--rawfile", "--slurpfile", "--library-path")
-_JQ_READS_SHORT = re.compile(r"-[a-zA-Z]*[fL]")
-_JQ_ENVIRONMENT = re.compile(r"\benv\b|\$env|\b(?:import|include|system)\b", re.IGNORECASE)
+_JQ_READS_SHORT = late_pattern(r"-[a-zA-Z]*[fL]")
+_JQ_ENVIRONMENT = late_pattern(r"\benv\b|\$env|\b(?:import|include|system)\b", re.IGNORECASE)
 _XARGS_NUMBERS: Final = frozenset({"-n", "-L", "-P", "-s"})
 _XARGS_FLAGS: Final = frozenset({"-r", "-t", "-x", "-0"})
 _XARGS_RUNS: Final = frozenset({"echo", "egrep", "grep", "wc", "head", "tail", "printf"})
-_RESETS = re.compile(r"reset|init|clear|flash|smcup|rmcup|iprog|if|rf|(?:rs|is|mc|pf)\w*")
-_BSD_ENVIRONMENT = re.compile(r"[a-z]*e[a-z]*")
-_SOCKETS = re.compile(r"-|state|established|listening|src|dst|sport|dport|=|[0-9.:*/\[\]]+")
-_TESTS = re.compile(r"-(?:[bcdefghknprsuwxzGLNOSt]|eq|ne|lt|le|gt|ge|nt|ot|ef)|[^-].*|-?", re.DOTALL)
+_RESETS = late_pattern(r"reset|init|clear|flash|smcup|rmcup|iprog|if|rf|(?:rs|is|mc|pf)\w*")
+_BSD_ENVIRONMENT = late_pattern(r"[a-z]*e[a-z]*")
+_SOCKETS = late_pattern(r"-|state|established|listening|src|dst|sport|dport|=|[0-9.:*/\[\]]+")
+_TESTS = late_pattern(r"-(?:[bcdefghknprsuwxzGLNOSt]|eq|ne|lt|le|gt|ge|nt|ot|ef)|[^-].*|-?", re.DOTALL)
 _COMPARES: Final = ("-eq", "-ne", "-lt", "-le", "-gt", "-ge")
-_UNIQ_OPTION = re.compile(r"-[A-Za-z]+|--[a-z-]+(?:=[0-9]+)?")
+_UNIQ_OPTION = late_pattern(r"-[A-Za-z]+|--[a-z-]+(?:=[0-9]+)?")
 _DOCKER_ELSEWHERE: Final = ("-H", "-c", "--host", "--context", "--config")
 
 
@@ -173,8 +174,8 @@ _CHECKS: Final[Mapping[str, Check]] = {
     "ifconfig": _ifconfig,
     "ip": _only(["addr"]),
     "jq": _jq,
-    "lsof": _no_word(re.compile(r"\+[mM]")),
-    "man": _no_word(re.compile(r"[^-]*[/~].*", re.DOTALL)),
+    "lsof": _no_word(late_pattern(r"\+[mM]")),
+    "man": _no_word(late_pattern(r"[^-]*[/~].*", re.DOTALL)),
     "node": _only(["-v"], ["--version"]),
     "printf": lambda words: words[:1] != ["-v"] and not (words and words[0].startswith("-") and words[0] != "--"),
     "ps": _no_word(_BSD_ENVIRONMENT),

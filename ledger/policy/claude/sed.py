@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
+
+from ledger.core.late_patterns import late_pattern
 
 _QUIET: Final = frozenset({"-n", "--quiet", "--silent"})
 _HARMLESS: Final = frozenset({"-E", "-r", "-z", "--posix"})
 _IN_PLACE: Final = frozenset({"-i", "--in-place"})
-_CLUSTER = re.compile(r"-[nErz]{2,}")
-_SHOWS = re.compile(r"(?:[0-9]+(?:,[0-9]+)?)?p(?:;(?:[0-9]+(?:,[0-9]+)?)?p)*")
-_SUBSTITUTES = re.compile(r"s/[^/;{}\n]*/[^/;{}\n]*/[gpimIM0-9]*")
+_CLUSTER = late_pattern(r"-[nErz]{2,}")
+_SHOWS = late_pattern(r"(?:[0-9]+(?:,[0-9]+)?)?p(?:;(?:[0-9]+(?:,[0-9]+)?)?p)*")
+_SUBSTITUTES = late_pattern(r"s/[^/;{}\n]*/[^/;{}\n]*/[gpimIM0-9]*")
 
 
 def is_quiet(words: Sequence[str]) -> bool:

@@ -6,11 +6,12 @@ substitutions are judged as sub-commands. A here-document of `cat`, the usual wa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from tree_sitter import Node
+
+from ledger.core.late_patterns import late_pattern
 
 UNKNOWN: Final = "\ufffc"
 """Placeholder in a word for a piece that is known only at run time."""
@@ -24,10 +25,10 @@ _KNOWN_LATER: Final = frozenset({
 })  # fmt: skip
 """Variables that may occur in a string although their values are not known."""
 
-_CAT = re.compile(r"cat[ \t]*<<")
-_NUMBERS = re.compile(r"\$\(\([0-9+\-*/%<>&|^() \t]*\)\)")
+_CAT = late_pattern(r"cat[ \t]*<<")
+_NUMBERS = late_pattern(r"\$\(\([0-9+\-*/%<>&|^() \t]*\)\)")
 _PLAIN_STATEMENTS: Final = frozenset({"command", "list", "redirected_statement", "negated_command", "if_statement"})
-_IN_DOUBLE_QUOTES = re.compile(r'[\\$`"]')
+_IN_DOUBLE_QUOTES = late_pattern(r'[\\$`"]')
 
 Span = tuple[int, int]
 TextOf = Callable[[Node], str]

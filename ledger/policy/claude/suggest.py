@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.claude.line import ClaudeLine, ClaudeStage
 from ledger.policy.claude.words import SAFE_VARIABLES, wraps
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.names import lookups
 from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS, TRANSPARENT
 
-_PREFIX = re.compile(r"(\S+)\s+([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?=\s|\Z)")
+_PREFIX = late_pattern(r"(\S+)\s+([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?=\s|\Z)")
 _NEVER_PROPOSED: Final = (ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS, TRANSPARENT)
 
 

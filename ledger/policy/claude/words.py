@@ -9,8 +9,9 @@ from typing import Final
 
 import msgspec
 
+from ledger.core.late_patterns import LatePattern, late_pattern
 from ledger.policy.claude.line import ClaudeStage
-from ledger.policy.data_files import WordSet, data_file, read_entry
+from ledger.policy.data_files import WordSet, read_file
 from ledger.policy.matching.wildcard import Matcher, compile_stars, optional_tail
 from ledger.policy.shell.model import Word
 from ledger.policy.shell.wrapped import after_options
@@ -31,17 +32,17 @@ class _Wrappers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shells: WordSet
     safe_variables: WordSet
     valued: dict[str, str]
-    options: dict[str, re.Pattern[str]]
+    options: dict[str, LatePattern]
 
 
-_WRAPPERS: Final = read_entry(_Wrappers, data_file(__package__, "wrappers.toml"), "wrappers.toml")
+_WRAPPERS: Final = read_file(_Wrappers, "policy/claude/wrappers.toml")
 
 SAFE_VARIABLES: Final = _WRAPPERS.safe_variables
 """Assignments of these in front of a command do not keep an allow rule from matching."""
 
-_DURATION = re.compile(r"[0-9]+(?:\.[0-9]+)?[smhd]?")
-_SAFE_VALUE = re.compile(r"[A-Za-z0-9_./:+,@%=$~-]+")
-_COMMAND_LOOKS = re.compile(r"-[pvV]*[vV]")
+_DURATION = late_pattern(r"[0-9]+(?:\.[0-9]+)?[smhd]?")
+_SAFE_VALUE = late_pattern(r"[A-Za-z0-9_./:+,@%=$~-]+")
+_COMMAND_LOOKS = late_pattern(r"-[pvV]*[vV]")
 
 _DEPTH_MAX: Final = 16
 

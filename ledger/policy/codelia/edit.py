@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.checks import NOWHERE, RuleOrigin, shown
 from ledger.policy.codelia.remember import same_rule
 from ledger.policy.codelia.rule import VERSION, read_config, rule_text
 from ledger.policy.jsonc import JsonSyntaxError, parse
 
-_BLANK = re.compile(r"[ \t\r\n]*")
+_BLANK = late_pattern(r"[ \t\r\n]*")
 _INDENT: Final = "  "
 _MARK: Final = "\ufeff"  # some editors write it first; JSON does not define it
 

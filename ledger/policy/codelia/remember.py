@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.codelia.judge import CodeliaJudge
 from ledger.policy.codelia.match import matches_text, matches_tool, skills_of
 from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, canonical, granted_rule, skill_name
@@ -26,8 +26,8 @@ SUBCOMMAND_PROGRAMS: Final = frozenset("git jj bun bunx npx npm pnpm yarn cargo 
 WRAPPERS: Final = frozenset("env command builtin nohup time sudo nice ionice chrt timeout stdbuf".split())  # noqa: SIM905
 """Programs that only run another program; Codelia remembers nothing for them."""
 
-_PROGRAM = re.compile(r"[A-Za-z0-9._+@:-]+")
-_SUBCOMMAND = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
+_PROGRAM = late_pattern(r"[A-Za-z0-9._+@:-]+")
+_SUBCOMMAND = late_pattern(r"[A-Za-z][A-Za-z0-9:_-]*")
 
 
 def line_rules(line: CodeliaLine, judge: CodeliaJudge) -> tuple[RuleObject, ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from ledger.core.indexed_grants import IndexedGrants
+from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import NAME_LENGTH_CHARS
 from ledger.core.policy import Grant, Layer, Rule, RuleRef, Verdict
 from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, origin_of, shown
@@ -27,7 +27,7 @@ _NAMES: Final = " ".join((*sorted(_SHELLS), SKILL))
 """The names of tools in rules that need not be in the call that such a rule matches."""
 _LISTS: Final = ("allow", "deny")
 _MEMBERS: Final = ("tool", "command", "command_glob", "skill_name")
-_SKILL_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_SKILL_NAME = late_pattern(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _GRANTS_MAX: Final = 1_024
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-import re
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.facts import FileFacts
 
 # Characters that may expand, or end the word elsewhere than at the next space.
-_UNSAFE = re.compile(r"""["'`$&|;<>(){}\[\]*?!~\\]""")
+_UNSAFE = late_pattern(r"""["'`$&|;<>(){}\[\]*?!~\\]""")
 
 
 def virtual_cd(segment: str, directory: str, root: str) -> str | None:

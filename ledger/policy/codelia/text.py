@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from ledger.core.late_patterns import late_pattern
+
 # JavaScript's white space: it holds U+FEFF, and neither U+001C to U+001F nor U+0085, which Python's `\s` has.
 _BLANKS: Final = "\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-_BLANK_RUN = re.compile(f"[{_BLANKS}]+")
+_BLANK_RUN = late_pattern(f"[{_BLANKS}]+")
 
 REDIRECTS: Final = frozenset({"<", ">", ">>", "2>", "2>>"})
 
 # Operators come longest first. Quoted or escaped text is one piece; an unclosed quote runs to the end.
-_PIECE = re.compile(
+_PIECE = late_pattern(
     r"""(?P<operator>2>>|\|&|\|\||&&|>>|2>|[|><;])
     |\\.|\\\Z
     |'[^']*+'?
@@ -91,10 +93,10 @@ def words_of(segment: str) -> list[str] | None:
 
 
 _QUOTED: Final = r"""\\.|'[^']*+'|"(?:[^"\\]|\\.)*+\""""
-_CLOSED = re.compile(rf"""(?:[^'"\\]++|{_QUOTED})*+""", re.DOTALL)
-_WORD = re.compile(rf"""(?:[^ '"\\]++|{_QUOTED})+""", re.DOTALL)
-_QUOTE = re.compile(_QUOTED, re.DOTALL)
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_CLOSED = late_pattern(rf"""(?:[^'"\\]++|{_QUOTED})*+""", re.DOTALL)
+_WORD = late_pattern(rf"""(?:[^ '"\\]++|{_QUOTED})+""", re.DOTALL)
+_QUOTE = late_pattern(_QUOTED, re.DOTALL)
+_ESCAPE = late_pattern(r"\\(.)", re.DOTALL)
 
 
 def _unquoted(found: re.Match[str]) -> str:

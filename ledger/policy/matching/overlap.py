@@ -6,11 +6,11 @@ so does `**`, which matches any number of folders.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.matching.automaton import Automaton
 from ledger.policy.matching.tokens import ANY, STAR, CharacterSet, GlobToken, Star, name_tokens, takes, wildcard_tokens
 
@@ -23,8 +23,8 @@ _IN_A_NAME: Final[dict[GlobToken, GlobToken]] = {
     STAR: _NAME_STAR,
     ANY: CharacterSet(negated=True, ranges=(("/", "/"),)),
 }
-_GLOB = re.compile(rf"[*?\[{UNKNOWN}]")
-_WORD_PIECE = re.compile(rf"(?:(?<=/)|\A)\*\*+(?=/|\Z)|{UNKNOWN}+")
+_GLOB = late_pattern(rf"[*?\[{UNKNOWN}]")
+_WORD_PIECE = late_pattern(rf"(?:(?<=/)|\A)\*\*+(?=/|\Z)|{UNKNOWN}+")
 _WORDS_MAX: Final = 4_096
 _TOKENS_MAX: Final = 4_096
 """Tokens, at most, of a text that is compared; a longer one counts as overlapping every pattern."""

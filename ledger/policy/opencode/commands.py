@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.opencode.arity import prefix
 from ledger.policy.opencode.places import OpenCodePlaces, below
 from ledger.policy.opencode.requests import OpenCodeRequest
@@ -23,8 +23,8 @@ FILE_COMMANDS: Final = ENTERING | {
     "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown", "cat",
     "get-content", "set-content", "add-content", "copy-item", "move-item", "remove-item", "new-item", "rename-item",
 }  # fmt: skip
-_WILD: Final = re.compile(r"[*?\\]")
-_GLOB: Final = re.compile(r"[?*\[]")
+_WILD: Final = late_pattern(r"[*?\\]")
+_GLOB: Final = late_pattern(r"[?*\[]")
 _QUOTED_CHARS_MIN: Final = 2
 _STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.checks import shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import Document, pointer
@@ -17,11 +18,11 @@ from ledger.policy.jsonc import Document, pointer
 _FENCE: Final = "---"
 _MERGE: Final = "<<"
 _KEPT: Final = ("name", "permission", "tools")
-_MEMBER: Final = re.compile(
+_MEMBER: Final = late_pattern(
     r"""(?P<key>"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'\#{}\[\]|>&!%@`,-][^"']*?|\*)\s*:(?:\s+(?P<value>.*))?""",
     re.VERBOSE,
 )
-_SCALAR: Final = re.compile(
+_SCALAR: Final = late_pattern(
     r"""(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'\#{}\[\]|>&*!%@`][^\#]*?)(?:\s+\#.*)?"""
 )
 _BOOLEANS: Final = {"true": True, "false": False}

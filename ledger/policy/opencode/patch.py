@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import msgspec
 
+from ledger.core.late_patterns import late_pattern
+
 _BEGIN: Final = "*** Begin Patch"
 _END: Final = "*** End Patch"
-_FILE: Final = re.compile(r"\*\*\* (?:Add|Delete|(?P<update>Update)) File:(?P<path>.*)")
+_FILE: Final = late_pattern(r"\*\*\* (?:Add|Delete|(?P<update>Update)) File:(?P<path>.*)")
 _MOVE: Final = "*** Move to:"
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import Verdict
 from ledger.policy.own.paths import DATA, HOOKS, PROGRAM, Hit, OwnPaths, joined
 from ledger.policy.own.reading import LineReading
@@ -19,14 +20,14 @@ READING: Final = frozenset(
 )  # fmt: skip
 """Commands that answer no request. Every other command is denied to agents, including new ones."""
 
-_MODULE: Final = re.compile(r"(?:workers(?:\.|$)|permission_ledger$)")
+_MODULE: Final = late_pattern(r"(?:workers(?:\.|$)|permission_ledger$)")
 _MOVERS: Final = frozenset(
     ("chattr", "chmod", "chown", "cp", "install", "ln", "mount", "mv", "rename", "rm", "rmdir", "rsync", "setfacl",
      "shred", "tar", "trash", "unlink", "unzip")
 )  # fmt: skip
 """Programs for which a folder stands for everything in it."""
 
-_NAMED: Final = re.compile(r"permission[-_]ledger|workers[./]cli")
+_NAMED: Final = late_pattern(r"permission[-_]ledger|workers[./]cli")
 _QUOTES: Final = str.maketrans("", "", "'\"\\\n")
 _HEREDOC: Final = ("<<", "<<-")
 
@@ -51,7 +52,7 @@ class OwnCommands:
     def __init__(self, paths: OwnPaths) -> None:
         self._paths = paths
         names = "|".join(map(re.escape, sorted(paths.words | {PROGRAM, "workers"})))
-        self._suspect = re.compile(rf"{names}|[*?\[{{]|\$'", re.IGNORECASE)
+        self._suspect = late_pattern(rf"{names}|[*?\[{{]|\$'", re.IGNORECASE)
 
     def may_touch(self, line: str) -> bool:
         """Return False for a line that contains none of the ledger's names, however quoted.
@@ -138,7 +139,7 @@ def _with_values(line: str, analysis: Analysis) -> Iterator[Analysis]:
 _ANSWERING: Final = frozenset(
     ("reply", "grant", "revoke", "token", "inbox", "serve", "up", "import", "hook", "cancel", "close", "rebuild")
 )
-_RUNNERS: Final = re.compile(
+_RUNNERS: Final = late_pattern(
     r"(?:python|pypy)[\d.]*|uvx?|pipx|rye|poetry|pdm|hatch|npx|bunx|xargs|parallel|env|sudo|doas|su|exec|command|nohup|"
     r"setsid|timeout|stdbuf|nice|watch|find|busybox|docker|podman|nsenter|chroot|ssh|alias|function|eval|(?:ba|da|z|k|fi)?sh"
 )

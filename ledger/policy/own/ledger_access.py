@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict
 from ledger.policy.facts import FileFacts, NoFacts
 from ledger.policy.own.commands import OwnCommands, Touched, touched
@@ -49,7 +50,7 @@ _WRITTEN: Final = frozenset(
 )  # fmt: skip
 """Members that hold text to be written or read, whose words are no paths."""
 
-_PATCHED: Final = re.compile(
+_PATCHED: Final = late_pattern(
     r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |\+\+\+ (?:b/)?|--- (?:a/)?)(\S.*)$", re.MULTILINE
 )
 

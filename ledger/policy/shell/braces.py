@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from ledger.core.late_patterns import late_pattern
 
 EXPANSIONS_MAX: Final = 64
 UNKNOWN: Final = "**"
 """A placeholder for any text, slashes included, in place of an expansion that is not enumerated."""
 
-_RANGE = re.compile(r"[^{},]*\.\.[^{},]*")
+_RANGE = late_pattern(r"[^{},]*\.\.[^{},]*")
 
 
 def expanded(text: str) -> tuple[str, ...]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
+
 COMMANDS_MAX: Final = 2_000
 NODES_MAX: Final = 40_000
 # The parser needs quadratic time to give up on some texts (`>&` repeated: 6 s for 64 kB). Its input is therefore
@@ -18,17 +20,17 @@ HERE_DOCUMENTS_MAX: Final = 50
 _OPENINGS: Final = ("$", "`", "<<", "(", "{", "[[", "case", "|")
 
 # A here-document's text in which nothing runs: its delimiter is quoted, or the text has neither `$` nor a backtick.
-_HERE_TEXT = re.compile(
+_HERE_TEXT = late_pattern(
     r"""<<-?[ \t]*+(?:(?P<quote>['"])(?P<quoted>\w++)(?P=quote)|\\(?P<escaped>\w++)|(?P<word>\w++))[^\n]*+\n
     (?P<text>(?:(?![ \t]*+(?:(?P=quoted)|(?P=escaped)|(?P=word))(?:\n|\Z))[^\n]*+\n)*+)""",
     re.VERBOSE,
 )
 _BLANK: Final = "\x1a"
-_LETTERS = re.compile(r"[^\n]")
+_LETTERS = late_pattern(r"[^\n]")
 
 _ASCII_ONLY: Final = bytes(range(128)) + b"x" * 128
-_NAME_HASH = re.compile(rb"((?:\A|[\n;&|(])[ \t]*+[A-Za-z0-9_./-]++)#")
-_LEADING_ESCAPE = re.compile(rb"(\n[ \t]*+)\\(?=[A-Za-z0-9_./-])")
+_NAME_HASH = late_pattern(rb"((?:\A|[\n;&|(])[ \t]*+[A-Za-z0-9_./-]++)#")
+_LEADING_ESCAPE = late_pattern(rb"(\n[ \t]*+)\\(?=[A-Za-z0-9_./-])")
 
 
 def _blank(found: re.Match[str]) -> str:

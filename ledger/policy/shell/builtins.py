@@ -6,15 +6,16 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.model import ShellCommand
 from ledger.policy.shell.variables import HARMLESS, may_be_set
 
-_ASSIGNED = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=(?P<value>.*))?", re.DOTALL)
-_SET = re.compile(r"[-+][eux]+|[-+][eux]*o|pipefail|errexit|nounset|xtrace")
-_READ = re.compile(r"-[rs]+")
-_READ_VALUED = re.compile(r"-[rs]*[dntp]")
-_ENVIRONMENT = re.compile(r"(?:\./)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*+(?:\.venv|venv|\.env|env)/bin/activate")
-_NAME = re.compile(r"[A-Za-z0-9_.+-]+")
+_ASSIGNED = late_pattern(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:=(?P<value>.*))?", re.DOTALL)
+_SET = late_pattern(r"[-+][eux]+|[-+][eux]*o|pipefail|errexit|nounset|xtrace")
+_READ = late_pattern(r"-[rs]+")
+_READ_VALUED = late_pattern(r"-[rs]*[dntp]")
+_ENVIRONMENT = late_pattern(r"(?:\./)?(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*+(?:\.venv|venv|\.env|env)/bin/activate")
+_NAME = late_pattern(r"[A-Za-z0-9_.+-]+")
 
 
 def is_harmless_builtin(command: ShellCommand) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.flow import Flow, Step
 from ledger.policy.shell.model import ShellCommand
 
@@ -16,7 +17,7 @@ DIRECTORIES_MAX: Final = 16
 CHANGES_MAX: Final = 32
 STEPS_MAX: Final = 20_000
 
-_BELOW = re.compile(r"(?!\.\.?/)[A-Za-z0-9_.@][A-Za-z0-9_.@-]*/(?!.*\.\.).*", re.DOTALL)
+_BELOW = late_pattern(r"(?!\.\.?/)[A-Za-z0-9_.@][A-Za-z0-9_.@-]*/(?!.*\.\.).*", re.DOTALL)
 
 Enter = Callable[[str, str], str | None]
 Places = frozenset[str]

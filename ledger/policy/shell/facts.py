@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.model import ShellCommand, accesses
 from ledger.policy.shell.names import lookups
@@ -44,11 +45,11 @@ ORDER: Final[tuple[DangerKind, ...]] = (
 
 # Matches begin only at the first character of a run; otherwise a long word would be scanned again from each
 # character.
-_URL: Final = re.compile(r"(?<![a-zA-Z0-9+.-])[0-9+.-]*+[a-zA-Z][a-zA-Z0-9+.-]*+://|/dev/(?:tcp|udp)/")
-_FILE_URL: Final = re.compile(r"\Afile://[^/]*", re.IGNORECASE)
-_PATH_AT: Final = re.compile(r"""(?:\A(?:-[A-Za-z])?|[=@:,])(?=[/~]|\.\.(?:/|\Z)|\$\{?HOME\b)""")
-_HOME: Final = re.compile(r"\A(?:~|\$\{?HOME\b)")
-_PATCHED: Final = re.compile(
+_URL: Final = late_pattern(r"(?<![a-zA-Z0-9+.-])[0-9+.-]*+[a-zA-Z][a-zA-Z0-9+.-]*+://|/dev/(?:tcp|udp)/")
+_FILE_URL: Final = late_pattern(r"\Afile://[^/]*", re.IGNORECASE)
+_PATH_AT: Final = late_pattern(r"""(?:\A(?:-[A-Za-z])?|[=@:,])(?=[/~]|\.\.(?:/|\Z)|\$\{?HOME\b)""")
+_HOME: Final = late_pattern(r"\A(?:~|\$\{?HOME\b)")
+_PATCHED: Final = late_pattern(
     r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |(?:---|\+\+\+) |rename (?:from|to) )([^\t\r\n]+)",
     re.MULTILINE,
 )

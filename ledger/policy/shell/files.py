@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.matching.overlap import UNKNOWN
 from ledger.policy.shell.braces import expanded
 from ledger.policy.shell.forms import Effect, NormalForm, OperandKind
@@ -27,17 +28,17 @@ PIECES_MAX: Final = 32
 
 BOTH: Final = (Access.READ, Access.EDIT)
 
-_SPLIT = re.compile(r"""[\s=:@,;|&<>()"'`!+#\\^%]+""")
-_SPLIT_GLOBS = re.compile(r"""[\s=:@,;|&<>()\[\]{}"'`!+#\\^%]+""")
-_CLUSTER = re.compile(r"-[A-Za-z0-9]")
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_EXPANSION = re.compile(r"\$\{[^}]*\}|\$\([^)]*\)|`[^`]*`|\$[A-Za-z0-9_@*#?$!-]+|[<>]\([^)]*\)")
+_SPLIT = late_pattern(r"""[\s=:@,;|&<>()"'`!+#\\^%]+""")
+_SPLIT_GLOBS = late_pattern(r"""[\s=:@,;|&<>()\[\]{}"'`!+#\\^%]+""")
+_CLUSTER = late_pattern(r"-[A-Za-z0-9]")
+_NAME = late_pattern(r"[A-Za-z0-9_-]+")
+_EXPANSION = late_pattern(r"\$\{[^}]*\}|\$\([^)]*\)|`[^`]*`|\$[A-Za-z0-9_@*#?$!-]+|[<>]\([^)]*\)")
 _FOLDERS_BY_NAME: Final = tuple(
-    (re.compile(rf"\A\$(?:{name}|\{{{name}\}})(?=/|\Z)"), name, meaning)
+    (late_pattern(rf"\A\$(?:{name}|\{{{name}\}})(?=/|\Z)"), name, meaning)
     for name, meaning in (("HOME", "~"), ("PWD", "."))
 )
-_STREAM = re.compile(r"/dev/(?:std(?:in|out|err)|fd/[0-9]+|null|tty|zero|u?random)|-|\.{1,2}|/+")
-_WEB = re.compile(r"https?://", re.IGNORECASE)
+_STREAM = late_pattern(r"/dev/(?:std(?:in|out|err)|fd/[0-9]+|null|tty|zero|u?random)|-|\.{1,2}|/+")
+_WEB = late_pattern(r"https?://", re.IGNORECASE)
 _TAKING: Final = frozenset({"xargs", "parallel", "cpio", "pax", "read", "mapfile", "readarray"})
 _FROM_INPUT: Final = ("@-", "=-", "--stdin", "-T-")
 _SPEAKING: Final = frozenset({"echo", "printf", "true", "false", ":", "sleep", "seq", "kill"})

@@ -9,21 +9,22 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.grammar.values import common_beginning
 from ledger.policy.shell.model import ShellCommand, Word
 from ledger.policy.shell.variables import HARMLESS
 
 Words = tuple[Word, ...]
 
-_XARGS_FLAGS = re.compile(r"-[0rtx]+|--null|--no-run-if-empty|--verbose|--exit")
-_XARGS_VALUED = re.compile(r"-[0rtx]*[nPLs][0-9]+|--max-(?:args|procs|lines|chars)=[0-9]+|-d(?:\\n|,|:|;)")
-_XARGS_NEXT = re.compile(r"-[0rtx]*[nPLs]")
-_XARGS_REPLACE = re.compile(r"-[0rtx]*I(?P<mark>[A-Za-z{}%@_]+)?")
-_NUMBER = re.compile(r"[0-9]+")
-_MARK = re.compile(r"[A-Za-z{}%@_]+")
-_ASSIGNED = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)=.*", re.DOTALL)
+_XARGS_FLAGS = late_pattern(r"-[0rtx]+|--null|--no-run-if-empty|--verbose|--exit")
+_XARGS_VALUED = late_pattern(r"-[0rtx]*[nPLs][0-9]+|--max-(?:args|procs|lines|chars)=[0-9]+|-d(?:\\n|,|:|;)")
+_XARGS_NEXT = late_pattern(r"-[0rtx]*[nPLs]")
+_XARGS_REPLACE = late_pattern(r"-[0rtx]*I(?P<mark>[A-Za-z{}%@_]+)?")
+_NUMBER = late_pattern(r"[0-9]+")
+_MARK = late_pattern(r"[A-Za-z{}%@_]+")
+_ASSIGNED = late_pattern(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)=.*", re.DOTALL)
 _EXECS: Final = frozenset({"-exec", "-execdir"})
-_INSIDE = re.compile(r"\.|(?!\.\.(?:/|\Z))(?!.*/\.\.(?:/|\Z))[A-Za-z0-9_.@][A-Za-z0-9_.@/-]*")
+_INSIDE = late_pattern(r"\.|(?!\.\.(?:/|\Z))(?!.*/\.\.(?:/|\Z))[A-Za-z0-9_.@][A-Za-z0-9_.@/-]*")
 _FOLLOWS: Final = frozenset({"-L", "-H", "-follow", "-files0-from"})
 
 

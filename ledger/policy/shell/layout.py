@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
+
 # A row and the operator after it, in one match, so that a long line costs one step per row. Comments and quotes are
 # matched whole. An unclosed quote extends to the end.
-_ROW: Final = re.compile(
+_ROW: Final = late_pattern(
     r"""(?:
         [^\s'"\\;&|\#<>`()$]++|\\.|\$'(?:[^'\\]|\\.)*+(?:'|\Z)|'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|[<>]&?|&>>?
         |(?<![^\s;&|()])\#[^\n]*+

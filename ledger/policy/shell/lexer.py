@@ -11,6 +11,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.model import Analysis, Redirect, ShellCommand, Word
 from ledger.policy.shell.text import join_lines, shorten, strange_character, too_long
 from ledger.policy.shell.words import LITERAL_DOLLAR, decode
@@ -18,7 +19,7 @@ from ledger.policy.shell.words import LITERAL_DOLLAR, decode
 TOO_LONG_REASON: Final = "the line is longer than 64 KiB and was not analysed"
 
 _QUOTES = rf"""'[^']*+'|"(?:[^"\\$`]|\\[^\n]|{LITERAL_DOLLAR})*+"|\\[^\n]"""
-_TOKEN = re.compile(
+_TOKEN = late_pattern(
     rf"""(?P<blank>[ \t]++)
     |(?P<simple>[A-Za-z0-9_@%+:,./^-]++(?=[ \t\n;|]|\Z))
     |(?P<comment>\#[^\n]*+)
@@ -27,8 +28,8 @@ _TOKEN = re.compile(
     |(?P<word>(?:[^\s'"\\$`&|;<>()]++|{_QUOTES})++)""",
     re.DOTALL | re.VERBOSE,
 )
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
-_NAME = re.compile(r"[!-~]+")
+_ASSIGNMENT = late_pattern(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
+_NAME = late_pattern(r"[!-~]+")
 
 RESERVED: Final = frozenset(
     "! { } [[ ]] if then elif else fi for while until do done case esac select function coproc time in".split()  # noqa: SIM905

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.data_files import WordSet, data_file, read_entries
 
-_VERSION = re.compile(r"(?<=[a-z])[-.]?[0-9]+(?:\.[0-9]+)*\Z")
-_SUFFIX = re.compile(r"\.(?:exe|cmd|bat|com)\Z")
+_VERSION = late_pattern(r"(?<=[a-z])[-.]?[0-9]+(?:\.[0-9]+)*\Z")
+_SUFFIX = late_pattern(r"\.(?:exe|cmd|bat|com)\Z")
 _NAMES_MAX: Final = 4_096
 
-_FILE: Final = "names.toml"
+_FILE: Final = "policy/shell/tables/names.toml"
 _ALIASES: Final = {
-    alias: name
-    for name, aliases in read_entries(WordSet, data_file("ledger.policy.shell.tables", _FILE), _FILE).items()
-    for alias in aliases
+    alias: name for name, aliases in read_entries(WordSet, data_file(_FILE), _FILE).items() for alias in aliases
 }
 
 

@@ -13,15 +13,16 @@ import msgspec
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.budget import NODES_MAX, Budget
 from ledger.policy.shell.model import Assignment, Redirect, ShellCommand, Word
 from ledger.policy.shell.words import decode, loosen
 
 _LANGUAGE: Final = Language(tree_sitter_bash.language())
 
-_BACKTICKS: Final = re.compile(r"`((?:[^`\\]|\\.)*+)`", re.DOTALL)
+_BACKTICKS: Final = late_pattern(r"`((?:[^`\\]|\\.)*+)`", re.DOTALL)
 
-_BACKTICK_ESCAPE = re.compile(r"\\([$`\\])")
+_BACKTICK_ESCAPE = late_pattern(r"\\([$`\\])")
 
 _REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _COMMAND_LIKE: Final = frozenset({"command", "declaration_command", "unset_command", "test_command"})

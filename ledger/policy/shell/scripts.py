@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_TOKEN = re.compile(
+from ledger.core.late_patterns import late_pattern
+
+_TOKEN = late_pattern(
     r"""(?P<blank>[ \t]++|\#[^\n]*+)
     |(?P<string>"(?:[^"\\\n]|\\[^\n])*+")
     |(?P<number>[0-9]++(?:\.[0-9]++)?+|\.[0-9]++)
@@ -18,7 +20,7 @@ _TOKEN = re.compile(
     |(?P<operator>\+\+|--|&&|\|\||[-+*/%^=!<>]=|[-+*%^=!<>~?:,$]|[;\n{}()\[\]])""",
     re.VERBOSE,
 )
-_REGEX = re.compile(r"/(?:[^/\\\n\[]|\\[^\n]|\[\^?\]?[^\]/\\\n]*+\])++/")
+_REGEX = late_pattern(r"/(?:[^/\\\n\[]|\\[^\n]|\[\^?\]?[^\]/\\\n]*+\])++/")
 _CALLS: Final = frozenset({
     "length", "substr", "index", "split", "toupper", "tolower", "sprintf", "int", "gsub", "sub", "gensub", "match", "sqrt",
     "exp", "log", "sin", "cos", "atan2", "rand", "srand", "strftime", "systime", "strtonum", "asort", "asorti",
@@ -83,7 +85,7 @@ _SED_SUBSTITUTE = "|".join(
     for mark in ("/", r"\|", "#", ",", "@", ":", "!", "%")
 )
 _SED_COMMAND = rf"[ \t]*+{_SED_RANGE}[ \t]*+(?:{_SED_SUBSTITUTE}|[pdqDPhHgGxnN=]|q[0-9]++)?+[ \t]*+"
-_SED_SCRIPT = re.compile(rf"{_SED_COMMAND}(?:[;\n]{_SED_COMMAND})*+")
+_SED_SCRIPT = late_pattern(rf"{_SED_COMMAND}(?:[;\n]{_SED_COMMAND})*+")
 
 
 def is_harmless_script(language: str, text: str) -> bool:

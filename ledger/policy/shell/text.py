@@ -6,11 +6,12 @@ import re
 from typing import Final
 
 from ledger.core.characters import code_of, is_visible, name_of
+from ledger.core.late_patterns import late_pattern
 
 LINE_BYTES_MAX: Final = 64 * 1024
 SENTENCE_CHARS_MAX: Final = 240
 
-_ASCII_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_ASCII_CONTROL = late_pattern(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def shorten(sentence: str) -> str:
@@ -50,15 +51,15 @@ def _strange(char: str) -> str:
 # Inside single quotes and comments a backslash is a letter, so the newline after it stays; elsewhere the shell
 # removes both before it reads words. `#` begins a comment at the start of a word only, and a removed pair does not
 # start a word: `a\<newline>#b` is the word `a#b`.
-_PIECE = re.compile(
+_PIECE = late_pattern(
     r"""(?P<gap>(?:[\s;&|()<>]|\\\n)++)(?P<comment>\#[^\n]*+)?
     |\A\#[^\n]*+
     |(?P<word>(?:[^\s'"\\;&|()<>]++|\\.|'[^']*+'|"(?:[^"\\]|\\.)*+")++)
     |.""",
     re.DOTALL | re.VERBOSE,
 )
-_OUTSIDE_SINGLE_QUOTES = re.compile(r"""'[^']*+'|(?P<double>"(?:[^"\\]|\\.)*+")|(?P<join>\\\n)|\\.""", re.DOTALL)
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_OUTSIDE_SINGLE_QUOTES = late_pattern(r"""'[^']*+'|(?P<double>"(?:[^"\\]|\\.)*+")|(?P<join>\\\n)|\\.""", re.DOTALL)
+_ESCAPE = late_pattern(r"\\(.)", re.DOTALL)
 
 
 def join_lines(source: str) -> str:

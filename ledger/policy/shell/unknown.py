@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.matching.wildcard import whole_glob
 from ledger.policy.shell.conditions import is_known_test
 from ledger.policy.shell.forms.model import NormalForm
@@ -21,8 +21,8 @@ _READING: Final = frozenset({
     "cat", "head", "tail", "grep", "egrep", "fgrep", "ls", "stat", "md5sum", "sha1sum", "sha256sum", "cksum", "cut", "nl",
     "tac", "diff", "cmp", "comm", "paste", "du", "realpath", "readlink",
 })  # fmt: skip
-_PRINTED = re.compile(r"(?:[^%\\]|%%|\\[ntr\\]|%-?[0-9]*s)*+")
-_NAME = re.compile(r"[a-z][a-z0-9-]*")
+_PRINTED = late_pattern(r"(?:[^%\\]|%%|\\[ntr\\]|%-?[0-9]*s)*+")
+_NAME = late_pattern(r"[a-z][a-z0-9-]*")
 _ANY_TEXT: Final = frozenset({OperandKind.TEXT, OperandKind.NAME, OperandKind.READ, OperandKind.FOLDER})
 """Kinds of operands that may be any text; for those that name a file, the form requires it to be below the folder."""
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.model import ShellCommand, Word
 
 PARTS_COUNT: Final = 8
 """Maximum reported parts of one word."""
 
-_NAME = re.compile(r"\$(?:\w+|\{[^}]*\}|[@*#?$!-])")
-_BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
-_GLOB = re.compile(r"[*?]|\[[^\]\s]+\]")
-_TILDE = re.compile(r"~[\w.-]*")
+_NAME = late_pattern(r"\$(?:\w+|\{[^}]*\}|[@*#?$!-])")
+_BRACES = late_pattern(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
+_GLOB = late_pattern(r"[*?]|\[[^\]\s]+\]")
+_TILDE = late_pattern(r"~[\w.-]*")
 _OPENING: Final = {"$(": ")", "<(": ")", ">(": ")", "`": "`"}
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.budget import Budget
 from ledger.policy.shell.inner import find_parts, strict_inner
 from ledger.policy.shell.model import Assignment, ShellCommand, Word, Wrapper
@@ -25,7 +26,7 @@ from ledger.policy.shell.wrapped import after_options
 
 UNWRAP_DEPTH_MAX: Final = 16
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_ASSIGNMENT = late_pattern(r"[A-Za-z_]\w*=", re.ASCII)
 _FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FD_RUNS: Final = frozenset({"-x", "-X", "--exec", "--exec-batch"})
 _READS_SUBSCRIPTS: Final = frozenset(
@@ -46,8 +47,8 @@ _READS_SUBSCRIPTS: Final = frozenset(
     }
 )
 _GRAMMAR: Final = frozenset({"{", "!", "if", "then", "elif", "else", "while", "until", "do", "coproc", "function"})
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_ONLY_LOOKS = re.compile(r"-[pvV]*[vV]")  # `command -v rm` runs nothing
+_BRACES = late_pattern(r"\{([^{}]*)\}")
+_ONLY_LOOKS = late_pattern(r"-[pvV]*[vV]")  # `command -v rm` runs nothing
 
 
 def peel(command: ShellCommand) -> ShellCommand | None:

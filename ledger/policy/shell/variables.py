@@ -7,9 +7,8 @@ from typing import Final
 
 import msgspec
 
-from ledger.policy.data_files import WordSet, data_file, read_entry
-
-_FILE: Final = "variables.toml"
+from ledger.core.late_patterns import late_pattern
+from ledger.policy.data_files import WordSet, read_file
 
 
 class _Variables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,14 +19,14 @@ class _Variables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     special: WordSet
 
 
-_VARIABLES: Final = read_entry(_Variables, data_file("ledger.policy.shell.tables", _FILE), _FILE)
+_VARIABLES: Final = read_file(_Variables, "policy/shell/tables/variables.toml")
 HARMLESS: Final = _VARIABLES.harmless
 
 
-_LOWER = re.compile(r"[a-z_][a-z0-9_]*")
+_LOWER = late_pattern(r"[a-z_][a-z0-9_]*")
 # Proxies and package managers read lower-case names; the special ones are for zsh, ksh or csh.
-_READ_LOWER = re.compile(r".*_proxy|(?:npm|pnpm|yarn|pip|zsh|bash|ksh|fish|git|ld)_.*|_+")
-_SECRET = re.compile(
+_READ_LOWER = late_pattern(r".*_proxy|(?:npm|pnpm|yarn|pip|zsh|bash|ksh|fish|git|ld)_.*|_+")
+_SECRET = late_pattern(
     r"TOKEN|SECRET|PASS|CRED|KEY|AUTH|PRIVATE|COOKIE|SESSION|DSN|CONN|DATABASE_URL|SIGN", re.IGNORECASE
 )
 

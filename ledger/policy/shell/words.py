@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.model import Word
 
-_PIECE = re.compile(
+_PIECE = late_pattern(
     r"""(?P<single>'[^']*+')
     |(?P<ansi>\$'(?:[^'\\]|\\.)*+')
     |(?P<double>\$?"(?:[^"\\]|\\.)*+")
@@ -15,19 +16,19 @@ _PIECE = re.compile(
     |(?P<bare>[^'"\\$]++|.)""",
     re.DOTALL | re.VERBOSE,
 )
-_SIMPLE = re.compile(r"[A-Za-z0-9_@%+:,./^=~!#\]}-]++")
-_DOUBLE_ESCAPE = re.compile(r'\\([$`"\\\n])')
-_RUNS = re.compile(r"[$`]")
+_SIMPLE = late_pattern(r"[A-Za-z0-9_@%+:,./^=~!#\]}-]++")
+_DOUBLE_ESCAPE = late_pattern(r'\\([$`"\\\n])')
+_RUNS = late_pattern(r"[$`]")
 LITERAL_DOLLAR: Final = r"""\$(?=["\s|)/,;]|\\[^\n])"""
 """A `$` within double quotes, their end included, that stands for itself in every shell: nothing follows that it names.
 
 Not in the list are characters after which shells differ: `"$[1+1]"`, `"$~x"`, `"$'x'"`.
 """
-_RUNS_IN_DOUBLE = re.compile(rf"(?:[^\\$`]|\\.|{LITERAL_DOLLAR})*+[$`]", re.DOTALL)
-_GLOB = re.compile(r"[*?\[]")
-_SUBSTITUTES = re.compile(r"[<>]\(")
+_RUNS_IN_DOUBLE = late_pattern(rf"(?:[^\\$`]|\\.|{LITERAL_DOLLAR})*+[$`]", re.DOTALL)
+_GLOB = late_pattern(r"[*?\[]")
+_SUBSTITUTES = late_pattern(r"[<>]\(")
 
-_ANSI_ESCAPE = re.compile(
+_ANSI_ESCAPE = late_pattern(
     r"\\(?:(?P<octal>[0-7]{1,3})|x(?P<hex>[0-9a-fA-F]{1,2})|u(?P<u4>[0-9a-fA-F]{1,4})"
     r"|U(?P<u8>[0-9a-fA-F]{1,8})|c(?P<control>.)|(?P<letter>.))",
     re.DOTALL,

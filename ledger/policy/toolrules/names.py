@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.matching.wildcard import compile_normalised
 
 MCP: Final = "mcp__"
-_LITERAL_SERVER = re.compile(r"mcp__(?!_)(?:(?!__)[^*])+__")
+_LITERAL_SERVER = late_pattern(r"mcp__(?!_)(?:(?!__)[^*])+__")
 
 
 def is_glob(tool: str) -> bool:

@@ -6,13 +6,13 @@ The texts are complete, with their line breaks, written `⏎` on a line;
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ledger.core.events import Asked
+from ledger.core.late_patterns import late_pattern
 from ledger.session.state import Request
 from ledger.session.would_run.members import joined_command, pieces_of
 from ledger.session.would_run.names import (
@@ -40,7 +40,7 @@ EMPTY: Final = "(empty)"
 Input = Mapping[str, Any]
 
 _ANYTHING: Final = "*"
-_BACKTICKS: Final = re.compile("`+")
+_BACKTICKS: Final = late_pattern("`+")
 _SPELLING: Final = str.maketrans("", "", " \t\n\"'\\")
 
 

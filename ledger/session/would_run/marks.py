@@ -7,7 +7,6 @@ letters, such as `привет`, is not.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
@@ -18,6 +17,7 @@ from typing import Final, Literal
 import msgspec
 
 from ledger.core.characters import code_of, is_visible, name_of
+from ledger.core.late_patterns import late_pattern
 
 MARKS_COUNT: Final = 500
 """The limit on marks of one text; one more, `crowded`, covers the rest."""
@@ -30,9 +30,9 @@ ODD_COUNT: Final = 64
 
 MarkKind = Literal["invisible", "bidi", "combining", "look-alike", "crowded"]
 
-_ODD: Final = re.compile(r"[^\n\t -~]")
-_PIECE: Final = re.compile(r"[^\W\d_]+|[\W\d_]+")
-_LATIN: Final = re.compile(r"[A-Za-z]")
+_ODD: Final = late_pattern(r"[^\n\t -~]")
+_PIECE: Final = late_pattern(r"[^\W\d_]+|[\W\d_]+")
+_LATIN: Final = late_pattern(r"[A-Za-z]")
 _BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _MIXED_SCRIPTS: Final = ("CYRILLIC ", "GREEK ", "ARMENIAN ", "CHEROKEE ", "COPTIC ", "LISU ", "GEORGIAN ")
 _STACKED_COUNT: Final = 3

@@ -6,13 +6,13 @@ A member is recognised by its name for every tool, because an unknown tool may r
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from ledger.core.late_patterns import late_pattern
 from ledger.session.would_run.names import (
     AFTER_NAMES,
     BEFORE_NAMES,
@@ -62,7 +62,7 @@ _ORDER: Final[tuple[frozenset[SectionKind], ...]] = (
 )
 """Groups in display order; members of one group keep the agent's order, so that an edit's texts are adjacent."""
 
-_OPTION: Final = re.compile(r"\boptions\[[0-9]+\]\.\w+\Z")
+_OPTION: Final = late_pattern(r"\boptions\[[0-9]+\]\.\w+\Z")
 
 
 class MemberText(msgspec.Struct, frozen=True):

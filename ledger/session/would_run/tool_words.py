@@ -7,10 +7,10 @@ in quotes with `"` and `\` escaped, so no value can pass for a member or for a n
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.session.would_run.members import display_place
 
 LINE_BREAK: Final = "⏎"
@@ -19,10 +19,10 @@ LINE_BREAK: Final = "⏎"
 LONG_VALUE_CHARS: Final = 60
 """Members with longer words come after the others of their group, so that a cut line shows the short ones."""
 
-_MCP: Final = re.compile(r"mcp__(?P<server>[A-Za-z0-9._-]+?)__(?P<tool>[A-Za-z0-9._-]+)")
-_NAME: Final = re.compile(r"[A-Za-z0-9_./-]+")
-_WORD: Final = re.compile(r"[A-Za-z0-9_./:@%+=#~-]+")
-_LITERAL: Final = re.compile(r"true|false|null|-?(?:[0-9.]+(?:[eE][+-]?[0-9]+)?|NaN|Infinity)")
+_MCP: Final = late_pattern(r"mcp__(?P<server>[A-Za-z0-9._-]+?)__(?P<tool>[A-Za-z0-9._-]+)")
+_NAME: Final = late_pattern(r"[A-Za-z0-9_./-]+")
+_WORD: Final = late_pattern(r"[A-Za-z0-9_./:@%+=#~-]+")
+_LITERAL: Final = late_pattern(r"true|false|null|-?(?:[0-9.]+(?:[eE][+-]?[0-9]+)?|NaN|Infinity)")
 
 
 def one_line(text: str) -> str:

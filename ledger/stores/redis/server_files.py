@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from redis.exceptions import ResponseError
 
+from ledger.core.late_patterns import late_pattern
 from ledger.stores.admin import FilesRewritten
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.replies import refused_with
@@ -27,7 +28,7 @@ SAVED_AT_START_SECONDS: Final = 2
 _BUSY: Final = ("already in progress", "child process is active")
 """The server's words where it writes another file at this moment."""
 
-_REPLICA: Final = re.compile(r"ip=([^,]+),port=(\d+)")
+_REPLICA: Final = late_pattern(r"ip=([^,]+),port=(\d+)")
 
 
 async def rewrite_all_files(store: RetriedCommands) -> list[FilesRewritten]:

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from ledger.core.limits import OPERAND_COUNT, OPERAND_PATH_BYTES, OPERAND_PATH_COUNT
 from ledger.core.operands import WantedOperand, tidy
 from ledger.core.policy import Call
-from ledger.policy.data_files import TableError, parse_toml
+from ledger.policy.data_files import TableError
 from ledger.policy.operands import operands_wanted
 from ledger.policy.shell.forms import known_programs, program_table
 from ledger.policy.shell.forms.nodes import OperandKind
+from ledger.policy.shell.forms.notation import parse_toml
 from ledger.policy.shell.operands import wanted_operands
 from ledger.policy.shell.tables.operands import PROGRAM_FILES, read_programs
 from tests.support.rows import every
@@ -266,8 +267,7 @@ def test_each_program_with_a_script_in_its_own_table_is_in_this_one() -> None:
         ("[a]\ndefault = '*.mk'", "`a`: `default` has names, not patterns"),
         ("[a]\nplace = true\nprogram = 'all'", "`a`: the first operand cannot be both a folder and a program"),
         ("[a]\nprogram = 'last'", "`a`: Invalid enum value 'last'"),
-        ("[a.subcommands.b]\nvalued = 'y'", "`a`: operands.toml: `b`: `y` is not an option"),
-        ("[a]\nmatching = '('", "`a`: `(` is not a regular expression"),
+        ("[a.subcommands.b]\nvalued = 'y'", "`a`: policy/shell/tables/operands.toml: `b`: `y` is not an option"),
     ],
 )
 def test_a_wrong_entry_is_refused_when_it_is_read(text: str, says: str) -> None:

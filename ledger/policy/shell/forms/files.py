@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.forms.model import NormalForm
 from ledger.policy.shell.forms.nodes import Effect, OperandKind
 from ledger.policy.shell.forms.reduction import form_of
@@ -15,7 +16,7 @@ _PATH_EFFECTS = frozenset({Effect.READ, Effect.WRITE, Effect.OUTPUT, Effect.FOLD
 _PATH_KINDS = frozenset(
     {OperandKind.READ, OperandKind.WRITE, OperandKind.EDIT, OperandKind.OUTPUT, OperandKind.FOLDER, OperandKind.SCRIPT}
 )
-_GLUED = re.compile(r"-[A-Za-z](?=[/~.])")
+_GLUED = late_pattern(r"-[A-Za-z](?=[/~.])")
 
 
 def named_paths(command: ShellCommand) -> tuple[str, ...]:

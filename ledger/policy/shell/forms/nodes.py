@@ -50,7 +50,7 @@ class Arity(StrEnum):
     NEXT = "next"
 
 
-class Option(msgspec.Struct, frozen=True):
+class Option(msgspec.Struct, frozen=True, array_like=True):
     """One option. `name` is the canonical one, the last of `names`; all include their dashes."""
 
     name: str
@@ -87,17 +87,17 @@ class Operands(msgspec.Struct, frozen=True):
         return (*self.first[:first], *[self.many] * between, *self.last[len(self.last) - last :])
 
 
-class ProgramNode(msgspec.Struct, frozen=True, dict=True):
+class ProgramNode(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     """A program or sub-command; the documentation of the program tables describes the fields.
 
-    The keys of `commands` are all names of the sub-commands; `name` is the canonical one. The keys of `options` are all
-    names too.
+    `name` is the canonical one, `aliases` are the others. `listed` are its options, `below` its sub-commands.
     """
 
     name: str
+    aliases: tuple[str, ...] = ()
     version: str = ""
     style: Style = "gnu"
-    options: dict[str, Option] = {}
+    listed: tuple[Option, ...] = ()
     operands: Operands | None = None
     first_from: frozenset[str] = frozenset()
     interspersed: bool = True
@@ -121,10 +121,20 @@ class ProgramNode(msgspec.Struct, frozen=True, dict=True):
     always: bool = False
     commands_abbreviated: bool = False
     globals: Literal["before", "anywhere"] = "before"
-    commands: dict[str, ProgramNode] = {}
+    below: tuple[ProgramNode, ...] = ()
     same: tuple[str, ...] = ()
     language: Literal["", "awk", "sed"] = ""
     blank_first: bool = False
+
+    @cached_property
+    def options(self) -> dict[str, Option]:
+        """Return the options under all their names."""
+        return {name: option for option in self.listed for name in option.names}
+
+    @cached_property
+    def commands(self) -> dict[str, ProgramNode]:
+        """Return the sub-commands under all their names."""
+        return {name: node for node in self.below for name in (node.name, *node.aliases)}
 
     @cached_property
     def is_mild(self) -> bool:

@@ -1,21 +1,20 @@
-"""Parser of program tables into `ProgramNode` values.
-
-Everything is validated; an invalid table is a defect of this package.
-"""
+"""Parser of program tables into `ProgramNode` values, which are validated and then compiled (`ledger.policy.compiling`)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
-from ledger.policy.data_files import TableError, parse_toml, read_entry
+from ledger.core.late_patterns import late_pattern
+from ledger.policy.data_files import TableError, read_entry
 from ledger.policy.shell.forms.nodes import Arity, Effect, OperandKind, Operands, Option, ProgramNode, Style
 
-_NAME = re.compile(r"[^\s=\[\]]+")
-_VALUE = re.compile(r"(?P<name>[^\s=\[\]]+)(?P<value>\[=?[^\]]*\]|=\S*)?")
+_NAME = late_pattern(r"[^\s=\[\]]+")
+_VALUE = late_pattern(r"(?P<name>[^\s=\[\]]+)(?P<value>\[=?[^\]]*\]|=\S*)?")
 
 
 _KINDS: Final = frozenset(one.value for one in OperandKind)
@@ -73,8 +72,16 @@ _INHERITED: Final = ("style", "negatable", "caseless", "separators", "commands_a
 """Settings that sub-commands inherit unless they override them."""
 
 
-def read_tables(text: str) -> Iterator[tuple[ProgramNode, tuple[str, ...]]]:
-    """Yield each program of a file with its other names. Raises TableError."""
+def parse_toml(text: str, place: str) -> dict[str, Any]:
+    """Return the contents of a text, in which no key stands twice. Raises TableError."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TableError(f"{place} is not valid TOML: {error}") from None
+
+
+def read_tables(text: str) -> Iterator[ProgramNode]:
+    """Yield each program of a file. Raises TableError."""
     for name, table in parse_toml(text, "a program table").items():
         yield _node(name, table, name, {}, {})
 
@@ -85,27 +92,23 @@ def _node(
     place: str,
     above: Mapping[str, Any],
     groups: Mapping[str, dict[str, Option]],
-) -> tuple[ProgramNode, tuple[str, ...]]:
+) -> ProgramNode:
     read = _table(table, place)
     groups = {**groups, **{key: _options(_table(one, place), place) for key, one in read.groups.items()}}
     own = {key: value for key in _INHERITED if (value := getattr(read, key)) is not None}
     settings = {**above, **own}
-    commands: dict[str, ProgramNode] = {}
-    for key, inner in read.commands.items():
-        node, aliases = _node(key, inner, f"{place} {key}", settings, groups)
-        for spelt in (key, *aliases):
-            if spelt in commands:
-                raise TableError(f"program table `{place}`: the sub-command `{spelt}` is listed twice")
-            commands[spelt] = node
+    below = tuple(_node(key, inner, f"{place} {key}", settings, groups) for key, inner in read.commands.items())
+    check_names(below, f"program table `{place}`: the sub-command")
     options = _with_groups(_options(read, place), read, place, groups)
     means = {key: frozenset([value] if isinstance(value, str) else value) for key, value in read.means.items()}
     for spelt in (*means, *read.harmless, *read.first_from.split()):
         if spelt not in options:
             raise TableError(f"program table `{place}`: `{spelt}` is not an option of it")
-    node = ProgramNode(
+    return ProgramNode(
         name=name,
+        aliases=tuple(read.aliases),
         version=read.version,
-        options=options,
+        listed=tuple(dict.fromkeys(options.values())),
         operands=None if read.operands is None else _operands(read.operands, place),
         first_from=frozenset(options[one].name for one in read.first_from.split()),
         interspersed=read.interspersed,
@@ -124,13 +127,21 @@ def _node(
         inner_allowed=read.inner_allowed,
         spell=read.spell,
         always=read.always,
-        commands=commands,
+        below=below,
         same=tuple(read.same.split()),
         language=read.language,
         blank_first=read.blank_first,
         **settings,
     )
-    return node, tuple(read.aliases)
+
+
+def check_names(nodes: Iterable[ProgramNode], place: str) -> None:
+    """Raise TableError for a name of two nodes."""
+    known = set[str]()
+    for name in (name for node in nodes for name in (node.name, *node.aliases)):
+        if name in known:
+            raise TableError(f"{place} `{name}` is listed twice")
+        known.add(name)
 
 
 def _table(table: object, place: str) -> _Table:
@@ -162,7 +173,10 @@ def _narrowed(option: Option, names: Collection[str]) -> Option:
 
 
 def _pattern(text: str, place: str) -> str:
-    return read_entry(re.Pattern[str], text, f"program table `{place}`").pattern
+    try:
+        return re.compile(text).pattern
+    except re.error as error:
+        raise TableError(f"program table `{place}`: `{text}` is not a regular expression: {error}") from None
 
 
 def _options(table: _Table, place: str) -> dict[str, Option]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.danger import never_allowed
 from ledger.policy.shell.forms.files import paths_in
 from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord
@@ -15,8 +16,8 @@ from ledger.policy.shell.forms.spelled import Spelled
 from ledger.policy.shell.model import ShellCommand, Word
 from ledger.policy.shell.tables.files import is_protected
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:", re.ASCII)
-_LOOKS_LIKE_A_COMMAND = re.compile(r"[\s;&|`$()<>]")
+_ADDRESS = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:", re.ASCII)
+_LOOKS_LIKE_A_COMMAND = late_pattern(r"[\s;&|`$()<>]")
 _STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _HERE: Final = "."
 _TELLS: Final = frozenset({"--version", "--help"})

@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.matching.wildcard import whole_glob
 from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord, Unclear
 from ledger.policy.shell.forms.nodes import Arity, Effect, OperandKind, Option, ProgramNode
@@ -16,8 +17,8 @@ from ledger.policy.shell.model import ShellCommand, Word
 from ledger.policy.shell.scripts import is_harmless_script
 from ledger.policy.shell.words import may_be_option
 
-_DIGITS = re.compile(r"-[0-9]+")
-_ASSIGNMENT = re.compile(r"[A-Za-z_][\w.-]*[:+?!]*=", re.ASCII)
+_DIGITS = late_pattern(r"-[0-9]+")
+_ASSIGNMENT = late_pattern(r"[A-Za-z_][\w.-]*[:+?!]*=", re.ASCII)
 _STARTS_GLOB: Final = "*?["
 
 WORDS_COUNT: Final = 1_000
@@ -377,11 +378,11 @@ class _Reader:
 
     def _asking_words(self, operands: Sequence[OperandWord]) -> None:
         """Report operands and values that match a table's own pattern of dangerous words as unclear."""
-        patterns = [re.compile(node.words_ask) for node in self.nodes if node.words_ask]
+        patterns = [node.words_ask for node in self.nodes if node.words_ask]
         found = [(one.at, one.text) for one in operands]
         found += [(one.at, one.value) for one in self.given if one.value is not None]
         for at, text in found:
-            if any(pattern.search(text) for pattern in patterns):
+            if any(re.search(pattern, text) for pattern in patterns):
                 self._miss(at, f"`{self.words[at].raw}` makes `{self._title()}` do more than its table says")
 
     def _assigns(self, text: str) -> bool:

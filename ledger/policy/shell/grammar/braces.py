@@ -6,6 +6,7 @@ import re
 from itertools import product
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.grammar.nodes import PieceKind, WordPiece
 from ledger.policy.shell.lexer import NotPlain
 
@@ -15,8 +16,8 @@ EXPANSIONS_MAX: Final = 64
 _OTHER: Final = "\0"
 """A placeholder for a piece that is quoted or not literal."""
 
-_GROUP = re.compile(r"\{([^{}\0]*+)\}")
-_RANGE = re.compile(r"(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})")
+_GROUP = late_pattern(r"\{([^{}\0]*+)\}")
+_RANGE = late_pattern(r"(-?[0-9]{1,6})\.\.(-?[0-9]{1,6})")
 
 Pieces = tuple[WordPiece, ...]
 

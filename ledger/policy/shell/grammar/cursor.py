@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.grammar.nodes import Here
 from ledger.policy.shell.lexer import NotPlain
 from ledger.policy.shell.variables import may_hold_a_secret
@@ -15,10 +16,10 @@ DEPTH_MAX: Final = 24
 WORDS_MAX: Final = 4_000
 """Maximum words of a line that are read, including those of substitutions."""
 
-_BLANK = re.compile(r"(?:[ \t]|\\\n)++")
-_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*+)(?![\[:])|\{([A-Za-z_][A-Za-z0-9_]*+)\})")
-_COMMENT = re.compile(r"\#[^\n]*+")
-_LINE = re.compile(r"[^\n]*+")
+_BLANK = late_pattern(r"(?:[ \t]|\\\n)++")
+_VARIABLE = late_pattern(r"\$(?:([A-Za-z_][A-Za-z0-9_]*+)(?![\[:])|\{([A-Za-z_][A-Za-z0-9_]*+)\})")
+_COMMENT = late_pattern(r"\#[^\n]*+")
+_LINE = late_pattern(r"[^\n]*+")
 
 
 class Cursor:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.grammar.braces import Pieces, expand
 from ledger.policy.shell.grammar.nodes import PieceKind, WordPiece, WrittenWord
 from ledger.policy.shell.grammar.outputs import output_of
@@ -25,7 +25,7 @@ from ledger.policy.shell.variables import may_hold_a_secret
 
 Environment = Mapping[str, WordValue]
 
-_GLOB = re.compile(r"[*?\[]")
+_GLOB = late_pattern(r"[*?\[]")
 
 
 def words_of(written: WrittenWord, environment: Environment) -> list[Word]:

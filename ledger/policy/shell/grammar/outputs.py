@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.grammar.nodes import Compound, PieceKind, Shape, Simple, SyntaxNode
 from ledger.policy.shell.grammar.produced import lines_of
 from ledger.policy.shell.grammar.values import NAME, NUMBER, UNKNOWN, WordValue, exact
 
 # Each pattern matches the words of one command, joined by blanks; none allows an option that it does not list.
 _REVISION = r"(?!\S*\.\.)[A-Za-z0-9][A-Za-z0-9_./~^@{}-]*"
-_NUMBERS = re.compile(r"wc -[lwcm]|nproc|date \+%s|git rev-list --count " + _REVISION + r"|id -[ug]")
-_NAMES = re.compile(
+_NUMBERS = late_pattern(r"wc -[lwcm]|nproc|date \+%s|git rev-list --count " + _REVISION + r"|id -[ug]")
+_NAMES = late_pattern(
     rf"git merge-base {_REVISION} {_REVISION}"
     rf"|git rev-parse (?:--short(?:=[0-9]+)? |--verify |--abbrev-ref )?{_REVISION}"
     r"|git branch --show-current|git log -1 --(?:format|pretty)=%[hH]|git describe(?: --tags| --always| --abbrev=[0-9]+)*"

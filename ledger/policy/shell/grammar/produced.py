@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.grammar.nodes import PieceKind, Simple, SyntaxNode
 from ledger.policy.shell.grammar.values import Knowledge, WordValue
 
@@ -17,7 +17,7 @@ _TESTS: Final = (
 )
 _CHANGED: Final = rf"(?: (?:--name-only|--cached|--staged|--format=|--diff-filter=[A-Za-z]++|{_REVISION}))*+"
 _PRODUCERS: Final = tuple(
-    re.compile(pattern.replace(" ", "\0"))
+    late_pattern(pattern.replace(" ", "\0"))
     for pattern in (
         rf"find(?: {_PATH})*+(?: (?:{_TESTS}))*+",
         rf"git ls-files(?: (?:-m|-o|--modified|--others|--exclude-standard|--|{_PATH}))*+",
@@ -26,7 +26,7 @@ _PRODUCERS: Final = tuple(
         rf"rg (?:-[iwF]*l[iwF]*|--files-with-matches|--files)(?: {_TEXT})?+(?: {_PATH})*+",
     )
 )
-_FILTER = re.compile(
+_FILTER = late_pattern(
     "(?:sort(?:\0-[ruz]+)?|uniq|(?:head|tail)(?:\0-n\0?[0-9]+|\0-[0-9]+)?|[ef]?grep(?:\0-[viEFwxz]+)*\0[^-][^\0]*)"
 )
 _INSIDE: Final = WordValue(Knowledge.PREFIX, inside=True)

@@ -10,17 +10,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.grammar.cursor import Cursor
 from ledger.policy.shell.grammar.nodes import Compound, Here, Redirection, Shape, Simple, SyntaxNode, WrittenWord
 from ledger.policy.shell.grammar.words import read_word
 from ledger.policy.shell.lexer import RESERVED, NotPlain
 
-_REDIRECTION = re.compile(r"&>>|&>|[0-9]*+(?:>>|>\||>&|<<<|<<-|<<|<&|<>|>|<)(?!\()")
-_OPERATOR = re.compile(r"&&|\|\||;|&")
-_KEYWORD = re.compile(r"(?:[!{}]|[a-z]++|\[\[)(?=[ \t\n;&|()<>]|\Z)")
-_ASSIGNED = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*+)=")
-_ODD_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
-_DELIMITER = re.compile(r"""(?P<quote>['"])(?P<quoted>\w++)(?P=quote)|\\(?P<escaped>\w++)|(?P<word>\w++)""", re.ASCII)
+_REDIRECTION = late_pattern(r"&>>|&>|[0-9]*+(?:>>|>\||>&|<<<|<<-|<<|<&|<>|>|<)(?!\()")
+_OPERATOR = late_pattern(r"&&|\|\||;|&")
+_KEYWORD = late_pattern(r"(?:[!{}]|[a-z]++|\[\[)(?=[ \t\n;&|()<>]|\Z)")
+_ASSIGNED = late_pattern(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*+)=")
+_ODD_ASSIGNMENT = late_pattern(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=")
+_DELIMITER = late_pattern(r"""(?P<quote>['"])(?P<quoted>\w++)(?P=quote)|\\(?P<escaped>\w++)|(?P<word>\w++)""", re.ASCII)
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
@@ -97,7 +98,7 @@ def _pipeline(cursor: Cursor) -> SyntaxNode:
     return Compound(Shape.NOT, (node,)) if negated else node
 
 
-_TIMED = re.compile(r"time[ \t]++(?:-p[ \t]++)?+(?:\(|[{!](?=\s)|(?:for|while|until|if|time)\b)")
+_TIMED = late_pattern(r"time[ \t]++(?:-p[ \t]++)?+(?:\(|[{!](?=\s)|(?:for|while|until|if|time)\b)")
 
 
 def _times_a_compound(cursor: Cursor) -> bool:
@@ -191,7 +192,7 @@ def _if(cursor: Cursor) -> Compound:
             raise NotPlain("`fi` is missing")
 
 
-_FOR = re.compile(r"[ \t]++(?P<name>[A-Za-z_][A-Za-z0-9_]*+)[ \t]++in(?=[ \t])")
+_FOR = late_pattern(r"[ \t]++(?P<name>[A-Za-z_][A-Za-z0-9_]*+)[ \t]++in(?=[ \t])")
 
 
 def _for(cursor: Cursor) -> Compound:

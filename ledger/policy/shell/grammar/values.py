@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.model import Word
 
 
@@ -40,11 +41,11 @@ NUMBER: Final = WordValue(Knowledge.NUMBER, "0")
 NAME: Final = WordValue(Knowledge.NAME, inside=True)
 SIGNED: Final = WordValue(Knowledge.NUMBER)
 
-_SPLITS = re.compile(r"[\s*?\[\\]")
-_GLOB = re.compile(r"[*?\[]")
-_INSIDE = re.compile(r"[A-Za-z0-9_.@*?\[]")
-_REST_OF_NAME = re.compile(r"[A-Za-z0-9_.~^@:,=-]++")
-_SIMPLE = re.compile(r"[A-Za-z0-9_@%+:,./^=*?\[\]~-]++")
+_SPLITS = late_pattern(r"[\s*?\[\\]")
+_GLOB = late_pattern(r"[*?\[]")
+_INSIDE = late_pattern(r"[A-Za-z0-9_.@*?\[]")
+_REST_OF_NAME = late_pattern(r"[A-Za-z0-9_.~^@:,=-]++")
+_SIMPLE = late_pattern(r"[A-Za-z0-9_@%+:,./^=*?\[\]~-]++")
 
 
 _OPEN: Final = frozenset({Knowledge.PREFIX, Knowledge.NUMBER, Knowledge.NAME})

@@ -6,24 +6,25 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.grammar.cursor import Cursor
 from ledger.policy.shell.grammar.nodes import Compound, PieceKind, WordPiece, WrittenWord
 from ledger.policy.shell.lexer import NotPlain
 from ledger.policy.shell.words import LITERAL_DOLLAR
 
-_BARE = re.compile(r"[^\s'\"\\$`&|;<>()]++")
-_SINGLE = re.compile(r"'[^']*+'")
-_DOUBLE_TEXT = re.compile(r'(?:[^"\\$`]|\\[^\n])++')
-_DOUBLE_ESCAPE = re.compile(r'\\([$`"\\])')
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*+")
-_BRACED = re.compile(r"\{(?P<size>\#)?(?P<name>[A-Za-z_][A-Za-z0-9_]*+)\}")
-_ARITHMETIC = re.compile(r"\(\((?P<text>[A-Za-z0-9_ \t+*/%-]*+)\)\)")
+_BARE = late_pattern(r"[^\s'\"\\$`&|;<>()]++")
+_SINGLE = late_pattern(r"'[^']*+'")
+_DOUBLE_TEXT = late_pattern(r'(?:[^"\\$`]|\\[^\n])++')
+_DOUBLE_ESCAPE = late_pattern(r'\\([$`"\\])')
+_NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*+")
+_BRACED = late_pattern(r"\{(?P<size>\#)?(?P<name>[A-Za-z_][A-Za-z0-9_]*+)\}")
+_ARITHMETIC = late_pattern(r"\(\((?P<text>[A-Za-z0-9_ \t+*/%-]*+)\)\)")
 _ENDS: Final = " \t\n&|;<>()"
 
 # `$x[1]` and `$x:h` have another meaning in zsh, `$x{a,b}` in bash; a continued line may extend the name.
 _AFTER_NAME: Final = ("[", ":", "{", "\\")
-_AFTER_NUMBER = re.compile(r"[A-Za-z0-9_\[:{(\\]")
-_LITERAL_DOLLAR = re.compile(LITERAL_DOLLAR)
+_AFTER_NUMBER = late_pattern(r"[A-Za-z0-9_\[:{(\\]")
+_LITERAL_DOLLAR = late_pattern(LITERAL_DOLLAR)
 
 ScriptReader = Callable[[Cursor], Compound]
 
@@ -143,7 +144,7 @@ def _parenthesis(cursor: Cursor, script: ScriptReader, *, quoted: bool) -> WordP
     return WordPiece(PieceKind.SCRIPT, "", quoted, inner)
 
 
-_COUNTED = re.compile(r"""'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|\\.|[()]|[^'"\\()]++|\\""", re.DOTALL)
+_COUNTED = late_pattern(r"""'[^']*+(?:'|\Z)|"(?:[^"\\]|\\.)*+(?:"|\Z)|\\.|[()]|[^'"\\()]++|\\""", re.DOTALL)
 
 
 def ends_early(source: str, begin: int, end: int) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import OPERAND_COUNT, OPERAND_PATH_BYTES, OPERAND_PATH_COUNT
 from ledger.core.operands import WantedOperand, tidy
 from ledger.policy.shell.analyse import analyse
@@ -22,7 +22,7 @@ from ledger.policy.shell.text import too_long
 _NOT_FILES: Final = ("/dev/", "/proc/", "/sys/")
 _ADDRESS: Final = "://"
 _NAMED_BY_FOLDER: Final = frozenset({"", ".", ".."})
-_SEPARATORS: Final = re.compile(r"[:=\s]+")
+_SEPARATORS: Final = late_pattern(r"[:=\s]+")
 _NOTHING: Final = ProgramFiles()
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.model import ShellCommand, Word
 from ledger.policy.shell.words import loosen
 
@@ -16,11 +17,11 @@ ROUNDS_MAX: Final = 4
 VALUE_CHARS_MAX: Final = 4096
 """A longer value names no file (PATH_MAX of Linux)."""
 
-_VARIABLE = re.compile(r"\$(?:(?P<bare>[A-Za-z_][A-Za-z0-9_]*)|\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)\})")
-_HERE = re.compile(r"\A(?:\$\(pwd\)|`pwd`|\$PWD(?![A-Za-z0-9_])|\$\{PWD\})")
-_RUNS = re.compile(r"[$`]|[<>]\(|\{[^{}]*(?:,|\.\.)[^{}]*\}")
-_GLOB = re.compile(r"[*?\[]")
-_TILDE = re.compile(r"\A~(?=/|\Z)")
+_VARIABLE = late_pattern(r"\$(?:(?P<bare>[A-Za-z_][A-Za-z0-9_]*)|\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)\})")
+_HERE = late_pattern(r"\A(?:\$\(pwd\)|`pwd`|\$PWD(?![A-Za-z0-9_])|\$\{PWD\})")
+_RUNS = late_pattern(r"[$`]|[<>]\(|\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_GLOB = late_pattern(r"[*?\[]")
+_TILDE = late_pattern(r"\A~(?=/|\Z)")
 
 
 class PathText(NamedTuple):

@@ -7,12 +7,12 @@ Builtins that change the meaning of later commands, of which no allow rule ever 
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import msgspec
 
-from ledger.policy.data_files import LateEntries, WordSet, data_file, read_entries
+from ledger.core.late_patterns import LatePattern
+from ledger.policy.data_files import LateEntries, WordSet, read_file
 
 
 class DangerousArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,11 +26,11 @@ class DangerousArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     short: str = ""
     valued: str = ""
     long: WordSet = WordSet()
-    pattern: re.Pattern[str] | None = None
+    pattern: LatePattern | None = None
 
 
-ARGUMENTS: Final = LateEntries(DangerousArguments, __package__, "arguments.toml")
+ARGUMENTS: Final = LateEntries(DangerousArguments, "policy/shell/tables/arguments.toml")
 
 STATE_BUILTINS: Final = frozenset[str]().union(
-    *read_entries(WordSet, data_file(__package__, "builtins.toml"), "builtins.toml").values()
+    *read_file(dict[str, WordSet], "policy/shell/tables/builtins.toml").values()
 )

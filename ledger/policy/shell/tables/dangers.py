@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
 import msgspec
 
-from ledger.policy.data_files import TableError, WordSet, data_file, read_entry
+from ledger.core.late_patterns import LatePattern, late_pattern
+from ledger.policy.data_files import TableError, WordSet, read_entry, read_file
 
-_FILE: Final = "dangers.toml"
+_FILE: Final = "policy/shell/tables/dangers.toml"
 _FIRST_WORD: Final = r"\A(?:-\S+(?: [^-\s]\S*)? )*?"
 _ANY_WORD: Final = r"(?:\A| )"
 
@@ -31,12 +31,12 @@ class ProgramEffect:
         """Read a table. Raises TableError."""
         read = read_entry(_Programs, table, place)
         self._programs = read.programs
-        self._patterns: dict[str, re.Pattern[str]] = {}
+        self._patterns: dict[str, LatePattern] = {}
         for start, patterns in ((_FIRST_WORD, read.subcommands), (_ANY_WORD, read.anywhere)):
             for name, pattern in patterns.items():
                 if name in self._patterns:
                     raise TableError(f"{place}: `{name}` is listed twice")
-                self._patterns[name] = read_entry(re.Pattern[str], f"{start}(?:{pattern})", f"{place}: `{name}`")
+                self._patterns[name] = late_pattern(f"{start}(?:{pattern})")
 
     def applies(self, names: Sequence[str], words: Sequence[str]) -> bool:
         """Return whether a program, by any of its names, has the effect with these arguments."""
@@ -53,11 +53,11 @@ class _Dangers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     interpreters: WordSet
     own_files: WordSet
     program_folders: WordSet
-    secret: re.Pattern[str]
+    secret: LatePattern
     effects: dict[str, Any]
 
 
-_DANGERS: Final = read_entry(_Dangers, data_file(__package__, _FILE), _FILE)
+_DANGERS: Final = read_file(_Dangers, _FILE)
 
 DOWNLOADERS: Final = _DANGERS.downloaders
 INTERPRETERS: Final = _DANGERS.interpreters

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ledger.policy.data_files import WordSet, data_file, read_entry
+from ledger.policy.data_files import WordSet, read_file
 from ledger.policy.shell.model import Access
 
 
@@ -20,7 +20,7 @@ class _Files(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     protected_files: WordSet
 
 
-_FILES: Final = read_entry(_Files, data_file(__package__, "files.toml"), "files.toml")
+_FILES: Final = read_file(_Files, "policy/shell/tables/files.toml")
 
 PROGRAMS: Final[dict[str, tuple[Access, ...]]] = {
     **dict.fromkeys(_FILES.read, (Access.READ,)),

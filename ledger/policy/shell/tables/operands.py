@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from functools import cached_property
 from typing import Any, Final, Literal
 
 import msgspec
 
-from ledger.policy.data_files import TableError, WordList, WordSet, data_file, read_entries, read_entry
+from ledger.core.late_patterns import LatePattern
+from ledger.policy.data_files import TableError, WordList, WordSet, read_entries, read_file
 
 
 class OptionRole(Enum):
@@ -47,7 +47,7 @@ class ProgramFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict
     """
 
     program: Literal["none", "first", "all"] = "none"
-    matching: re.Pattern[str] | None = None
+    matching: LatePattern | None = None
     suffixes: WordList = WordList()
     inside: WordList = WordList()
     place: bool = False
@@ -117,8 +117,8 @@ def _check(entry: ProgramFiles) -> None:
         raise TableError("the first operand cannot be both a folder and a program")
 
 
-FILE: Final = "operands.toml"
-_OPERANDS: Final = read_entry(_Operands, data_file(__package__, FILE), FILE)
+FILE: Final = "policy/shell/tables/operands.toml"
+_OPERANDS: Final = read_file(_Operands, FILE)
 
 ELSEWHERE: Final = _OPERANDS.elsewhere
 """Programs whose inner command runs on another machine or among other files."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import msgspec
 
-from ledger.policy.data_files import WordList, WordSet, data_file, read_entries, read_entry
+from ledger.core.late_patterns import LatePattern
+from ledger.policy.data_files import WordList, WordSet, read_entries, read_file
 
 
 class Opaque(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,8 +37,8 @@ class Transparent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     flags: WordSet = WordSet()
     valued: WordList = WordList()
-    value: re.Pattern[str] | None = None
-    operand: re.Pattern[str] | None = None
+    value: LatePattern | None = None
+    operand: LatePattern | None = None
     wide: Opaque = Opaque()
 
 
@@ -51,8 +51,8 @@ class _Wrappers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runners: dict[str, Any]
 
 
-_FILE: Final = "wrappers.toml"
-_WRAPPERS: Final = read_entry(_Wrappers, data_file(__package__, _FILE), _FILE)
+_FILE: Final = "policy/shell/tables/wrappers.toml"
+_WRAPPERS: Final = read_file(_Wrappers, _FILE)
 
 SHELLS: Final = _WRAPPERS.shells
 TRANSPARENT: Final = read_entries(Transparent, _WRAPPERS.transparent, _FILE)

@@ -144,7 +144,7 @@ style = "dd"
 read = "if=FILE"
 write = "of=FILE"
 '''
-NODES = {name: node for node, aliases in read_tables(TABLES) for name in (node.name, *aliases)}
+NODES = {name: node for node in read_tables(TABLES) for name in (node.name, *node.aliases)}
 
 
 def form(line: str) -> NormalForm:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+from ledger.policy.compiling import compiled
+from ledger.policy.data_files import COMPILED, TableError
 from ledger.policy.shell.forms import known_programs, program_table
-from ledger.policy.shell.forms.notation import read_tables
+from ledger.policy.shell.forms.notation import check_names, read_tables
 from ledger.policy.shell.tables import ARGUMENTS
 from ledger.policy.shell.tables.arguments import DangerousArguments
 from tests.policy.shell.programs.worries import worries
 from tests.support.rows import every
 
-TABLES: Final = files("ledger.policy.shell") / "programs"
 DANGEROUS: Final = Path(__file__).parents[3] / "data/programs/dangerous.txt"
 
 
@@ -25,15 +26,13 @@ def test_every_table_is_read_and_says_what_it_was_made_from(program: str) -> Non
     assert table.version
 
 
+def test_the_compiled_file_is_what_its_sources_say() -> None:
+    assert COMPILED.read_bytes() == compiled(), "run `python -m ledger.policy.compiling`"
+
+
 def test_no_program_has_two_tables() -> None:
-    names = [
-        name
-        for file in sorted(TABLES.iterdir(), key=str)
-        if file.name.endswith(".toml")
-        for node, aliases in read_tables(file.read_text(encoding="utf-8"))
-        for name in (node.name, *aliases)
-    ]
-    assert [name for name, count in Counter(names).items() if count > 1] == []
+    with pytest.raises(TableError, match="the program `b` is listed twice"):
+        check_names(read_tables("[a]\naliases = ['b']\n[b]"), "the program")
 
 
 def test_no_argument_that_was_found_dangerous_is_harmless_by_a_table() -> None:
