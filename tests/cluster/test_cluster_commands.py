@@ -16,7 +16,8 @@ from ledger.core.timeouts import Timeouts
 from ledger.stores.clock import EstimatedClock
 from ledger.stores.durability import advice, shortcomings
 from ledger.stores.port import Due, append_to
-from ledger.stores.redis.addresses import CLIENT_NAME, servers_of
+from ledger.stores.redis.addresses import servers_of
+from ledger.stores.redis.connection import CLIENT_NAME
 from ledger.stores.redis.link import LinkError
 from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store

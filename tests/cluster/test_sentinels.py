@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from redis.asyncio.connection import AbstractConnection, Connection
 
 from ledger import StoreError
 from ledger.stores.redis import startup
+from ledger.stores.redis.connection import ServerConnection, ServerTarget
 from ledger.stores.redis.one_server import OneServer
 from ledger.stores.redis.sentinel import PrimaryLink
 from ledger.stores.redis.store import RedisStore
@@ -75,8 +75,8 @@ async def test_a_primary_that_became_a_replica_is_left_without_a_word_to_the_wri
     first, second = pair
     primary = first
 
-    def connect() -> AbstractConnection:
-        return Connection(host=HOST, port=primary.port, protocol=2)
+    def connect() -> ServerConnection:
+        return ServerConnection(ServerTarget((HOST, primary.port)))
 
     store = RedisStore(OneServer(connect, link=PrimaryLink))
     await store.start()

@@ -19,7 +19,7 @@ import httpx
 import redis
 
 from ledger import Ledger, Session, Timeouts
-from ledger.stores.redis.addresses import CLIENT_NAME
+from ledger.stores.redis.connection import CLIENT_NAME
 from ledger.testing import TestClock
 from tests.support.backends import PARTITION_COUNT
 from workers.expiry.settlement import Settler

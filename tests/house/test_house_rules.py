@@ -103,6 +103,7 @@ SIGNALS: Final = {
     "ledger.policy.shell.lexer.NotPlain": "the line is not plain, with the reason; a way out of nested functions",
     "ledger.stores.embedded.binary.UnfitError": "the next place for a server binary is tried",
     "ledger.stores.embedded.errors.AbandonedError": "the server that was waited for is given up; another is started",
+    "ledger.stores.redis.refusals.Refusal": "a reply among others; `refusal_of` makes it an error of the ledger",
     "ledger.stores.redis.link.LinkError": "the store says what it means for the command: unreachable or in doubt",
     "ledger.stores.port.Foreign": "the fold reports it as damage",
 }

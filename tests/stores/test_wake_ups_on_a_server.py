@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ledger.stores.port import START
-from ledger.stores.redis import subscriber
 from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store
 from tests.support.backends import SESSION, Backend, Operator, as_redis, log_of, written
@@ -50,19 +49,6 @@ async def test_a_killed_subscriber_subscribes_again_and_reports_the_gap(
     assert sorted(listener.gaps) == sorted([own, other] * 2)
     await written(server_store, b"a")
     await wait_until_async(lambda: listener.wake_ups, "a wake-up")
-
-
-async def test_wake_ups_also_come_the_plain_way_where_a_connection_cannot_be_taken_over(
-    server_store: RedisStore, admin: Operator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(subscriber, "writer_of", lambda _: None)
-    listener = RecordingListener()
-    await server_store.listen(listener)
-    await server_store.subscribe(server_store.partition_of(SESSION))
-    await written(server_store, b"a")
-    await wait_until_async(lambda: listener.wake_ups, "a wake-up")
-    await admin.run("CLIENT", "KILL", "TYPE", "pubsub")
-    await wait_until_async(lambda: len(listener.gaps) == 2, "the gap")
 
 
 async def test_nothing_is_missed_while_subscribers_are_killed_again_and_again(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import click
 from click.shell_completion import CompletionItem
 from click.types import StringParamType
 
-from ledger.core.late_patterns import late_pattern
-
-_PLAIN: Final = late_pattern(r"[A-Za-z0-9_][A-Za-z0-9_.:@+,/-]*")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+,/-]*")
 """Ids that no shell reads as more than a word, and no command as an option."""
 
 

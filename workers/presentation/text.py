@@ -10,13 +10,11 @@ import json
 import re
 from typing import Any, Final
 
-from ledger.core.late_patterns import late_pattern
-
 _NAMED: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
-_NOT_ASCII: Final = late_pattern(r"[^ -~]")
+_NOT_ASCII: Final = re.compile(r"[^ -~]")
 # Greedy: a password with an unescaped `@` or `/` in it is masked as a whole.
-_PASSWORD: Final = late_pattern(r"(://[^\s/:@]*:)\S*(?=@)|([?&]password=)[^&\s`]*")
+_PASSWORD: Final = re.compile(r"(://[^\s/:@]*:)\S*(?=@)|([?&]password=)[^&\s`]*")
 
 
 def visible(text: str) -> str:

@@ -7,10 +7,10 @@ Text: `TIME LEVEL WORKER MESSAGE`. JSON: `time`, `level`, `worker`, `logger`, `m
 from __future__ import annotations
 
 import logging
+import re
 import traceback
 from typing import Final
 
-from ledger.core.late_patterns import late_pattern
 from ledger.core.times import format_time
 from workers.presentation.text import json_line, visible, without_passwords
 
@@ -22,7 +22,7 @@ CONNECTION: Final = "ledger.stores.redis.subscriber"
 """The logger of connection losses and reconnections to the server."""
 
 _OURS: Final = ("ledger", "projections", "workers")
-_TOKEN: Final = late_pattern(r"\b(plt_[A-Za-z0-9]+_)[A-Za-z0-9_-]+")
+_TOKEN: Final = re.compile(r"\b(plt_[A-Za-z0-9]+_)[A-Za-z0-9_-]+")
 
 _QUIET: Final = {
     # It warns when a job is late or still running: the loop was busy, and each deadline's lateness is logged anyway.

@@ -1,36 +1,26 @@
-"""The servers of a URL, as redis-py connects to them."""
+"""The servers of a URL."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
-
-from redis.asyncio.cluster import ClusterNode, RedisCluster
-from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, parse_url
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import RedisClusterException, RedisError
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from ledger.core.errors import InputError
 from ledger.stores.durability import durability_in
-from ledger.stores.redis.cluster import Cluster
-from ledger.stores.redis.cluster_topology import Address, Topology
+from ledger.stores.redis.connection import CLIENT_NAME, Address, ServerConnection, ServerTarget
 from ledger.stores.redis.one_server import OneServer
-from ledger.stores.redis.sentinel import PrimaryLink, primary_of
 from ledger.stores.redis.servers import Servers
 from ledger.stores.urls import CLUSTERS, SENTINELS, redact
-
-CONNECT_SECONDS: Final = 5.0
 
 _CLUSTER_SECONDS: Final = 1.0
 """The limit on a node's reply with the slot map; a slower node is skipped."""
 
-CLIENT_NAME: Final = "permission-ledger"
-"""The name of the connections, as the server's CLIENT LIST shows it."""
-
 _SENTINEL_PORT: Final = 26379
 _SERVER_PORT: Final = 6379
+
+_OWN_OPTIONS: Final = frozenset({"db", "password", "username"})
 
 
 def servers_of(url: str) -> Servers:
@@ -47,102 +37,90 @@ def servers_at(scheme: str, url: str) -> Servers:
             return _cluster(url)
         if scheme in SENTINELS:
             return _sentinels(url)
-        return _one_server(url)
-    except (RedisError, RedisClusterException, ValueError, TypeError) as error:
+        return OneServer(partial(ServerConnection, _target(url)))
+    except (ValueError, TypeError) as error:
         raise _unreadable(url, error) from None
 
 
-def _one_server(url: str) -> OneServer:
-    options = _options(url)
-    if url.startswith(("redis://", "rediss://")):
-        options["socket_keepalive"] = True
-    connect = _connector(options)
-    connect()
-    return OneServer(connect)
+def _target(url: str) -> ServerTarget:
+    """Return the target of a URL of one server; redis-py reads TLS, and every option that the ledger does not know."""
+    target = ServerTarget.of(url)
+    parts = urlsplit(url)
+    if parts.scheme == "rediss" or parse_qs(parts.query).keys() - _OWN_OPTIONS:
+        from ledger.stores.redis.tls import options_of, tls_of  # noqa: PLC0415 - redis-py takes long to import
+
+        return target._replace(tls=tls_of(options_of(url)))
+    return target
 
 
-def _cluster(url: str) -> Cluster:
+def _cluster(url: str) -> Servers:
+    from redis.asyncio.cluster import ClusterNode, RedisCluster  # noqa: PLC0415 - as above
+    from redis.asyncio.retry import Retry  # noqa: PLC0415
+    from redis.backoff import NoBackoff  # noqa: PLC0415
+
+    from ledger.stores.redis.cluster import Cluster  # noqa: PLC0415
+    from ledger.stores.redis.cluster_topology import Topology  # noqa: PLC0415
+    from ledger.stores.redis.tls import options_of, tls_of  # noqa: PLC0415
+
     plain, addresses = _split_addresses(url, _SERVER_PORT)
-    options = _options(plain)
-    if options.pop("db", 0):
+    options = options_of(plain)
+    target = ServerTarget.of(plain)._replace(tls=tls_of(options))
+    if target.database:
         raise ValueError("a cluster has no databases")
 
-    def connect_to(address: Address) -> Callable[[], AbstractConnection]:
-        return _connector({**options, "host": address[0], "port": address[1], "socket_keepalive": True})
+    def connect_to(address: Address) -> Callable[[], ServerConnection]:
+        return partial(ServerConnection, target._replace(address=address))
 
     def client() -> RedisCluster:
-        over_tls = issubclass(options["connection_class"], SSLConnection)
-        known = {name: value for name, value in options.items() if name not in ("connection_class", "host", "port")}
         return RedisCluster(
             startup_nodes=[ClusterNode(*address) for address in addresses],
-            ssl=over_tls,
+            username=target.username or None,
+            password=target.password or None,
+            client_name=CLIENT_NAME,
+            protocol=2,
+            # redis-py otherwise reads its own version from disk for every connection, and sends it with two commands.
+            driver_info=None,
+            # redis-py repeats a command without a reply, ten times by default.
+            retry=Retry(NoBackoff(), 0),
             require_full_coverage=False,
-            **{**known, "socket_timeout": _CLUSTER_SECONDS, "socket_connect_timeout": _CLUSTER_SECONDS},
+            socket_timeout=_CLUSTER_SECONDS,
+            socket_connect_timeout=_CLUSTER_SECONDS,
+            ssl=target.tls is not None,
+            **_only_tls(options),
         )
 
-    connect_to(addresses[0])()
     return Cluster(Topology(client), connect_to)
 
 
-def _sentinels(url: str) -> OneServer:
+def _sentinels(url: str) -> Servers:
+    from ledger.stores.redis.sentinel import PrimaryLink, primary_of  # noqa: PLC0415 - as above
+    from ledger.stores.redis.tls import options_of, tls_of  # noqa: PLC0415
+
     plain, addresses = _split_addresses(url, _SENTINEL_PORT)
     service, _, database = unquote(urlsplit(plain).path).strip("/").partition("/")
     if not service:
         raise ValueError("redis+sentinel:// needs the name of a service: redis+sentinel://host:port/SERVICE")
     if database and not database.isdecimal():
         raise ValueError("what follows the service's name is the number of a database")
-    options = _options(plain)
-    for name in ("host", "port"):
-        options.pop(name, None)
-    options.update(socket_keepalive=True, db=int(database or options.get("db", 0)))
-    # Sentinels have separate passwords.
+    options = options_of(plain)
+    # Sentinels have separate passwords, and the servers' TLS or none.
     to_sentinels = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
-    to_sentinels.update(_tls_to_sentinels(options.pop("sentinel_tls", "no"), options))
-    connect, close = primary_of(addresses, service, options, to_sentinels)
-    connect()
-    return OneServer(connect, link=PrimaryLink, close=close, others_take_over=True)
-
-
-def _tls_to_sentinels(wanted: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the TLS options of the sentinels: none, or those of the servers."""
+    wanted = options.pop("sentinel_tls", "no")
+    tls = tls_of(options)
     if wanted not in ("yes", "no"):
         raise ValueError(f"sentinel_tls is yes or no, not {wanted}")
-    if wanted == "no":
-        return {}
-    over_tls = issubclass(options["connection_class"], SSLConnection)
-    if not over_tls:
-        raise ValueError("sentinel_tls needs rediss+sentinel://")
-    return {"ssl": True, **{name: value for name, value in options.items() if name.startswith("ssl_")}}
+    if wanted == "yes":
+        if tls is None:
+            raise ValueError("sentinel_tls needs rediss+sentinel://")
+        to_sentinels.update(ssl=True, **_only_tls(options))
+    find, close = primary_of(addresses, service, to_sentinels)
+    target = ServerTarget.of(plain)
+    target = target._replace(tls=tls, primary=find, database=int(database or target.database))
+    return OneServer(partial(ServerConnection, target), link=PrimaryLink, close=close, others_take_over=True)
 
 
-def _options(url: str) -> dict[str, Any]:
-    """Return the connection options of a URL of a single server."""
-    options: dict[str, Any] = dict(parse_url(url))
-    return {
-        "connection_class": Connection,
-        **options,
-        "protocol": 2,
-        "decode_responses": False,
-        # Our link has a timeout of its own; redis-py's default of 5 s disconnects an idle subscriber.
-        "socket_timeout": None,
-        "socket_connect_timeout": CONNECT_SECONDS,
-        # redis-py repeats a write without a reply, ten times by default.
-        "retry": Retry(NoBackoff(), 0),
-        "client_name": CLIENT_NAME,
-        # redis-py otherwise reads its own version from disk for every connection, and sends it with two commands.
-        "driver_info": None,
-    }
-
-
-def _connector(options: Mapping[str, Any]) -> Callable[[], AbstractConnection]:
-    rest = dict(options)
-    connection_class = rest.pop("connection_class")
-
-    def connect() -> AbstractConnection:
-        connection: AbstractConnection = connection_class(**rest)
-        return connection
-
-    return connect
+def _only_tls(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name.startswith("ssl_")}
 
 
 def _split_addresses(url: str, default_port: int) -> tuple[str, list[Address]]:

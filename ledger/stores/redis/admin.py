@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import FilesRewritten, GroupFacts, OwedLines, PartitionFacts, RawEntry, ShortStream
 from ledger.stores.port import START, Due, Entry, FeedItem, Foreign, Position, StreamKey
@@ -14,7 +12,7 @@ from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.deployment import deployment_secret, link_key, replace_link_key, server_facts
 from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.owed_feeds import owed_lines
-from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.refusals import Refusal, refusal_of
 from ledger.stores.redis.replies import entries_of, feed_item_of, info_of, refused_with
 from ledger.stores.redis.rewrites import RedisRewrite
 from ledger.stores.redis.script import Script
@@ -146,7 +144,7 @@ class RedisAdmin:
         return {
             one: _place(group, *replies[index * width : (index + 1) * width])
             for index, one in enumerate(partitions)
-            if not isinstance(replies[index * width], ResponseError)
+            if not isinstance(replies[index * width], Refusal)
         }
 
     async def trimmed(self, places: Mapping[int, str]) -> list[int]:
@@ -211,7 +209,7 @@ class RedisAdmin:
         commands: list[CommandLine] = [
             ("XGROUP", "DELCONSUMER", feed, group, facts["name"])
             for feed, reply in zip(feeds, replies, strict=True)
-            if not isinstance(reply, ResponseError)
+            if not isinstance(reply, Refusal)
             for facts in map(_pairs, reply)
             if unneeded(facts)
         ]
@@ -229,12 +227,12 @@ class RedisAdmin:
             ]
         replies = await self._store.ask_each(commands)
         for reply in replies:
-            if isinstance(reply, ResponseError) and "no such key" not in str(reply):
+            if isinstance(reply, Refusal) and "no such key" not in str(reply):
                 raise refusal_of(reply) from reply
         found = []
         for one in range(self._store.partition_count):
             length, due, groups = replies[3 * one : 3 * one + 3]
-            facts = [] if isinstance(groups, ResponseError) else [_pairs(group) for group in groups]
+            facts = [] if isinstance(groups, Refusal) else [_pairs(group) for group in groups]
             lags = await self._lags(one, facts)
             found.append(
                 PartitionFacts(
@@ -281,7 +279,7 @@ class RedisAdmin:
         facts = await server_facts(run)
         (reply,) = await server.run([("CONFIG", "GET", *_SETTINGS)])
         # Many hosted servers do not allow CONFIG GET; then INFO has to do.
-        if not isinstance(reply, ResponseError):
+        if not isinstance(reply, Refusal):
             facts.update({f"config_{name}": value.decode() for name, value in _pairs(reply).items()})
         return facts
 
@@ -292,7 +290,7 @@ def _head(reply: Any, seal: Seal | None) -> Position:
         return seal.head
     if refused_with(reply, "WRONGTYPE"):
         return START
-    if isinstance(reply, ResponseError):
+    if isinstance(reply, Refusal):
         raise refusal_of(reply) from reply
     return Position.parse(reply[0][0].decode()) if reply else START
 
@@ -300,7 +298,7 @@ def _head(reply: Any, seal: Seal | None) -> Position:
 def _place(group: str, groups: Any, idle: Any = ()) -> str:
     """Return the place of a group in a feed; empty where it has not begun."""
     ids = [facts["last-delivered-id"] for facts in map(_pairs, groups) if facts["name"] == group.encode()]
-    if not isinstance(idle, ResponseError):
+    if not isinstance(idle, Refusal):
         ids += [line[0] for line in idle]
     return str(min((Position.parse(one.decode()) for one in ids), default=""))
 
@@ -323,7 +321,7 @@ def _group(facts: dict[str, Any], lag_count: int) -> GroupFacts:
 
 def _short(info: Any, entries: Any, count: int) -> ShortStream | None:
     """Return a stream from its two replies if it is short, and nothing is wrong with it."""
-    if isinstance(info, ResponseError) or isinstance(entries, ResponseError) or len(entries) >= count:
+    if isinstance(info, Refusal) or isinstance(entries, Refusal) or len(entries) >= count:
         return None
     facts = info_of(info)
     try:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from redis.exceptions import ResponseError
-
 from ledger.core.events import Presence
 from ledger.core.freezes import reach_of
 from ledger.stores.clock import Clock
@@ -25,6 +23,7 @@ from ledger.stores.port import (
     Unverified,
 )
 from ledger.stores.redis.link import CommandLine, LinkError
+from ledger.stores.redis.refusals import Refusal
 from ledger.stores.redis.replies import clients_of, due_arguments, entries_of, lease_of
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.servers import Commands
@@ -147,7 +146,7 @@ class FirstAttempt:
     def take(self, replies: list[Any]) -> None:
         """Deliver the reply. After a refusal the append is sent again: the server may lack only the script."""
         (reply,) = replies
-        if isinstance(reply, ResponseError):
+        if isinstance(reply, Refusal):
             self._again(False)
             return
         try:

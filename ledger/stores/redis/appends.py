@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from ledger.core.errors import InDoubtError
 from ledger.core.limits import PAGE_COUNT
 from ledger.stores.clock import Clock
@@ -18,7 +16,7 @@ from ledger.stores.redis.append_calls import AppendCalls, FirstAttempt, server_i
 from ledger.stores.redis.commands import ANSWER_SECONDS, Attempts, in_doubt
 from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.reads import StreamReads
-from ledger.stores.redis.refusals import refusal_of, right_refused
+from ledger.stores.redis.refusals import Refusal, refusal_of, right_refused
 from ledger.stores.redis.replies import beside_of, entries_of, refused_with
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.servers import Commands, Revive, Servers
@@ -87,7 +85,7 @@ class Appends(StreamReads):
             # Nothing was written. Without a stub the stream may just have been brought back: the append is sent again.
             if (sealed := await self.refused_by_stub(append.key, replies[0])) is not None:
                 raise sealed from replies[0]
-        if isinstance(replies[0], ResponseError):
+        if isinstance(replies[0], Refusal):
             # A refusal now does not settle an earlier attempt without a reply.
             raise in_doubt(str(replies[0])) if attempts.lost else refusal_of(replies[0]) from replies[0]
         result = self._append_calls.answer(replies[0])
@@ -136,7 +134,7 @@ class Appends(StreamReads):
         ]
         replies = await self.patiently(lambda: self._sure_link.run(commands, in_order=True))
         for reply in replies[:2]:
-            if isinstance(reply, ResponseError):
+            if isinstance(reply, Refusal):
                 raise await self.refused_by_stub(key, reply) or refusal_of(reply) from reply
         self._check_sure(replies[2:])
         found = entries_of(replies[0])
@@ -157,7 +155,7 @@ class Appends(StreamReads):
         link = self._sure_link if waits else self._link
         replies = await self.patiently(lambda: self.run_loaded(commands, script, link), attempts)
         for reply in replies[:2]:
-            if isinstance(reply, ResponseError):
+            if isinstance(reply, Refusal):
                 refused = right_refused(reply, purpose) or refusal_of(reply)
                 raise in_doubt(str(reply)) if attempts.lost else refused from reply
         if waits and replies[0]:

@@ -1,6 +1,6 @@
 """Commands on a Redis or Valkey Cluster, each sent to the node that holds its partition.
 
-redis-py's cluster client provides the topology, TLS and AUTH; commands travel on our pipelining links, one for each
+redis-py's cluster client provides the topology; commands travel on our pipelining links, one for each
 node. After MOVED, ASK or TRYAGAIN a command did not run, and is sent again to the node that serves it. The store
 retries after CLUSTERDOWN and broken connections.
 """
@@ -13,15 +13,15 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from redis.asyncio.connection import AbstractConnection
 from redis.crc import key_slot
-from redis.exceptions import AskError, ClusterDownError, MovedError, ResponseError, TryAgainError
 
 from ledger.stores.keys import Keys
-from ledger.stores.redis.cluster_topology import Address, Topology
+from ledger.stores.redis.cluster_topology import Topology
 from ledger.stores.redis.cluster_wake_ups import ClusterWakeUps
 from ledger.stores.redis.confirmed_link import ConfirmedLink
+from ledger.stores.redis.connection import Address, ServerConnection
 from ledger.stores.redis.link import Argument, CommandLine, Link, LinkError
+from ledger.stores.redis.refusals import Refusal
 from ledger.stores.redis.servers import Commands, Revive, WakeUps
 
 REDIRECTIONS_MAX = 8
@@ -31,7 +31,7 @@ TRY_AGAIN_SECONDS = 0.05
 
 SLOTS_KEPT_COUNT = 1024
 
-ConnectTo = Callable[[Address], Callable[[], AbstractConnection]]
+ConnectTo = Callable[[Address], Callable[[], ServerConnection]]
 
 _KEYLESS = frozenset(
     (
@@ -117,7 +117,7 @@ class ClusterLink(Commands):
         self._links: dict[Address, Commands] = {}
 
     async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
-        """Return the replies in order; a server's refusal is a ResponseError among them. Raises LinkError.
+        """Return the replies in order; a server's refusal is a Refusal among them. Raises LinkError.
 
         Nodes work concurrently, unless `in_order` demands that each waits for the one before.
         """
@@ -194,19 +194,20 @@ class ClusterLink(Commands):
         told_by = chunk.ask or await self._topology.address_of(chunk.slot)
         for place in chunk.places():
             match replies[place]:
-                case MovedError() as moved:
+                case Refusal(code="MOVED") as moved:
                     chunk.ask = None
                     await self._topology.moved(moved, told_by)
                     return True
-                case AskError() as ask if ("MULTI",) not in chunk.commands:
-                    chunk.ask = (str(ask.host) or told_by[0], int(ask.port))
+                case Refusal(code="ASK") as ask if ("MULTI",) not in chunk.commands:
+                    _, host, port = ask.redirection
+                    chunk.ask = (host or told_by[0], port)
                     return True
-                case AskError() | TryAgainError():
+                case Refusal(code="ASK" | "TRYAGAIN"):
                     # Some of the keys are being migrated. (ASKING does not work in a transaction.)
                     chunk.ask = None
                     await asyncio.sleep(TRY_AGAIN_SECONDS)
                     return True
-                case ClusterDownError() as down:
+                case Refusal(code="CLUSTERDOWN" | "MASTERDOWN") as down:
                     with suppress(LinkError):
                         await self._topology.refresh()
                     raise LinkError(f"the cluster is down: {down}", sent=False)
@@ -216,7 +217,7 @@ class ClusterLink(Commands):
 
     async def one(self, *command: Argument) -> Any:
         reply = (await self.run((command,)))[0]
-        if isinstance(reply, ResponseError):
+        if isinstance(reply, Refusal):
             raise reply
         return reply
 
@@ -239,7 +240,7 @@ class ClusterLink(Commands):
 
 def _wrote(commands: Sequence[CommandLine], replies: Sequence[Any]) -> bool:
     return any(
-        command[0] == "EVALSHA" and reply is not None and not isinstance(reply, ResponseError)
+        command[0] == "EVALSHA" and reply is not None and not isinstance(reply, Refusal)
         for command, reply in zip(commands, replies, strict=True)
     )
 

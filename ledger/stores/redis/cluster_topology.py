@@ -8,16 +8,22 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from redis.asyncio.cluster import RedisCluster
-from redis.exceptions import MovedError, RedisClusterException, RedisError
+from redis.exceptions import (
+    AuthenticationError,
+    MovedError,
+    RedisClusterException,
+    RedisError,
+    ResponseError,
+)
 
 from ledger.core.errors import SetupError
-from ledger.stores.redis.link import LinkError, refusal_in
+from ledger.stores.redis.connection import Address
+from ledger.stores.redis.link import LinkError
+from ledger.stores.redis.refusals import Refusal
 
 log = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 5.0
-
-Address = tuple[str, int]
 
 _FAILURES = (RedisError, RedisClusterException, OSError)
 """Errors of a refresh; `RedisClusterException` is no subclass of `RedisError`."""
@@ -70,15 +76,16 @@ class Topology:
             self._refreshing.add_done_callback(_retrieve)
         await asyncio.shield(self._refreshing)
 
-    async def moved(self, error: MovedError, told_by: Address) -> None:
+    async def moved(self, refusal: Refusal, told_by: Address) -> None:
         """Apply a redirection (MOVED) from the node `told_by`."""
         manager = self._cluster.nodes_manager
-        if not error.host or error.slot_id not in manager.slots_cache:
+        slot, host, port = refusal.redirection
+        if not host or slot not in manager.slots_cache:
             # A node without a configured hostname sends a port only.
-            log.info("node %s:%s says that slot %s has moved; refreshing the slot map", *told_by, error.slot_id)
+            log.info("node %s:%s says that slot %s has moved; refreshing the slot map", *told_by, slot)
             await self.refresh()
             return
-        await manager.move_slot(error)
+        await manager.move_slot(MovedError(f"{slot} {host}:{port}"))
         self._tell()
 
     async def close(self) -> None:
@@ -108,7 +115,7 @@ class Topology:
             if "Cluster mode is not enabled" in str(again):
                 raise SetupError("this server is not a cluster node; write redis:// in the URL") from again
             raise LinkError(
-                f"no node of the cluster answers: {again}", sent=False, refused=refusal_in(again)
+                f"no node of the cluster answers: {again}", sent=False, refused=_refusal_in(again)
             ) from error
         gone, self._cluster = self._cluster, fresh
         await _close(gone)
@@ -130,3 +137,12 @@ def _retrieve(task: asyncio.Task[None]) -> None:
     """Retrieve the task's exception: if all waiters were cancelled, asyncio would log it as never retrieved."""
     if not task.cancelled():
         task.exception()
+
+
+def _refusal_in(error: BaseException | None) -> Refusal | None:
+    """Return the server's refusal of a connection, which redis-py wraps into a network error."""
+    while error is not None:
+        if isinstance(error, AuthenticationError | ResponseError):
+            return Refusal(" ".join(filter(None, (error.status_code, str(error)))))
+        error = error.__cause__
+    return None

@@ -12,14 +12,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from redis.asyncio.connection import AbstractConnection
 from redis.crc import key_slot
-from redis.exceptions import MovedError, ResponseError
 
 from ledger.stores.keys import Keys
 from ledger.stores.port import Listener
-from ledger.stores.redis.cluster_topology import Address, Topology
+from ledger.stores.redis.cluster_topology import Topology
+from ledger.stores.redis.connection import Address, ServerConnection
 from ledger.stores.redis.link import LinkError
+from ledger.stores.redis.refusals import Refusal
 from ledger.stores.redis.subscriber import Subscriber
 from ledger.stores.redis.wake_ups import WakeUpDispatcher
 
@@ -31,7 +31,7 @@ class ClusterWakeUps:
     """Subscriptions of this process to partitions' wake-ups, each on the node that holds the partition."""
 
     def __init__(
-        self, topology: Topology, connect_to: Callable[[Address], Callable[[], AbstractConnection]], keys: Keys
+        self, topology: Topology, connect_to: Callable[[Address], Callable[[], ServerConnection]], keys: Keys
     ) -> None:
         self._topology = topology
         self._connect_to = connect_to
@@ -132,18 +132,19 @@ class ClusterWakeUps:
         self._subscribers[address].channels.pop(self._keys.channel(partition), None)
         self._do(self._look_anew())
 
-    def _refused(self, address: Address, refusal: ResponseError) -> bool:
+    def _refused(self, address: Address, refusal: Refusal) -> bool:
         """Follow a redirection of a subscription; return False for any other refusal, after which to reconnect."""
-        if not isinstance(refusal, MovedError):
+        if refusal.code != "MOVED":
             return False
+        slot = refusal.redirection[0]
         for partition in self._dispatcher.partitions:
-            if self._slot(partition) == refusal.slot_id and self._homes.get(partition) == address:
+            if self._slot(partition) == slot and self._homes.get(partition) == address:
                 del self._homes[partition]
                 self._subscribers[address].channels.pop(self._keys.channel(partition), None)
         self._do(self._follow(refusal, address))
         return True
 
-    async def _follow(self, moved: MovedError, address: Address) -> None:
+    async def _follow(self, moved: Refusal, address: Address) -> None:
         with suppress(LinkError):
             await self._topology.moved(moved, address)
         self._look_later()

@@ -8,15 +8,13 @@ from functools import partial
 from itertools import repeat
 from typing import Any, TypeVar
 
-from redis.exceptions import ResponseError
-
 from ledger.core.errors import InDoubtError, StoreError
 from ledger.core.limits import GIVE_UP_SECONDS
 from ledger.stores.clock import Clock, EstimatedClock
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
 from ledger.stores.redis.link import Argument, CommandLine, LinkError
-from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.refusals import Refusal, refusal_of
 from ledger.stores.redis.replies import refused_with
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.servers import Commands, Revive, Servers
@@ -82,7 +80,7 @@ class RetriedCommands:
         return await self.ask_at(self._link, commands) if commands else []
 
     async def ask_each(self, commands: Sequence[CommandLine]) -> list[Any]:
-        """As `ask`, but return each refusal as a ResponseError among the replies."""
+        """As `ask`, but return each refusal as a Refusal among the replies."""
         return await self.patiently(lambda: self._link.run(commands)) if commands else []
 
     async def everywhere(self) -> Sequence[Commands]:
@@ -105,7 +103,7 @@ class RetriedCommands:
 
         replies = [reply for (reply,) in await self.patiently(attempt)]
         for reply in replies:
-            if isinstance(reply, ResponseError):
+            if isinstance(reply, Refusal):
                 raise refusal_of(reply) from reply
         return replies
 
@@ -115,8 +113,8 @@ class RetriedCommands:
     async def ask_at(self, server: Commands, commands: Sequence[CommandLine]) -> list[Any]:
         """As `ask`, on one of the servers."""
         replies = await self.patiently(lambda: server.run(commands))
-        if any(map(isinstance, replies, repeat(ResponseError))):
-            refused = next(reply for reply in replies if isinstance(reply, ResponseError))
+        if any(map(isinstance, replies, repeat(Refusal))):
+            refused = next(reply for reply in replies if isinstance(reply, Refusal))
             raise refusal_of(refused) from refused
         return replies
 
@@ -164,7 +162,7 @@ class RetriedCommands:
     async def evaluate(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         """Run an idempotent script."""
         reply = (await self.patiently(lambda: self.run_now(script, keys, arguments)))[0]
-        if isinstance(reply, ResponseError):
+        if isinstance(reply, Refusal):
             raise refusal_of(reply) from reply
         return reply
 

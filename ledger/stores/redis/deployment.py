@@ -7,13 +7,11 @@ import secrets
 from collections.abc import Awaitable
 from typing import Any, Final, Protocol
 
-from redis.exceptions import BusyLoadingError
-
 from ledger.core.errors import SetupError
 from ledger.core.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
 from ledger.stores.durability import Durability, shortcomings
 from ledger.stores.keys import Keys
-from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.refusals import Refusal, refusal_of
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +91,7 @@ async def check_server(run: RunCommand, durability: Durability) -> None:
     facts = await server_facts(run)
     if facts.get("loading") == "1":
         # Its INFO does not show the final settings yet: the append-only file is not open.
-        loading = BusyLoadingError("LOADING by its own INFO")
+        loading = Refusal("LOADING by its own INFO")
         raise refusal_of(loading) from loading
     problems = refusals(facts) + shortcomings(facts, durability)
     if problems:

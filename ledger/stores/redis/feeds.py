@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from redis.exceptions import ResponseError
-
 from ledger.stores.port import FeedItem
 from ledger.stores.redis.commands import RetriedCommands
+from ledger.stores.redis.refusals import Refusal
 from ledger.stores.redis.replies import feed_item_of, refused_with
 
 
@@ -25,7 +24,7 @@ class Feeds(RetriedCommands):
         items = [
             feed_item_of(one, line)
             for one, reply in zip(partitions, replies, strict=True)
-            if reply and not isinstance(reply, ResponseError)
+            if reply and not isinstance(reply, Refusal)
             for line in reply[0][1]
         ]
         begun = await self._begin_groups(without, group)
@@ -39,7 +38,7 @@ class Feeds(RetriedCommands):
         return [
             one
             for one, reply in zip(partitions, replies, strict=True)
-            if not isinstance(reply, ResponseError) or refused_with(reply, "BUSYGROUP")
+            if not isinstance(reply, Refusal) or refused_with(reply, "BUSYGROUP")
         ]
 
     async def claim_feed(
@@ -51,7 +50,7 @@ class Feeds(RetriedCommands):
         return [
             feed_item_of(one, line)
             for one, reply in zip(partitions, replies, strict=True)
-            if not isinstance(reply, ResponseError)
+            if not isinstance(reply, Refusal)
             for line in reply[1]
             if line is not None and line[1]
         ]

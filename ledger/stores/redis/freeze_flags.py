@@ -6,12 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from redis.exceptions import ResponseError
-
 from ledger.stores.port import FreezeFlag, Position
 from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.link import Argument, CommandLine
-from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.refusals import Refusal, refusal_of
 from ledger.stores.redis.script import Script
 
 _FREEZE: Final = Script.named("freeze.lua")
@@ -39,7 +37,7 @@ class FreezeFlags(Appends):
 
     async def _confirmed(self, call: CommandLine, waits: Sequence[CommandLine]) -> Any:
         replies = await self.patiently(lambda: self.run_loaded((call, *waits), _FREEZE, self._sure_link))
-        if not isinstance(replies[0], ResponseError):
+        if not isinstance(replies[0], Refusal):
             self._check_sure(replies[1:])
         return replies[0]
 
@@ -65,6 +63,6 @@ def _flag_of(flat: Sequence[bytes], servers: set[bytes]) -> FreezeFlag | None:
 
 def _accepted(replies: Sequence[Any]) -> Sequence[Any]:
     for reply in replies:
-        if isinstance(reply, ResponseError):
+        if isinstance(reply, Refusal):
             raise refusal_of(reply) from reply
     return replies

@@ -2,27 +2,21 @@
 
 The first command is sent at once; while replies are awaited, the commands of one turn of the event loop are sent in one
 write. A link never sends a command twice: when the connection breaks, every command without a reply fails, and the
-caller decides. redis-py connects (TLS, AUTH, HELLO); its retries are disabled, because they repeat writes.
-
-Once connected, the transport gets a protocol of ours (`ledger.stores.redis.answers`). Where that is not possible, or with
-`direct=False`, redis-py's public methods are used.
+caller decides.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, Protocol
 
 import hiredis
-from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 
-from ledger.stores.redis.answers import ReplyReader, writer_of
+from ledger.stores.redis.connection import ServerConnection
+from ledger.stores.redis.refusals import Refusal
 
 Argument = bytes | str | int | float
 CommandLine = tuple[Any, ...]
@@ -42,7 +36,7 @@ class LinkError(Exception):
     `refused` is the server's refusal of the connection where a retry is useless (a wrong password).
     """
 
-    def __init__(self, text: str, *, sent: bool, refused: RedisError | None = None) -> None:
+    def __init__(self, text: str, *, sent: bool, refused: Refusal | None = None) -> None:
         super().__init__(text)
         self.sent = sent
         self.refused = refused
@@ -88,33 +82,17 @@ class _Group:
             self.future.set_exception(error)
 
 
-def refusal_in(error: BaseException) -> RedisError | None:
-    """Return the server's refusal of a connection, which redis-py wraps into a network error."""
-    one: BaseException | None = error
-    while one is not None:
-        if isinstance(one, AuthenticationError | NoPermissionError | ResponseError):
-            return one
-        one = one.__cause__
-    return None
-
-
 class Link:
     """A pipelining connection, opened on first use and reopened after it broke."""
 
-    def __init__(
-        self, connect: Callable[[], AbstractConnection], answer_seconds: float, *, direct: bool = True
-    ) -> None:
+    def __init__(self, connect: Callable[[], ServerConnection], answer_seconds: float) -> None:
         self._make = connect
-        self._direct = direct
-        self._writer: asyncio.StreamWriter | None = None
         self._flush_due = False
         self._answer_seconds = answer_seconds
-        self._connection: AbstractConnection | None = None
+        self._connection: ServerConnection | None = None
         self._connecting = asyncio.Lock()
         self._outbox: list[bytes] = []
         self._awaited: deque[Receiver] = deque()
-        self._writable = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
         self._watchdog: asyncio.TimerHandle | None = None
         self._connections = 0
         self._server = ""
@@ -137,7 +115,7 @@ class Link:
             self._server, self._server_until = server, time.monotonic() + SERVER_SECONDS
 
     async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
-        """Return the replies in order; a refusal of the server is a ResponseError among them. Raises LinkError.
+        """Return the replies in order; a refusal of the server is a Refusal among them. Raises LinkError.
 
         On one connection commands always run in order, whatever `in_order` is.
         """
@@ -162,9 +140,7 @@ class Link:
         self._send_soon(is_idle=is_idle)
 
     def _send_soon(self, *, is_idle: bool) -> None:
-        if self._writer is None:
-            self._writable.set()
-        elif is_idle:
+        if is_idle:
             self._flush()
         elif not self._flush_due:
             # Other commands of this turn of the loop are sent in the same write.
@@ -174,9 +150,9 @@ class Link:
             self._watch()
 
     async def one(self, *command: Argument) -> Any:
-        """Return the reply to one command. Raises ResponseError or LinkError."""
+        """Return the reply to one command. Raises Refusal or LinkError."""
         reply = (await self.run((command,)))[0]
-        if isinstance(reply, ResponseError):
+        if isinstance(reply, Refusal):
             raise reply
         return reply
 
@@ -188,7 +164,7 @@ class Link:
         """Return None: only in a cluster are the addresses of replicas certainly those for clients."""
 
     async def close(self) -> None:
-        await self._break(LinkError("the connection was closed", sent=True))
+        self._break(LinkError("the connection was closed", sent=True))
 
     async def _connect(self) -> None:
         async with self._connecting:
@@ -196,36 +172,25 @@ class Link:
                 return
             connection = self._make()
             try:
-                # A server that hangs accepts connections and never replies to HELLO.
+                # A server that hangs accepts connections and never replies.
                 async with asyncio.timeout(self._answer_seconds):
-                    await connection.connect()  # type: ignore[no-untyped-call]
+                    await connection.connect(self._deliver, lambda error: self._lost(connection, error))
                 self._connection = connection
                 self._connections += 1
-            except (RedisError, OSError) as error:
+            except (Refusal, OSError) as error:
                 why = str(error) or f"no greeting for {self._answer_seconds:g} s"
-                raise LinkError(why, sent=False, refused=refusal_in(error)) from error
+                refused = error if isinstance(error, Refusal) and not error.will_pass else None
+                raise LinkError(why, sent=False, refused=refused) from error
             finally:
                 if self._connection is None:
-                    await connection.disconnect(nowait=True)
-            self._writer = writer_of(connection) if self._direct else None
-            if self._writer is not None:
-                self._take_over(connection, self._writer)
-                return
-            work = (self._write(connection), self._read(connection))
-            self._tasks = [asyncio.create_task(one, name="ledger link") for one in work]
+                    connection.close()
 
     def _flush(self) -> None:
         self._flush_due = False
         outbox, self._outbox = self._outbox, []
-        # Without a writer the connection broke in this very turn, and the waiters have failed.
-        if self._writer is not None and outbox:
-            self._writer.write(b"".join(outbox))
-
-    def _take_over(self, connection: AbstractConnection, writer: asyncio.StreamWriter) -> None:
-        def lost(error: BaseException) -> None:
-            self._break_soon(connection, error)
-
-        writer.transport.set_protocol(ReplyReader(self._deliver, lost))
+        # Without a connection it broke in this very turn, and the waiters have failed.
+        if self._connection is not None and outbox:
+            self._connection.write(b"".join(outbox))
 
     def _deliver(self, replies: list[Any]) -> None:
         """Give replies to their receivers, in order. Raises IndexError for replies that nobody awaits."""
@@ -235,29 +200,6 @@ class Link:
             if replies or len(taken) == receiver.open:
                 self._awaited.popleft()
             receiver.take(taken)
-
-    async def _write(self, connection: AbstractConnection) -> None:
-        try:
-            while True:
-                await self._writable.wait()
-                self._writable.clear()
-                await asyncio.sleep(0)
-                outbox, self._outbox = self._outbox, []
-                if outbox:
-                    await connection.send_packed_command(outbox, check_health=False)
-        except (RedisError, OSError) as error:
-            self._break_soon(connection, error)
-
-    async def _read(self, connection: AbstractConnection) -> None:
-        try:
-            while True:
-                try:
-                    reply = await connection.read_response(disable_decoding=True, timeout=math.inf)
-                except ResponseError as refusal:
-                    reply = refusal
-                self._deliver([reply])
-        except (RedisError, OSError, IndexError) as error:
-            self._break_soon(connection, error)
 
     def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -270,31 +212,22 @@ class Link:
         waited = time.monotonic() - self._awaited[0].since
         if waited >= self._answer_seconds:
             silence = TimeoutError(f"no answer for {waited:.1f} s")
-            self._break_soon(self._connection, silence)
+            self._lost(self._connection, silence)
         else:
             self._watch()
 
-    def _break_soon(self, connection: AbstractConnection, error: BaseException) -> None:
+    def _lost(self, connection: ServerConnection, error: BaseException) -> None:
         if connection is self._connection:
             broken = LinkError(f"the connection broke: {error}", sent=True)
             broken.__cause__ = error
-            task = asyncio.get_running_loop().create_task(self._break(broken), name="ledger link break")
-            self._breaking = task
+            self._break(broken)
 
-    async def _break(self, error: LinkError) -> None:
+    def _break(self, error: LinkError) -> None:
         connection, self._connection = self._connection, None
         awaited, self._awaited = self._awaited, deque[Receiver]()
         self._outbox = []
-        self._writer = None
         self._server = ""
-        tasks, self._tasks = self._tasks, []
+        if connection is not None:
+            connection.close()
         for group in awaited:
             group.fail(error)
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
-        if connection is not None:
-            with suppress(RedisError, OSError):
-                await connection.disconnect(nowait=True)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from redis.exceptions import ResponseError
-
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import PROJECTORS, SKIPPED, FoundFields
 from ledger.stores.port import StreamKey
 from ledger.stores.redis.commands import RetriedCommands
-from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.refusals import Refusal, refusal_of
 from ledger.stores.redis.script import Script
 
 _LOOK_UP: Final = Script.named("look_up.lua")
@@ -29,7 +27,7 @@ async def look_up(store: RetriedCommands, view: str | None, prefix: str, count: 
     ]
     replies = await store.evaluate_each(_LOOK_UP, calls)
     for reply in replies:
-        if isinstance(reply, ResponseError):
+        if isinstance(reply, Refusal):
             raise refusal_of(reply) from reply
     return FoundFields(
         fields=sorted(field.decode() for reply in replies for field in reply[1])[:count],

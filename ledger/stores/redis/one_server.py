@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from redis.asyncio.connection import AbstractConnection
-
 from ledger.stores.keys import Keys
 from ledger.stores.redis.confirmed_link import ConfirmedLink
+from ledger.stores.redis.connection import ServerConnection
 from ledger.stores.redis.link import Link
 from ledger.stores.redis.servers import Commands, Revive, WakeUps
 from ledger.stores.redis.wake_ups import ServerWakeUps
 
-MakeConnection = Callable[[], AbstractConnection]
+MakeConnection = Callable[[], ServerConnection]
 
 
 class OneServer:

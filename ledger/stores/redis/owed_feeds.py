@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from redis.exceptions import ResponseError
 
 from ledger.stores.admin import OwedLines
 from ledger.stores.port import START, Position
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import CommandLine
-from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.refusals import Refusal, refusal_of
 from ledger.stores.redis.replies import feed_item_of
 
 _SEQUENCE_MAX: Final = 2**64 - 1
@@ -44,7 +43,7 @@ async def owed_lines(
 
 
 def _wanted(partition: int, reply: Any, group: str, since: str | None) -> _Wanted | None:
-    if isinstance(reply, ResponseError):
+    if isinstance(reply, Refusal):
         if "no such key" in str(reply):
             return None
         raise refusal_of(reply) from reply

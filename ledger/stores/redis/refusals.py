@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from redis.exceptions import RedisError
-
 from ledger.core.errors import DamageError, LedgerError, SetupError, StoreError
 
 _LOG_IN_HINT: Final = "correct USER:PASSWORD in --url or PERMISSION_LEDGER_URL; it stands between `//` and `@`"
@@ -43,20 +41,39 @@ _PASSING = {
 }
 
 
-def refusal_code(error: RedisError) -> str:
-    """Return the error code, the first word of the reply; redis-py strips the known ones from the text."""
-    return error.status_code or str(error).split(" ", 1)[0]
+_FULL: Final = "ERR max number of clients"
 
 
-def is_passing(error: RedisError) -> bool:
-    """Return whether a refusal is temporary (the server is not ready yet)."""
-    return refusal_code(error) in _PASSING
+class Refusal(Exception):  # noqa: N818 - a reply among others
+    """A server's refusal of a command, with the text of its reply."""
+
+    @property
+    def code(self) -> str:
+        """Return the first word of the reply."""
+        return str(self).partition(" ")[0]
+
+    @property
+    def sends_away(self) -> bool:
+        """Return whether the server accepts no commands over this connection."""
+        return self.code == "LOADING" or str(self).startswith(_FULL)
+
+    @property
+    def will_pass(self) -> bool:
+        """Return whether to try again: the server is not ready yet, or has too many clients."""
+        return self.sends_away or self.code in _PASSING
+
+    @property
+    def redirection(self) -> tuple[int, str, int]:
+        """Return the slot, host and port of MOVED or ASK; the host may be empty."""
+        _, slot, address = str(self).split(" ")
+        host, _, port = address.rpartition(":")
+        return int(slot), host, int(port)
 
 
-def refusal_of(error: RedisError) -> LedgerError:
+def refusal_of(error: Refusal) -> LedgerError:
     """Return the error to raise for a server's refusal, which quotes it."""
     text = str(error)
-    word = refusal_code(error)
+    word = error.code
     if word == "WRONGTYPE":
         return DamageError(f"a key of the ledger holds something else: {text}; something else writes to this server")
     if word in _SETUP:
@@ -66,10 +83,10 @@ def refusal_of(error: RedisError) -> LedgerError:
     return StoreError(f"the server refused: {text}")
 
 
-def right_refused(error: RedisError, purpose: str) -> SetupError | None:
+def right_refused(error: Refusal, purpose: str) -> SetupError | None:
     """Return the error for a right that a script's user lacks; None for another refusal."""
     # Inside a script the refusal of a command has no code of its own.
     text = str(error)
-    if refusal_code(error) == "NOPERM" or "ACL failure" in text or "can't run this command" in text:
+    if error.code == "NOPERM" or "ACL failure" in text or "can't run this command" in text:
         return SetupError(f"the server does not let this user {purpose} (it said: {text})", hint=_ADMINISTRATORS)
     return None

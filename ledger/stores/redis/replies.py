@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from redis.exceptions import ResponseError
-
 from ledger.core.errors import DamageError, InDoubtError
 from ledger.core.events import Presence
 from ledger.stores.port import START, Due, Entry, FeedItem, Foreign, Position, StreamInfo, StreamKey
 from ledger.stores.redis.link import Argument
-from ledger.stores.redis.refusals import refusal_code, refusal_of
+from ledger.stores.redis.refusals import Refusal, refusal_of
 
 NO_SUCH_KEY: Final = "no such key"
 """The words of XINFO's refusal where nothing has the key."""
@@ -22,7 +20,7 @@ _OTHERS: Final = "something else writes to this key"
 
 def beside_of(key: StreamKey, reply: Any) -> tuple[Entry, ...]:
     """Return the entries of the stream that was read with an append. Raises InDoubtError if the read was refused."""
-    if isinstance(reply, ResponseError):
+    if isinstance(reply, Refusal):
         raise InDoubtError(
             f"{key.kind} `{key.id}` could not be read with the append ({reply}): ask again with the same request id"
         ) from reply
@@ -59,7 +57,7 @@ def entries_of(reply: Any) -> tuple[Entry, ...]:
 
 
 def info_of(reply: Any, size: int | None = None) -> StreamInfo | None:
-    if isinstance(reply, ResponseError):
+    if isinstance(reply, Refusal):
         if NO_SUCH_KEY in str(reply):
             return None
         raise refusal_of(reply) from reply
@@ -95,7 +93,7 @@ def score_of(reply: bytes) -> float:
 
 
 def refused_with(reply: Any, code: str) -> bool:
-    return isinstance(reply, ResponseError) and refusal_code(reply) == code
+    return isinstance(reply, Refusal) and reply.code == code
 
 
 def feed_item_of(partition: int, line: Any) -> FeedItem:

@@ -9,15 +9,13 @@ from contextlib import suppress
 from secrets import token_hex
 from typing import Any, Final
 
-from redis.exceptions import ResponseError
-
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import CONFLICT_TAIL_COUNT, GIVE_UP_SECONDS
 from ledger.stores.port import START, Append, AppendResult, Position, StreamKey
 from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.commands import Attempts, in_doubt
 from ledger.stores.redis.link import Argument
-from ledger.stores.redis.refusals import refusal_of, right_refused
+from ledger.stores.redis.refusals import Refusal, refusal_of, right_refused
 from ledger.stores.redis.script import Script
 
 SLICE_COUNT: Final = 250
@@ -117,7 +115,7 @@ class RedisRewrite:
         """Run a script; both may be sent again after a lost reply."""
         attempts = Attempts()
         reply = (await self._store.patiently(lambda: self._store.run_now(script, keys, arguments), attempts))[0]
-        if isinstance(reply, ResponseError):
+        if isinstance(reply, Refusal):
             if attempts.lost:
                 raise in_doubt(str(reply)) from reply
             sealed = await self._store.refused_by_stub(self._key, reply)

@@ -1,4 +1,4 @@
-"""Connections to the primary that sentinels name; redis-py asks the sentinels for each new connection.
+"""Links to the primary that sentinels name; redis-py asks them for each new connection.
 
 After a failover the old connection breaks or refuses writes, and the next one goes to the promoted server.
 """
@@ -8,36 +8,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from redis.asyncio.connection import AbstractConnection, SSLConnection
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool, SentinelManagedConnection
+from redis.asyncio.sentinel import Sentinel
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import ReadOnlyError
+from redis.exceptions import RedisError
 
+from ledger.stores.redis.connection import Address
 from ledger.stores.redis.link import CommandLine, Link, LinkError
+from ledger.stores.redis.replies import refused_with
 
 SENTINEL_ANSWER_SECONDS = 1.0
 """The timeout of a sentinel, after which the next one is asked."""
-
-SentinelAddress = tuple[str, int]
-
-
-class PrimaryConnection(SentinelManagedConnection):
-    """A connection to the server that sentinels name, if its own ROLE is primary."""
-
-    async def connect(self) -> None:
-        await super().connect()  # type: ignore[no-untyped-call]
-        await self.send_command("ROLE", check_health=False)
-        role = await self.read_response(disable_decoding=True)
-        if role[0] != b"master":
-            # A sentinel that has not learned of the failover yet names the old primary.
-            await self.disconnect(nowait=True)
-            raise RedisConnectionError(f"sentinels name a {role[0].decode()} as the primary; failover in progress?")
-
-
-class PrimarySSLConnection(PrimaryConnection, SSLConnection):
-    """As `PrimaryConnection`, over TLS."""
 
 
 class PrimaryLink(Link):
@@ -45,23 +26,20 @@ class PrimaryLink(Link):
 
     async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
         replies = await super().run(commands, in_order=in_order)
-        if not any(isinstance(reply, ReadOnlyError) for reply in replies):
+        if not any(refused_with(reply, "READONLY") for reply in replies):
             return replies
         await self.close()
         written = any(
-            command[0] == "EVALSHA" and not isinstance(reply, ReadOnlyError)
+            command[0] == "EVALSHA" and not refused_with(reply, "READONLY")
             for command, reply in zip(commands, replies, strict=True)
         )
         raise LinkError("the server has become a replica", sent=written)
 
 
 def primary_of(
-    sentinels: Sequence[SentinelAddress],
-    service: str,
-    options: Mapping[str, Any],
-    sentinel_options: Mapping[str, Any],
-) -> tuple[Callable[[], AbstractConnection], Callable[[], Awaitable[None]]]:
-    """Return a factory of connections to the primary of `service`, and a function that closes those to sentinels."""
+    sentinels: Sequence[Address], service: str, options: Mapping[str, Any]
+) -> tuple[Callable[[], Awaitable[Address]], Callable[[], Awaitable[None]]]:
+    """Return a function that asks for the address of the primary of `service`, and one that closes the connections."""
     manager = Sentinel(  # type: ignore[no-untyped-call]
         list(sentinels),
         sentinel_kwargs={
@@ -69,19 +47,15 @@ def primary_of(
             "socket_connect_timeout": SENTINEL_ANSWER_SECONDS,
             "retry": Retry(NoBackoff(), 0),
             "protocol": 2,
-            **sentinel_options,
+            **options,
         },
     )
-    kind = PrimarySSLConnection if issubclass(options["connection_class"], SSLConnection) else PrimaryConnection
-    pool = SentinelConnectionPool(  # type: ignore[no-untyped-call]
-        service, manager, **{**options, "connection_class": kind}
-    )
 
-    def connect() -> AbstractConnection:
-        connection: AbstractConnection = pool.make_connection()  # type: ignore[no-untyped-call]
-        return connection
+    async def find() -> Address:
+        try:
+            host, port = await manager.discover_master(service)
+        except RedisError as error:
+            raise OSError(str(error)) from error
+        return host, int(port)
 
-    async def close() -> None:
-        await manager.aclose()
-
-    return connect, close
+    return find, manager.aclose

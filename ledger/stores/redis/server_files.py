@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from redis.exceptions import ResponseError
-
 from ledger.core.late_patterns import late_pattern
 from ledger.stores.admin import FilesRewritten
 from ledger.stores.redis.commands import RetriedCommands
+from ledger.stores.redis.refusals import Refusal
 from ledger.stores.redis.replies import refused_with
 from ledger.stores.redis.servers import Commands
 
@@ -92,14 +91,14 @@ class _Files:
         (settings,) = await self._run("CONFIG", "GET", "save")
         began_s = int(facts["server_time_usec"]) // 1_000_000 - int(facts["uptime_in_seconds"])
         has_saved = int(facts["rdb_last_save_time"]) > began_s + SAVED_AT_START_SECONDS
-        if not isinstance(settings, ResponseError) and not settings[1] and not has_saved:
+        if not isinstance(settings, Refusal) and not settings[1] and not has_saved:
             return OFF
         return await self._written_anew(("BGSAVE",), ("rdb_bgsave_in_progress",), "rdb_last_bgsave_status")
 
     async def empty_slow_log(self) -> str:
         """Empty the log of slow commands, which keeps the beginnings of their arguments."""
         (reply,) = await self._run("SLOWLOG", "RESET")
-        return _why_not(reply) if isinstance(reply, ResponseError) else DONE
+        return _why_not(reply) if isinstance(reply, Refusal) else DONE
 
     async def _written_anew(self, command: Sequence[str], running: Sequence[str], status: str) -> str:
         """Run a command that begins to write a file; one that began before has the old content, and is waited for."""
@@ -108,7 +107,7 @@ class _Files:
                 while True:
                     await self._until_none(running)
                     (reply,) = await self._run(*command)
-                    if not isinstance(reply, ResponseError):
+                    if not isinstance(reply, Refusal):
                         break
                     if not any(text in str(reply) for text in _BUSY):
                         return _why_not(reply)
@@ -129,7 +128,7 @@ class _Files:
         return await self._store.patiently(lambda: self._server.run((command,)))
 
 
-def _why_not(reply: ResponseError) -> str:
+def _why_not(reply: Refusal) -> str:
     return "not permitted" if refused_with(reply, "NOPERM") else f"refused: {reply}"
 
 

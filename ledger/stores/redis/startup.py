@@ -7,11 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from redis.exceptions import RedisError
-
 from ledger.core.errors import SetupError, StoreError
 from ledger.core.limits import GIVE_UP_SECONDS
-from ledger.stores.redis.refusals import is_passing
+from ledger.stores.redis.refusals import Refusal
 
 T = TypeVar("T")
 
@@ -45,7 +43,7 @@ async def when_ready(meet: Callable[[], Awaitable[T]], *, others_take_over: bool
 def _only_not_ready(error: BaseException | None) -> bool:
     """Return whether an error was caused by a server that is up but not ready yet."""
     while error is not None:
-        if isinstance(error, RedisError) and is_passing(error):
+        if isinstance(error, Refusal) and error.will_pass:
             return True
         error = error.__cause__
     return False

@@ -8,12 +8,12 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import msgspec
-from redis.exceptions import RedisError, ResponseError
 
 from ledger.core.errors import LedgerError
 from ledger.stores.keys import Keys
 from ledger.stores.redis.addresses import servers_of
 from ledger.stores.redis.link import LinkError
+from ledger.stores.redis.refusals import Refusal
 
 ANSWER_SECONDS: Final = 5.0
 
@@ -47,9 +47,9 @@ async def _lets_strangers_in(url: str) -> bool:
     try:
         for server in await commands.everywhere():
             [reply] = await server.run([("EXISTS", Keys(1).config())])
-            if not isinstance(reply, ResponseError):
+            if not isinstance(reply, Refusal):
                 return True
-    except (LinkError, RedisError, LedgerError, OSError):
+    except (LinkError, LedgerError, OSError):
         # Refused before the read: by password, by certificate, or by a cluster that does not return its slot map.
         return False
     finally:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
-from redis.exceptions import ResponseError
-
 from ledger.core.errors import LedgerError
 from ledger.stores.port import StreamKey
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import Argument, CommandLine
-from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.refusals import Refusal, refusal_of
 from ledger.stores.redis.replies import refused_with
 from ledger.stores.redis.script import Script
 from ledger.stores.sealed import Seal, Stub, broken_stub, decode_seal, sealed_error
@@ -39,7 +37,7 @@ class Stubs(RetriedCommands):
             if key is not None:
                 yield key
 
-    async def refused_by_stub(self, key: StreamKey, refusal: ResponseError) -> LedgerError | None:
+    async def refused_by_stub(self, key: StreamKey, refusal: Refusal) -> LedgerError | None:
         """Return the error for a refused command on a stream's key if a stub is there; None if none is."""
         if not refused_with(refusal, "WRONGTYPE"):
             return None
@@ -60,7 +58,7 @@ class Stubs(RetriedCommands):
             refusals = [
                 (key, reply)
                 for (key, _), reply in zip(wanted, replies, strict=True)
-                if isinstance(reply, ResponseError) and (let_through is None or let_through not in str(reply))
+                if isinstance(reply, Refusal) and (let_through is None or let_through not in str(reply))
             ]
             if not refusals:
                 return replies
@@ -74,7 +72,7 @@ class Stubs(RetriedCommands):
     ) -> Any:
         """As `evaluate`, of a script on a stream. Raises SealedError where a stub is there."""
         reply = (await self.patiently(lambda: self.run_now(script, keys, arguments)))[0]
-        if isinstance(reply, ResponseError):
+        if isinstance(reply, Refusal):
             raise await self.refused_by_stub(key, reply) or refusal_of(reply) from reply
         return reply
 
@@ -83,7 +81,7 @@ def _seal_in(key: StreamKey, reply: Any) -> Seal | None:
     """Return the seal in what HGETALL replies; no hash is no seal."""
     if refused_with(reply, "WRONGTYPE"):
         return None
-    if isinstance(reply, ResponseError):
+    if isinstance(reply, Refusal):
         raise refusal_of(reply) from reply
     if not reply:
         return None

@@ -6,15 +6,13 @@ import heapq
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from redis.exceptions import ResponseError
-
 from ledger.stores.admin import FoundFields, WantedFields
 from ledger.stores.checkpoints import checkpoint_in
 from ledger.stores.port import Position, StreamKey, ViewAdvance, ViewWrite
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.lookups import lex_range, look_up
-from ledger.stores.redis.refusals import refusal_of
+from ledger.stores.redis.refusals import Refusal, refusal_of
 from ledger.stores.redis.replies import refused_with
 from ledger.stores.redis.script import Script
 
@@ -194,6 +192,6 @@ def _is_before(one: bytes, other: bytes, *, backwards: bool) -> bool:
 def _fitting(of_hash: Any, of_sorted: Any) -> Any:
     """Return the reply of the read that fits the type of a view's key."""
     reply = of_sorted if refused_with(of_hash, "WRONGTYPE") else of_hash
-    if isinstance(reply, ResponseError):
+    if isinstance(reply, Refusal):
         raise refusal_of(reply) from reply
     return reply

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from redis.asyncio.connection import AbstractConnection
-
 from ledger.stores.keys import Keys
 from ledger.stores.port import Entry, Listener, Position, StreamKey, WakeUp
+from ledger.stores.redis.connection import ServerConnection
 from ledger.stores.redis.servers import Revive
 from ledger.stores.redis.subscriber import Subscriber
 
@@ -60,7 +59,7 @@ class ServerWakeUps:
 
     def __init__(
         self,
-        connect: Callable[[], AbstractConnection],
+        connect: Callable[[], ServerConnection],
         keys: Keys,
         revive: Revive | None = None,
     ) -> None:

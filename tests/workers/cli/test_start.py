@@ -128,6 +128,15 @@ def test_who_asks_imports_the_dialect_of_the_rules_alone(server: RealServer, tmp
     assert found & DIALECT_MODULES == {"ledger.policy.brutus.dialect"}
 
 
+def test_an_allowed_ask_at_the_embedded_server_imports_no_redis(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps([{"permission": "bash", "pattern": "*", "action": "allow"}]))
+    asked = ("ask", "ses_1", "bash", "git status", "--rules", str(rules))
+    found = imported_by(*asked, PERMISSION_LEDGER_HOME=str(tmp_path / "home"))
+    assert "ledger.policy.shell" in found
+    assert "redis" not in found
+
+
 def test_importing_the_package_imports_nothing_of_it() -> None:
     program = "import sys, ledger, json; print(json.dumps([one for one in sys.modules if one.startswith('ledger.')]))"
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)

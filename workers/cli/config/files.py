@@ -11,15 +11,14 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from ledger.core.late_patterns import late_pattern
 from workers.cli.config.errors import ConfigFileError
 from workers.cli.config.members import COMMON, OF_ONE_CALL, CommandWords, FileMember, members_of
 from workers.presentation.text import without_passwords
 from workers.transport import trusted
 from workers.transport.small_files import read_small
 
-SECRETS: Final = late_pattern(r"(?i)token|password|secret|api[-_]?key")
-_HEADER: Final = late_pattern(r"^\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
+SECRETS: Final = re.compile(r"(?i)token|password|secret|api[-_]?key")
+_HEADER: Final = re.compile(r"^\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
 
 
 class SettingsFile(NamedTuple):
