@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
@@ -42,6 +41,8 @@ def main() -> int:
 
 def run_module(name: str) -> None:
     """Run a module of the three packages as a program, with the arguments that follow in `sys.argv`."""
+    import runpy  # noqa: PLC0415 - no command needs it
+
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Final
 
 from ledger.core.access_events import QuietHours
 from ledger.core.errors import InputError
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 DAY_MINUTES: Final = 24 * 60
 WEEK_DAYS: Final = 7
@@ -33,6 +35,8 @@ def check_quiet(quiet: QuietHours | None) -> QuietHours | None:
 
 def zone_named(name: str) -> ZoneInfo | None:
     """Return a time zone by its name in the IANA database; None for an unknown one."""
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - slow to import, and rarely needed
+
     if len(name) > ZONE_CHARS:
         return None
     try:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from functools import cache
 from hashlib import sha256
-from importlib.resources import files
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -166,6 +165,8 @@ async def load_snapshot(store: Store, key: StreamKey, until_version: int) -> Fol
 @cache
 def _code_digest() -> str | None:
     """Return a digest of the folding code's sources; None where they are not files."""
+    from importlib.resources import files  # noqa: PLC0415 - slow to import, and only long streams need it
+
     whole = sha256()
     try:
         for package in _FOLDING_CODE:

@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from ledger.policy.data_files import COMPILED
+from ledger.policy.data_files import COMPILED, Index
+from ledger.policy.shell.forms.nodes import Arity, Effect
 from ledger.policy.shell.forms.notation import check_names, parse_toml, read_tables
 
 _LEDGER: Final = Path(__file__).parents[1]
 _FOLDERS: Final = ("masks/shapes", "policy/claude", "policy/shell/tables")
 _PROGRAMS: Final = "policy/shell/programs"
+_USUAL: Final = [Effect.PLAIN, Arity.NONE]
 
 
 def _texts(folder: str) -> dict[str, str]:
@@ -23,19 +26,29 @@ def _texts(folder: str) -> dict[str, str]:
 
 
 def compiled() -> bytes:
-    """Return the compiled file: the numbers of lines by name, then a table on each line. Raises TableError."""
+    """Return the compiled file: an index, then a table on each line. Raises TableError."""
     files = {place: parse_toml(text, place) for folder in _FOLDERS for place, text in _texts(folder).items()}
     programs = [node for text in _texts(_PROGRAMS).values() for node in read_tables(text)]
     check_names(programs, "program tables: the program")
-    lines = [msgspec.json.encode(table) for table in files.values()]
-    lines += [msgspec.json.encode(node, order="deterministic") for node in programs]
-    numbers = {
-        "files": {place: number for number, place in enumerate(files, 1)},
-        "programs": {
-            name: number for number, node in enumerate(programs, len(files) + 1) for name in (node.name, *node.aliases)
-        },
-    }
-    return b"\n".join([msgspec.json.encode(numbers), *lines, b""])
+    tables = [_short(msgspec.to_builtins(node, order="deterministic")) for node in programs]
+    lines = [msgspec.json.encode(table) + b"\n" for table in (*files.values(), *tables)]
+    ends = list(accumulate(map(len, lines)))
+    spans = list(pairwise([0, *ends]))
+    named = zip(programs, spans[len(files) :], strict=True)
+    index = Index(
+        dict(zip(files, spans, strict=False)),
+        {name: span for node, span in named for name in (node.name, *node.aliases)},
+    )
+    return b"".join([msgspec.json.encode(index), b"\n", *lines])
+
+
+def _short(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table without the effect and arity of options with the usual ones, which come last."""
+    if "listed" in table:
+        table["listed"] = [[names] if usual == _USUAL else [names, *usual] for names, *usual in table["listed"]]
+    if "below" in table:
+        table["below"] = [_short(one) for one in table["below"]]
+    return table
 
 
 if __name__ == "__main__":

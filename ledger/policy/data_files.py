@@ -35,33 +35,37 @@ class WordList(tuple[str, ...]):
     __slots__ = ()
 
 
-class _Lines(msgspec.Struct, frozen=True):
-    """The first line of the compiled file: the lines of files by their path below `ledger`, and of programs by name."""
+Span = tuple[int, int]
+"""The beginning and end of a table, in bytes after the first line of the compiled file."""
 
-    files: dict[str, int]
-    programs: dict[str, int]
+
+class Index(msgspec.Struct, frozen=True):
+    """The first line of the compiled file: where files are, by their path below `ledger`, and programs, by each name."""
+
+    files: dict[str, Span]
+    programs: dict[str, Span]
 
 
 @cache
-def _compiled() -> tuple[_Lines, list[bytes]]:
-    lines = COMPILED.read_bytes().split(b"\n")
-    return msgspec.json.decode(lines[0], type=_Lines), lines
+def _compiled() -> tuple[Index, memoryview]:
+    content = COMPILED.read_bytes()
+    first = content.index(b"\n") + 1
+    return msgspec.json.decode(content[:first], type=Index), memoryview(content)[first:]
 
 
 def data_file(place: str) -> dict[str, Any]:
     """Return the contents of a file by its path below `ledger`."""
-    numbers, lines = _compiled()
-    return msgspec.json.decode(lines[numbers.files[place]], type=dict[str, Any])
+    return read_span(dict[str, Any], _compiled()[0].files[place])
 
 
-def program_lines() -> dict[str, int]:
-    """Return the line of the compiled file that has a program's table, by each name of a program."""
+def program_spans() -> dict[str, Span]:
+    """Return where the compiled file has the tables of programs, by each name of a program."""
     return _compiled()[0].programs
 
 
-def read_line(kind: type[_Entry], number: int) -> _Entry:
-    """Return the table on a line of the compiled file."""
-    return msgspec.json.decode(_compiled()[1][number], type=kind)
+def read_span(kind: type[_Entry], span: Span) -> _Entry:
+    """Return a table of the compiled file."""
+    return msgspec.json.decode(_compiled()[1][slice(*span)], type=kind)
 
 
 def read_file(kind: type[_Entry], place: str) -> _Entry:

@@ -22,7 +22,6 @@ from ledger.masks.masking import is_recorded_digest
 from ledger.policy.acceptance import not_accepted, still_asked
 from ledger.policy.demands import demands_on
 from ledger.policy.locations import home_of
-from ledger.policy.offers import offers
 from ledger.project.state import ProjectState
 from ledger.session.claims import claim_with_ask, decide_claim, require_unclaimed
 from ledger.session.commands import (
@@ -195,6 +194,8 @@ def _detail(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGra
 
 def _detail_of_pending(command: Ask, evaluation: Evaluation, standing: Sequence[StandingGrant]) -> AskedDetail:
     """Return the stored detail of a pending request, with the choices of what to remember, if any."""
+    from ledger.policy.offers import offers  # noqa: PLC0415 - slow to import, and only what waits needs it
+
     detail = _detail(command, evaluation, standing)
     call, always = command.question.call, command.question.always
     if call.tool_name is None and not always:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -71,6 +70,8 @@ def _base(environment: Mapping[str, str]) -> Path:
     runtime = Path(environment.get("XDG_RUNTIME_DIR", ""))
     if runtime.is_absolute() and _is_own_folder(runtime):
         return runtime
+    import tempfile  # noqa: PLC0415 - slow to import, and rarely needed
+
     return Path(tempfile.gettempdir())
 
 

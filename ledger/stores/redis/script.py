@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha1
-from importlib.resources import files
+from pathlib import Path
 
 from ledger.stores.redis.link import Argument, CommandLine
 
@@ -20,7 +20,7 @@ class Script:
     @classmethod
     @lru_cache(None)
     def named(cls, name: str) -> Script:
-        return cls(files("ledger.stores.redis").joinpath(name).read_text())
+        return cls(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
     def call(self, keys: Sequence[str], arguments: Sequence[Argument]) -> CommandLine:
         return ("EVALSHA", self.sha, len(keys), *keys, *arguments)

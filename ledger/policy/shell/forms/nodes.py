@@ -51,12 +51,16 @@ class Arity(StrEnum):
 
 
 class Option(msgspec.Struct, frozen=True, array_like=True):
-    """One option. `name` is the canonical one, the last of `names`; all include their dashes."""
+    """One option, with all its names; they include their dashes."""
 
-    name: str
     names: tuple[str, ...]
-    arity: Arity
-    effect: Effect
+    effect: Effect = Effect.PLAIN
+    arity: Arity = Arity.NONE
+
+    @property
+    def name(self) -> str:
+        """Return the canonical name."""
+        return self.names[-1]
 
 
 Style = Literal["gnu", "posix", "go", "words", "dd", "echo"]

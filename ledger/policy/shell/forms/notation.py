@@ -169,7 +169,7 @@ def _with_groups(
 def _narrowed(option: Option, names: Collection[str]) -> Option:
     """Return an option with only those of its names that are in `names`."""
     kept = tuple(name for name in option.names if name in names)
-    return option if kept == option.names else Option(kept[-1], kept, option.arity, option.effect)
+    return option if kept == option.names else Option(kept, option.effect, option.arity)
 
 
 def _pattern(text: str, place: str) -> str:
@@ -201,7 +201,7 @@ def _option(words: list[str], effect: Effect, place: str) -> Option:
     value = last["value"] or ""
     arity = Arity.NONE if not value else Arity.GLUED if value.startswith("[") else Arity.NEXT
     names = (*words[:-1], last["name"])
-    return Option(last["name"], names, arity, effect)
+    return Option(names, effect, arity)
 
 
 def _operands(text: str, place: str) -> Operands:

@@ -242,7 +242,7 @@ class _Reader:
         option = self._lookup("--" + name.removeprefix("--no-"))
         if option is None or option.effect not in (Effect.PLAIN, Effect.EDITS, Effect.READ):
             return None
-        return Option(f"--no-{option.name.lstrip('-')}", (name,), Arity.NONE, Effect.PLAIN)
+        return Option((f"--no-{option.name.lstrip('-')}",))
 
     def _one_dash(self, at: int, text: str) -> int:
         option = self._lookup(text)
@@ -407,5 +407,5 @@ class _Reader:
         ]
 
 
-_HELP: Final = Option("--help", ("--help",), Arity.NONE, Effect.PLAIN)
-_NUMBER: Final = Option("-NUMBER", ("-NUMBER",), Arity.NONE, Effect.PLAIN)
+_HELP: Final = Option(("--help",))
+_NUMBER: Final = Option(("-NUMBER",))
