@@ -11,9 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.policy.data_files import COMPILED, Index
+from ledger.policy.data_files import COMPILED, TableIndex
 from ledger.policy.shell.forms.nodes import Arity, Effect
 from ledger.policy.shell.forms.notation import check_names, parse_toml, read_tables
+from ledger.policy.shell.tables.operands import FILE as OPERANDS
+from ledger.policy.shell.tables.operands import read_programs
 
 _LEDGER: Final = Path(__file__).parents[1]
 _FOLDERS: Final = ("masks/shapes", "policy/claude", "policy/shell/tables")
@@ -28,6 +30,7 @@ def _texts(folder: str) -> dict[str, str]:
 def compiled() -> bytes:
     """Return the compiled file: an index, then a table on each line. Raises TableError."""
     files = {place: parse_toml(text, place) for folder in _FOLDERS for place, text in _texts(folder).items()}
+    read_programs(files[OPERANDS]["programs"])  # each entry is checked here, and not by every program that reads it
     programs = [node for text in _texts(_PROGRAMS).values() for node in read_tables(text)]
     check_names(programs, "program tables: the program")
     tables = [_short(msgspec.to_builtins(node, order="deterministic")) for node in programs]
@@ -35,7 +38,7 @@ def compiled() -> bytes:
     ends = list(accumulate(map(len, lines)))
     spans = list(pairwise([0, *ends]))
     named = zip(programs, spans[len(files) :], strict=True)
-    index = Index(
+    index = TableIndex(
         dict(zip(files, spans, strict=False)),
         {name: span for node, span in named for name in (node.name, *node.aliases)},
     )

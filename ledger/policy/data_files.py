@@ -39,7 +39,7 @@ Span = tuple[int, int]
 """The beginning and end of a table, in bytes after the first line of the compiled file."""
 
 
-class Index(msgspec.Struct, frozen=True):
+class TableIndex(msgspec.Struct, frozen=True):
     """The first line of the compiled file: where files are, by their path below `ledger`, and programs, by each name."""
 
     files: dict[str, Span]
@@ -47,10 +47,10 @@ class Index(msgspec.Struct, frozen=True):
 
 
 @cache
-def _compiled() -> tuple[Index, memoryview]:
+def _compiled() -> tuple[TableIndex, memoryview]:
     content = COMPILED.read_bytes()
     first = content.index(b"\n") + 1
-    return msgspec.json.decode(content[:first], type=Index), memoryview(content)[first:]
+    return msgspec.json.decode(content[:first], type=TableIndex), memoryview(content)[first:]
 
 
 def data_file(place: str) -> dict[str, Any]:

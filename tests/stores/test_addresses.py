@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from redis.asyncio.connection import parse_url
 
 from ledger.core.errors import InputError
 from ledger.stores.durability import Durability, durability_in
 from ledger.stores.memory import MemoryStore
-from ledger.stores.redis.addresses import _split_addresses
+from ledger.stores.redis.addresses import _split_addresses, _target
+from ledger.stores.redis.connection import ServerTarget
 from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import default_home, embedded_folder, open_store, redact
 
@@ -54,6 +56,34 @@ def test_a_url_of_several_servers_keeps_all_that_stands_behind_them(
     url: str, plain: str, addresses: list[tuple[str, int]]
 ) -> None:
     assert _split_addresses(url, 6379) == (plain, addresses)
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("redis://", ServerTarget()),
+        ("redis://h:6380/2", ServerTarget(("h", 6380), database=2)),
+        ("redis://h/2?db=3&db=4", ServerTarget(("h", 6379), database=3)),
+        ("redis://h/ledger", ServerTarget(("h", 6379))),
+        ("redis://me:x%2Fy%25@[::1]:1", ServerTarget(("::1", 1), username="me", password="x/y%")),
+        ("redis://:p@h", ServerTarget(("h", 6379), password="p")),
+        ("redis://h?username=me&password=a%252F", ServerTarget(("h", 6379), username="me", password="a%2F")),
+        ("redis://me:p@h?username=you&password=q", ServerTarget(("h", 6379), username="me", password="p")),
+        ("unix:///run/a%20b.sock?db=2", ServerTarget(path="/run/a b.sock", database=2)),
+        ("unix://me:p@/run/re@dis.sock", ServerTarget(path="/run/re@dis.sock", username="me", password="p")),
+    ],
+)
+def test_a_url_names_a_server_a_user_and_a_database_as_redis_py_reads_it(url: str, target: ServerTarget) -> None:
+    assert _target(url) == target
+    theirs = parse_url(url)
+    ours = {
+        **({"path": target.path} if target.path else dict(zip(("host", "port"), target.address, strict=True))),
+        "username": target.username,
+        "password": target.password,
+        "db": target.database,
+    }
+    usual = {"host": "localhost", "port": 6379, "username": "", "password": "", "db": 0}
+    assert {name: theirs.get(name, usual.get(name)) for name in ours} == ours
 
 
 def test_a_memory_without_a_name_is_new_each_time_and_one_with_a_name_is_shared() -> None:

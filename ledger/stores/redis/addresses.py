@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 
 from ledger.core.errors import InputError
 from ledger.stores.durability import durability_in
@@ -44,13 +44,27 @@ def servers_at(scheme: str, url: str) -> Servers:
 
 def _target(url: str) -> ServerTarget:
     """Return the target of a URL of one server; redis-py reads TLS, and every option that the ledger does not know."""
-    target = ServerTarget.of(url)
+    target = _plain_target(url)
     parts = urlsplit(url)
     if parts.scheme == "rediss" or parse_qs(parts.query).keys() - _OWN_OPTIONS:
         from ledger.stores.redis.tls import options_of, tls_of  # noqa: PLC0415 - redis-py takes long to import
 
         return target._replace(tls=tls_of(options_of(url)))
     return target
+
+
+def _plain_target(url: str) -> ServerTarget:
+    parts = urlsplit(url)
+    query = dict(reversed(parse_qsl(parts.query)))
+    is_socket = parts.scheme == "unix"
+    database = query.get("db") or ("" if is_socket else unquote(parts.path).replace("/", ""))
+    return ServerTarget(
+        (unquote(parts.hostname or "localhost"), parts.port or _SERVER_PORT),
+        unquote(parts.path) if is_socket else "",
+        unquote(parts.username or "") or query.get("username", ""),
+        unquote(parts.password or "") or query.get("password", ""),
+        int(database) if "db" in query or database.isdecimal() else 0,
+    )
 
 
 def _cluster(url: str) -> Servers:
@@ -64,7 +78,7 @@ def _cluster(url: str) -> Servers:
 
     plain, addresses = _split_addresses(url, _SERVER_PORT)
     options = options_of(plain)
-    target = ServerTarget.of(plain)._replace(tls=tls_of(options))
+    target = _plain_target(plain)._replace(tls=tls_of(options))
     if target.database:
         raise ValueError("a cluster has no databases")
 
@@ -114,7 +128,7 @@ def _sentinels(url: str) -> Servers:
             raise ValueError("sentinel_tls needs rediss+sentinel://")
         to_sentinels.update(ssl=True, **_only_tls(options))
     find, close = primary_of(addresses, service, to_sentinels)
-    target = ServerTarget.of(plain)
+    target = _plain_target(plain)
     target = target._replace(tls=tls, primary=find, database=int(database or target.database))
     return OneServer(partial(ServerConnection, target), link=PrimaryLink, close=close, others_take_over=True)
 

@@ -10,7 +10,6 @@ import socket
 from collections.abc import Awaitable, Callable
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 import hiredis
 
@@ -45,21 +44,6 @@ class ServerTarget(NamedTuple):
     tls: Callable[[], SSLContext] | None = None
     primary: Callable[[], Awaitable[Address]] | None = None
     """Finds the address of the primary, for each connection."""
-
-    @classmethod
-    def of(cls, url: str) -> ServerTarget:
-        """Read a URL of one server, without its TLS. Raises ValueError."""
-        parts = urlsplit(url)
-        query = dict(reversed(parse_qsl(parts.query)))
-        is_socket = parts.scheme == "unix"
-        database = query.get("db") or ("" if is_socket else unquote(parts.path).replace("/", ""))
-        return cls(
-            (unquote(parts.hostname or "localhost"), parts.port or 6379),
-            unquote(parts.path) if is_socket else "",
-            unquote(parts.username or "") or query.get("username", ""),
-            unquote(parts.password or "") or query.get("password", ""),
-            int(database) if "db" in query or database.isdecimal() else 0,
-        )
 
     def greeting(self) -> list[tuple[Any, ...]]:
         """Return the commands that log in, name the connection and choose its database."""

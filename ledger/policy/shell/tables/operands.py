@@ -129,4 +129,4 @@ PRINTS: Final = _OPERANDS.prints
 VARIABLES: Final = _OPERANDS.variables
 """Variables of the environment whose value names files that a program runs or loads."""
 
-PROGRAM_FILES: Final = read_programs(_OPERANDS.programs)
+PROGRAM_FILES: Final = read_entries(ProgramFiles, _OPERANDS.programs, FILE)
