@@ -57,7 +57,6 @@ COMPILING: Final = (
     "ledger/core/late_patterns.py",
     "ledger/log/redactable.py",
     "ledger/policy/shell/forms/notation.py",
-    "ledger/policy/shell/forms/reduction.py",
 )
 """Files that compile what somebody has written, when it is read or used."""
 

@@ -17,7 +17,7 @@ class Commands(Protocol):
     """A command interface to the servers, wherever the keys are."""
 
     async def run(self, commands: Sequence[CommandLine], *, in_order: bool = False) -> list[Any]:
-        """Return the replies in order; a refusal of a server is a ResponseError among them. Raises LinkError.
+        """Return the replies in order; a refusal of a server is a Refusal among them. Raises LinkError.
 
         With `in_order` each command runs after those before it, also across nodes.
         """
@@ -42,7 +42,7 @@ class Commands(Protocol):
         return
 
     async def one(self, *command: Argument) -> Any:
-        """Return the reply to one command. Raises ResponseError or LinkError."""
+        """Return the reply to one command. Raises Refusal or LinkError."""
         ...
 
     async def everywhere(self) -> Sequence[Commands]:
