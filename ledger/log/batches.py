@@ -1,4 +1,4 @@
-"""Commands queued for a stream, and batches of those that are decided together."""
+"""Commands queued for a stream, and the batch of those that are decided together."""
 
 from __future__ import annotations
 
@@ -24,56 +24,65 @@ S = TypeVar("S")
 
 
 class Job(Generic[S]):
-    """A queued command. Command None only reads."""
+    """A queued command. Command None only reads; `is_alone` is decided in an append of its own."""
 
     __slots__ = ("command", "companion", "future", "is_alone")
 
-    def __init__(self, command: Any, companion: Stream[Any] | None) -> None:
+    def __init__(self, command: Any, companion: Stream[Any] | None = None) -> None:
         self.command = command
         self.companion = companion
         self.is_alone = False
         self.future: asyncio.Future[Done[S]] = asyncio.get_running_loop().create_future()
-
-    def alone(self) -> Job[S]:
-        """Mark the job to be decided in an append of its own."""
-        self.is_alone = True
-        return self
-
-    def succeed(self, done: Done[S]) -> None:
-        if not self.future.done():
-            self.future.set_result(done)
 
     def fail(self, error: BaseException) -> None:
         if not self.future.done():
             self.future.set_exception(error)
 
 
-class Turn(Generic[S]):
+class Batch(Generic[S]):
     """Jobs that are decided together, again in each round until they are written or need no append.
 
-    `batch` and `append` are those of the last round, and `left` the jobs that did not fit into it. `companion` is read
-    with each append.
+    Of the round: its events in order and the result of each job; `after` is the entry they follow, and `prev` the first
+    link of the chain. `state` includes the first `folded_count` events, as if they were written at `now_ms`; most
+    batches are written before more is needed.
     """
 
     __slots__ = (
+        "after",
         "append",
-        "batch",
         "companion",
         "companion_is_behind",
+        "events",
+        "fold",
+        "folded_count",
         "is_read",
         "jobs",
         "left",
+        "not_after_ms",
+        "not_before_ms",
+        "now_ms",
+        "outcomes",
+        "payloads",
+        "present",
+        "prev",
+        "recorded",
         "rounds_count",
+        "state",
         "told_ms",
+        "written_at",
     )
 
     append: Append
-    batch: Batch[S]
-    left: list[Job[S]]
+    state: S
+    after: Position
+    prev: str
+    now_ms: int
 
-    def __init__(self, jobs: list[Job[S]]) -> None:
+    def __init__(self, fold: Fold[S], jobs: list[Job[S]]) -> None:
+        self.fold = fold
         self.jobs = jobs
         self.companion: Stream[Any] | None = None
+        """The stream that is read with each append."""
         for job in jobs:
             if job.companion is not None:
                 self.companion = job.companion
@@ -85,33 +94,8 @@ class Turn(Generic[S]):
         self.told_ms: int | None = None
         """The server's time, where the append was outside its window by it."""
 
-
-class Batch(Generic[S]):
-    """Commands decided together, their events in order, and the result of each command.
-
-    `after` is the entry they follow, and `prev` the first link of the chain. `state` includes the first `folded_count`
-    events, as if they were written at `now_ms`; most batches are written before more is needed.
-    """
-
-    __slots__ = (
-        "after",
-        "events",
-        "fold",
-        "folded_count",
-        "not_after_ms",
-        "not_before_ms",
-        "now_ms",
-        "outcomes",
-        "payloads",
-        "present",
-        "prev",
-        "recorded",
-        "state",
-        "written_at",
-    )
-
-    def __init__(self, fold: Fold[S], state: S, after: Position, prev: str, now_ms: int) -> None:
-        self.fold = fold
+    def begin(self, state: S, after: Position, prev: str, now_ms: int) -> None:
+        """Begin a round, as if nothing was decided yet."""
         self.state = state
         self.folded_count = 0
         self.now_ms = now_ms
@@ -120,6 +104,8 @@ class Batch(Generic[S]):
         self.events: list[tuple[Event, Actor, str]] = []
         self.payloads: list[EntryFields] = []
         self.outcomes: list[tuple[Job[S], LedgerError | None, int, int]] = []
+        self.left: list[Job[S]] = []
+        """The jobs that do not fit into the append."""
         self.not_before_ms: int | None = None
         self.not_after_ms: int | None = None
         self.present: tuple[Presence, ...] | None = None
@@ -129,14 +115,14 @@ class Batch(Generic[S]):
         self.recorded: list[Recorded] = []
         """The events as recorded, once the server has confirmed the append."""
 
-    def decide_all(self, jobs: list[Job[S]], due_ms: int | None) -> list[Job[S]]:
-        """Decide jobs, to be written before `due_ms`; return those that do not fit into the append."""
+    def decide_all(self, due_ms: int | None) -> None:
+        """Decide the jobs, to be written before `due_ms`; `left` are those that do not fit into the append."""
         if due_ms is not None:
             self.not_after_ms = due_ms - 1
-        for index, job in enumerate(jobs):
+        for index, job in enumerate(self.jobs):
             if len(self.events) >= EVENTS_PER_APPEND_COUNT or not self._decide(job):
-                return jobs[index:]
-        return []
+                self.left = self.jobs[index:]
+                return
 
     def _decide(self, job: Job[S]) -> bool:
         """Decide a job; return False if the events before it must be written first.
@@ -151,7 +137,7 @@ class Batch(Generic[S]):
                 plan = self.fold.decide(state, job.command, self.now_ms)
                 if None not in (plan.present, self.present) and plan.present != self.present:
                     return False
-                self._take(plan, state)
+                self.take(plan, state)
             except (PresenceWantedError, EventSizeError) as error_of_its_own:
                 # It rests on nothing that was read, so the caller need not wait for a read, and one try is enough.
                 job.fail(error_of_its_own)
@@ -172,23 +158,21 @@ class Batch(Generic[S]):
             self.state = self.fold.evolve(self.state, Recorded(event, actor, self.now_ms, version, event_id))
         return self.state
 
-    def take(self, plan: AppendPlan) -> None:
-        """Add a plan's events, all or none. Raises InputError when one is too large, which fails its command alone."""
-        self._take(plan, self.ahead())
+    def take(self, plan: AppendPlan, said: S) -> None:
+        """Add a plan's events, all or none; `said` is the state before them.
 
-    def _take(self, plan: AppendPlan, said: S) -> None:
-        if len(plan.events) == 1 and not self.payloads and not plan.event_ids:
-            self._take_first(plan, said)
-            return
+        Raises InputError when one is too large, which fails its command alone.
+        """
         events: list[tuple[Event, Actor, str]] = []
         payloads: list[EntryFields] = []
         last = self.payloads[-1][0] if self.payloads else None
-        version, actor, event_ids = self.after.version + len(self.events), plan.actor, iter(plan.event_ids)
+        version, actor = self.after.version + len(self.events), plan.actor
         for event in plan.events:
-            event_id = next(event_ids, None) or new_event_id()
+            event_id = plan.event_id or new_event_id()
             prev = self.prev if last is None else chain.within_append(version, last)
-            written = shortened(event, said)
-            fields = codec.encode(written, event_id=event_id, prev=prev, actor=actor, salt=_salt_of(event))
+            detail = getattr(event, "detail", None)
+            salt = "" if detail is None or detail.salt else new_salt()
+            fields = codec.encode(shortened(event, said), event_id=event_id, prev=prev, actor=actor, salt=salt)
             version, last = version + 1, fields[0]
             if type(event) in SAYING:
                 said = self.fold.evolve(said, Recorded(event, actor, self.now_ms, version, event_id))
@@ -196,36 +180,12 @@ class Batch(Generic[S]):
             payloads.append(fields)
         self.events += events
         self.payloads += payloads
-        self.narrow(plan)
-
-    def _take_first(self, plan: AppendPlan, said: S) -> None:
-        """As `take`, for the common case of a single event."""
-        event, event_id = plan.events[0], new_event_id()
-        written = shortened(event, said)
-        fields = codec.encode(written, event_id=event_id, prev=self.prev, actor=plan.actor, salt=_salt_of(event))
-        self.payloads.append(fields)
-        self.events.append((event, plan.actor, event_id))
-        self.narrow(plan)
-
-    def narrow(self, plan: AppendPlan) -> None:
         if plan.present is not None:
             self.present = plan.present
         if plan.not_before_ms is not None:
             self.not_before_ms = max(self.not_before_ms or 0, plan.not_before_ms)
         if plan.not_after_ms is not None:
-            self.not_after_ms = _earlier(self.not_after_ms, plan.not_after_ms)
-
-
-def _salt_of(event: Event) -> str:
-    """Return a salt for the content of an event; empty for one without content, or whose content has its own."""
-    detail = getattr(event, "detail", None)
-    return "" if detail is None or detail.salt else new_salt()
-
-
-def _earlier(one: int | None, other: int | None) -> int | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other)
+            self.not_after_ms = min(plan.not_after_ms, self.not_after_ms or plan.not_after_ms)
 
 
 def recorded_of(batch: Batch[Any], first: Position) -> list[Recorded]:

@@ -14,7 +14,7 @@ from ledger.access.passkeys.state import PasskeysState, decide_passkeys, evolve_
 from ledger.access.state import AccessState, decide_access, evolve_access
 from ledger.core.allowing import any_allowing
 from ledger.core.errors import LedgerError
-from ledger.core.events import Asked, Claimed, Event, LogRegressed, Presence, Reopened
+from ledger.core.events import Asked, Cancelled, Claimed, Event, Expired, LogRegressed, Presence, Reopened, Replied
 from ledger.core.grants import Recorded
 from ledger.core.limits import LEASE_MS
 from ledger.core.policy import Verdict
@@ -26,7 +26,7 @@ from ledger.policy.stored_rules import RulesState, decide_rules, evolve_rules
 from ledger.project.masking import masked_project_command
 from ledger.project.state import GrantInProject, ProjectState, decide_project, evolve_project, until_ms
 from ledger.session.commands import Ask, ClaimCall, Connect, Judging, Live, OutdatedRulesError, Recheck, Repeat
-from ledger.session.evolve import evolve
+from ledger.session.evolve import deadline_ms, evolve
 from ledger.session.masking import masked_command, masked_record, masked_repeat
 from ledger.session.repeats import decide_repeat
 from ledger.session.settle import needs_presence, settle
@@ -39,6 +39,9 @@ S = TypeVar("S")
 log = logging.getLogger(__name__)
 
 _READ_PRESENCE: Final = frozenset((Ask, Recheck, ClaimCall, Connect))
+_CLAIMS: Final = frozenset((Claimed,))
+_ENDS: Final = frozenset((Replied, Expired, Cancelled))
+"""The events that end a pending request."""
 
 
 class SessionFold:
@@ -96,28 +99,20 @@ class SessionFold:
     def next_due_ms(self, state: SessionState) -> int | None:
         return next_due_ms(state)
 
-    def keeps_due(self, event: Event) -> bool:
-        """Return whether events of this type leave all deadlines unchanged; an ask that is decided at once does."""
-        return isinstance(event, Asked) and event.verdict is not Verdict.ASK
-
     def due_hint(
         self, before: SessionState, events: Sequence[Event], ahead: Callable[[], SessionState], after_ms: int
     ) -> Due | str | None:
         """Return the new due hint; None when it need not change."""
-        if all(type(event) is Claimed for event in events):
-            return _hint_of_claims(before, after_ms)
-        after = ahead()
-        had = before.pending or before.lock_request or before.open_claims
-        if not (had or after.pending or after.lock_request or after.open_claims):
-            return None
-        due = next_due_ms(after)
-        if due is None and not after.pending:
-            return NOTHING_DUE if had else None
-        if due == next_due_ms(before) and bool(before.pending) == bool(after.pending):
-            return None
-        if due is None:
-            return Due(None)
-        return Due(due - after_ms, relative=True) if _begins_now(before, after, due) else Due(due)
+        if len(events) > 1:
+            events = [event for event in events if type(event) is not Asked or event.verdict is Verdict.ASK]
+        kinds = set(map(type, events))
+        if len(events) == 1 and Asked in kinds:
+            return _hint_of_ask(before, events[0], after_ms)
+        if kinds <= _CLAIMS:
+            return _hint_of_claims(before, after_ms) if events else None
+        if kinds <= _ENDS and not before.open_claims:
+            return _hint_of_ends(before, events)
+        return _hint(before, ahead(), after_ms)
 
     def project_of(self, state: SessionState) -> str | None:
         return state.project
@@ -154,6 +149,40 @@ def _assumed(live: Live | None, events: Sequence[Event]) -> tuple[Presence, ...]
     return live.clients if rests else None
 
 
+def _hint(before: SessionState, after: SessionState, after_ms: int) -> Due | str | None:
+    """Return the due hint after any events."""
+    had = before.pending or before.lock_request or before.open_claims
+    if not (had or after.pending or after.lock_request or after.open_claims):
+        return None
+    due = next_due_ms(after)
+    if due is None and not after.pending:
+        return NOTHING_DUE if had else None
+    if due == next_due_ms(before) and bool(before.pending) == bool(after.pending):
+        return None
+    if due is None:
+        return Due(None)
+    return Due(due - after_ms, relative=True) if _begins_now(before, after, due) else Due(due)
+
+
+def _hint_of_ask(before: SessionState, event: Any, after_ms: int) -> Due | None:
+    """Return the due hint after a single ask."""
+    if event.verdict is not Verdict.ASK:
+        return None
+    due_ms, lasts_ms = next_due_ms(before), deadline_ms(0, event.tier or "unattended", event.duration_ms, event.cap_ms)
+    if lasts_ms is None:
+        return None if before.pending or due_ms is not None else Due(None)
+    return Due(lasts_ms, relative=True) if due_ms is None or after_ms + lasts_ms < due_ms else None
+
+
+def _hint_of_ends(before: SessionState, events: Sequence[Any]) -> Due | str | None:
+    """Return the due hint after the ends of pending requests, where no claim is open."""
+    ended = {event.request_id for event in events}
+    due_ms = next_due_ms(before, without=ended)
+    if due_ms is None and len(ended) == len(before.pending):
+        return NOTHING_DUE
+    return None if due_ms == next_due_ms(before) else Due(due_ms)
+
+
 def _hint_of_claims(before: SessionState, after_ms: int) -> Due | str | None:
     """Return the due hint after new claims, which all end at the same time."""
     due_ms = next_due_ms(before)
@@ -180,9 +209,6 @@ class _Undated(Generic[S]):
 
     def next_due_ms(self, state: S) -> int | None:
         return None
-
-    def keeps_due(self, event: Event) -> bool:
-        return True
 
     def due_hint(self, before: S, events: Sequence[Event], ahead: Callable[[], S], after_ms: int) -> Due | str | None:
         return None
@@ -216,9 +242,7 @@ class ProjectFold(_Undated[ProjectState]):
         if freeze is not None and any_allowing(events):
             raise freeze.error()
         fixed = command.event_id if isinstance(command, GrantInProject) else None
-        return AppendPlan(
-            events, command.actor, not_after_ms=until_ms(state, command), event_ids=(fixed,) if fixed else ()
-        )
+        return AppendPlan(events, command.actor, not_after_ms=until_ms(state, command), event_id=fixed)
 
     def project_of(self, state: ProjectState) -> str | None:
         return state.project_id

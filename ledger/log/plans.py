@@ -26,7 +26,8 @@ class AppendPlan(msgspec.Struct, frozen=True, gc=False):
     actor: Actor = SYSTEM
     not_before_ms: int | None = None
     not_after_ms: int | None = None
-    event_ids: tuple[str, ...] = ()
+    event_id: str | None = None
+    """The id of its only event; None makes a new one."""
     more: bool = False
     present: tuple[Presence, ...] | None = None
     """The clients that were assumed to have leases of the session, where the events rest on that."""
@@ -57,12 +58,8 @@ class Fold(Protocol[S]):
 
     def next_due_ms(self, state: S) -> int | None: ...
 
-    def keeps_due(self, event: Event) -> bool:
-        """Return whether events of this type leave all deadlines unchanged, so that `due_hint` need not be called."""
-        ...
-
     def due_hint(self, before: S, events: Sequence[Event], ahead: Callable[[], S], after_ms: int) -> Due | str | None:
-        """Return the new due hint after those events of an append that may change a deadline; None leaves it.
+        """Return the new due hint after the events of an append; None leaves it.
 
         `ahead` folds the whole append, which costs as much as all of its events.
         """

@@ -12,16 +12,15 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
-from itertools import filterfalse
-from operator import itemgetter
 from typing import Any, TypeVar
 
 from ledger.core import codec
 from ledger.core.allowing import any_allowing
 from ledger.core.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
-from ledger.core.events import Event, Presence
+from ledger.core.events import Presence
+from ledger.core.grants import Recorded
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
-from ledger.log.batches import Batch, Job, Turn, recorded_of
+from ledger.log.batches import Batch, Job, recorded_of
 from ledger.log.cached_fold import CachedFold
 from ledger.log.confirmed_events import any_binding
 from ledger.log.entries import contradicts
@@ -36,7 +35,6 @@ from ledger.stores.port import (
     Behind,
     Blocked,
     Conflict,
-    Due,
     Entry,
     Foreign,
     OthersPresent,
@@ -54,7 +52,7 @@ S = TypeVar("S")
 log = logging.getLogger(__name__)
 
 ROUNDS_MAX = 64
-"""Retries of one turn (conflicts, windows) before it fails; each round has seen more than the one before."""
+"""Rounds of one batch (conflicts, windows) before it fails; each round has seen more than the one before."""
 
 
 class Stream(CachedFold[S]):
@@ -98,10 +96,11 @@ class Stream(CachedFold[S]):
     async def as_of_now(self) -> S:
         """Return the state of `refresh` with all passed deadlines settled, without writing the events of that."""
         await self.refresh()
-        batch, more = self._begin(), True
+        batch, more = Batch(self._fold, []), True
+        self._begin(batch)
         while more:
             due = await self._fold.settle(batch.ahead(), batch.now_ms)
-            batch.take(due)
+            batch.take(due, batch.state)
             more = due.more
         return batch.ahead()
 
@@ -142,7 +141,7 @@ class Stream(CachedFold[S]):
         """Return whether to fold a wake-up's entries now. Those of the append in flight are not decoded again."""
         batch = self._in_flight
         if batch is not None and self.position == batch.after and [one[2:] for one in entries] == batch.payloads:
-            self._take_own(batch, entries[0].ms)
+            self._take_own(batch, entries[0].position)
             return True
         return self._absorb_quietly(entries)
 
@@ -150,7 +149,7 @@ class Stream(CachedFold[S]):
         """Read in the background; wake-ups may have been lost."""
         if any(job.command is None for job in self._jobs):
             return
-        job: Job[S] = Job(None, None)
+        job: Job[S] = Job(None)
         job.future.add_done_callback(_log_failure)
         self._jobs.append(job)
         self._start()
@@ -171,100 +170,99 @@ class Stream(CachedFold[S]):
         if not (self.folded and self._jobs[0].command is not None and self._posts_now()):
             self._prepare_soon()
 
-    def _prepare_soon(self, turn: Turn[S] | None = None, result: AppendResult | None = None) -> None:
-        self._work = asyncio.create_task(self._prepare_all(turn, result), name=f"prepare {self.key.name}")
+    def _prepare_soon(self, batch: Batch[S] | None = None, result: AppendResult | None = None) -> None:
+        self._work = asyncio.create_task(self._prepare_all(batch, result), name=f"prepare {self.key.name}")
 
     def _posts_now(self) -> bool:
         """Post the append of the next jobs if nothing must be awaited before; else put them back."""
-        turn: Turn[S] = Turn(self._next_jobs())
+        batch = Batch(self._fold, self._next_jobs())
         try:
-            batch = self._begin()
+            self._begin(batch)
             due_ms = self._fold.next_due_ms(batch.state)
             if due_ms is None or due_ms > batch.now_ms:
-                left = batch.decide_all(turn.jobs, due_ms)
+                batch.decide_all(due_ms)
                 if batch.events:
-                    self._post(turn, batch, left)
+                    self._post(batch)
                     return True
         except Exception as error:  # noqa: BLE001 - the jobs may be of other callers than this one
-            self._failed(turn.jobs, error)
+            self._failed(batch.jobs, error)
             return not self._jobs
-        self._jobs.extendleft(reversed(turn.jobs))
+        self._jobs.extendleft(reversed(batch.jobs))
         return False
 
-    async def _prepare_all(self, turn: Turn[S] | None, result: AppendResult | None) -> None:
+    async def _prepare_all(self, batch: Batch[S] | None, result: AppendResult | None) -> None:
         """Prepare the next append, until one is in flight or the queue is empty.
 
-        `turn` is a turn whose last append had this `result`.
+        `batch` is one whose last append had this `result`.
         """
-        while turn is not None or self._jobs:
-            turn = turn or Turn(self._next_jobs())
+        while batch is not None or self._jobs:
+            batch = batch or Batch(self._fold, self._next_jobs())
             try:
-                if turn.jobs and await self._prepare(turn, result):
+                if batch.jobs and await self._prepare(batch, result):
                     return
             except BaseException as error:
-                self._failed(turn.jobs, error)
+                self._failed(batch.jobs, error)
                 if not isinstance(error, Exception):
                     raise
-            turn = result = None
+            batch = result = None
 
-    async def _prepare(self, turn: Turn[S], result: AppendResult | None) -> bool:
-        """Read and settle what the turn needs, then post its append; return False if it ended without one."""
+    async def _prepare(self, batch: Batch[S], result: AppendResult | None) -> bool:
+        """Read and settle what the batch needs, then post its append; return False if it ended without one."""
         if result is not None:
-            turn.is_read = True
-            if await self._learn(turn, result):
-                self._finish(turn)
+            batch.is_read = True
+            if await self._learn(batch, result):
+                self._finish(batch)
                 return False
         if await self._ensure_folded():
-            turn.is_read = True
-        while turn.rounds_count < ROUNDS_MAX:
-            turn.rounds_count += 1
-            batch = self._begin(turn.told_ms)
+            batch.is_read = True
+        while batch.rounds_count < ROUNDS_MAX:
+            batch.rounds_count += 1
+            self._begin(batch)
             due_ms = self._fold.next_due_ms(batch.state)
             is_due = due_ms is not None and due_ms <= batch.now_ms
-            if is_due and any(job.command is not None for job in turn.jobs):
-                batch, left = await self._settled(turn)
+            if is_due and any(job.command is not None for job in batch.jobs):
+                await self._settle(batch)
             else:
-                left = batch.decide_all(turn.jobs, due_ms)
+                batch.decide_all(due_ms)
             if batch.events:
-                self._post(turn, batch, left)
+                self._post(batch)
                 return True
-            if turn.is_read:
-                turn.batch, turn.left = batch, left
-                self._finish(turn)
+            if batch.is_read:
+                self._finish(batch)
                 return False
             if not await self._read_tail():
                 await self._fold_again()
-            turn.is_read = True
+            batch.is_read = True
         raise StoreError(
             f"stream `{self.key.name}` was written by others {ROUNDS_MAX} times in a row; try again",
             stream=self.key.name,
         )
 
-    def _post(self, turn: Turn[S], batch: Batch[S], left: list[Job[S]]) -> None:
-        turn.batch, turn.left, turn.append = batch, left, self._append_of(batch)
-        companion = turn.companion
+    def _post(self, batch: Batch[S]) -> None:
+        batch.append = self._append_of(batch)
+        companion = batch.companion
         also_read = None if companion is None else (companion.key, companion.position)
         self._in_flight = batch
         try:
-            self._store.post(turn.append, partial(self._answered, turn), also_read)
+            self._store.post(batch.append, partial(self._answered, batch), also_read)
         except BaseException:
             self._in_flight = None
             raise
 
-    def _answered(self, turn: Turn[S], result: AppendResult | Exception, beside: tuple[Entry, ...]) -> None:
+    def _answered(self, batch: Batch[S], result: AppendResult | Exception, beside: tuple[Entry, ...]) -> None:
         """Handle the result of an append. Whatever must be awaited after it is awaited before later commands."""
         try:
-            if turn.companion is not None:
-                turn.companion_is_behind = not turn.companion.take_beside(beside)
-            if type(result) is Appended and not turn.companion_is_behind:
-                self._take_written(turn, result)
-                self._finish(turn)
+            if batch.companion is not None:
+                batch.companion_is_behind = not batch.companion.take_beside(beside)
+            if type(result) is Appended and not batch.companion_is_behind:
+                self._take_written(batch, result)
+                self._finish(batch)
             elif isinstance(result, Exception):
-                self._failed(turn.jobs, result)
+                self._failed(batch.jobs, result)
             else:
-                self._prepare_soon(turn, result)
+                self._prepare_soon(batch, result)
         except Exception as error:  # noqa: BLE001 - raised here it would reach the connection, not the callers
-            self._failed(turn.jobs, error)
+            self._failed(batch.jobs, error)
         self._in_flight = None
         if self._jobs:
             self._start()
@@ -282,8 +280,11 @@ class Stream(CachedFold[S]):
     def _failed(self, jobs: Sequence[Job[S]], error: BaseException) -> None:
         """Fail jobs, and those in the queue if the task is cancelled."""
         if isinstance(error, InputError) and len(jobs) > 1:
-            # One command's event cannot be written; the commands of the same turn must not fail with it.
-            self._jobs.extendleft(job.alone() for job in reversed(jobs) if not job.future.done())
+            # One command's event cannot be written; the commands of the same batch must not fail with it.
+            for job in reversed(jobs):
+                if not job.future.done():
+                    job.is_alone = True
+                    self._jobs.appendleft(job)
             return
         if isinstance(error, Foreign):
             error = DamageError(f"stream `{self.key.name}`: {error.text}", stream=self.key.name)
@@ -301,30 +302,31 @@ class Stream(CachedFold[S]):
 
     # --- deciding ---------------------------------------------------------------------------------------------------
 
-    def _begin(self, told_ms: int | None = None) -> Batch[S]:
-        """Return an empty batch for now; `told_ms` is the server's time, if it reported one."""
-        now_ms = max(self._clock.now_ms() if told_ms is None else told_ms, self.position.ms)
-        return Batch(self._fold, self.state, self.position, self._next_prev(), now_ms)
+    def _begin(self, batch: Batch[S]) -> None:
+        """Begin a round of a batch, for now: by the server's clock if it told its time."""
+        now_ms = self._clock.now_ms() if batch.told_ms is None else batch.told_ms
+        batch.begin(self.state, self.position, self._next_prev(), max(now_ms, self.position.ms))
 
-    async def _settled(self, turn: Turn[S]) -> tuple[Batch[S], list[Job[S]]]:
-        """Return a batch of what is due and of the jobs after it, and the jobs that do not fit. Reads settle nothing.
+    async def _settle(self, batch: Batch[S]) -> None:
+        """Begin the round with what is due, and decide the jobs after it. Reads settle nothing.
 
         Between this and the append nothing may be awaited. If `settle` awaited, wake-ups may have added entries, and a
         decision on the state before them must not be appended after them.
         """
         while True:
-            batch = self._begin(turn.told_ms)
             due = await self._fold.settle(batch.state, batch.now_ms)
             if self.position == batch.after:
                 break
+            self._begin(batch)
         if due.events:
-            batch.take(due)
+            batch.take(due, batch.state)
         if due.more:
-            return batch, turn.jobs
-        return batch, batch.decide_all(turn.jobs, self._fold.next_due_ms(batch.ahead()))
+            batch.left = batch.jobs
+        else:
+            batch.decide_all(self._fold.next_due_ms(batch.ahead()))
 
     def _append_of(self, batch: Batch[S]) -> Append:
-        events = list(map(itemgetter(0), batch.events))
+        events = [event for event, _, _ in batch.events]
         allows = any_allowing(events)
         return Append(
             key=self.key,
@@ -332,74 +334,72 @@ class Stream(CachedFold[S]):
             payloads=tuple(batch.payloads),
             not_before_ms=batch.not_before_ms,
             not_after_ms=batch.not_after_ms,
-            due=self._due_hint(batch, events),
+            due=self._fold.due_hint(self.state, events, batch.ahead, batch.now_ms),
             binding=self.confirms and any_binding(events),
             allows=allows,
             project=self._fold.project_of(batch.state) if allows else None,
             present=batch.present,
         )
 
-    def _due_hint(self, batch: Batch[S], events: Sequence[Event]) -> Due | str | None:
-        changing = tuple(filterfalse(self._fold.keeps_due, events))
-        return self._fold.due_hint(self.state, changing, batch.ahead, batch.now_ms) if changing else None
-
     # --- the result of an append ------------------------------------------------------------------------------------
 
-    def _take_written(self, turn: Turn[S], result: Appended) -> None:
-        batch = turn.batch
+    def _take_written(self, batch: Batch[S], result: Appended) -> None:
         batch.written_at = Position(result.ms, batch.after.version + 1)
-        self._take_own(batch, result.ms)
-        if turn.append.binding:
+        self._take_own(batch, batch.written_at)
+        if batch.append.binding:
             self._safe = Position(result.ms, batch.after.version + len(batch.events))
 
-    def _take_own(self, batch: Batch[S], ms: int) -> None:
-        """Fold the events just written, without decoding them."""
-        batch.recorded = recorded_of(batch, Position(ms, batch.after.version + 1))
-        if ms == batch.now_ms and batch.folded_count == len(batch.events) == 1 and self.position == batch.after:
-            # Already folded when it was decided, for this same millisecond.
-            self.state, self.position = batch.state, Position(ms, batch.after.version + 1)
-            self._payload = batch.payloads[0][0]
-            self._tell(batch.recorded[0])
-            return
-        for recorded, (payload, _) in zip(batch.recorded, batch.payloads, strict=True):
+    def _take_own(self, batch: Batch[S], first: Position) -> None:
+        """Fold the events just written from position `first` on, without decoding them."""
+        # Perhaps folded when they were decided, for this same millisecond.
+        is_ahead = batch.folded_count == len(batch.events) == 1 and (self.position, first.ms) == (
+            batch.after,
+            batch.now_ms,
+        )
+        batch.recorded = []
+        written = zip(batch.events, batch.payloads, strict=True)
+        for version, ((event, actor, event_id), (payload, _)) in enumerate(written, first.version):
+            recorded = Recorded(event, actor, first.ms, version, event_id)
+            batch.recorded.append(recorded)
             # A wake-up may have delivered it already; known versions are skipped.
-            if recorded.version == self.position.version + 1:
-                self.state = self._fold.evolve(self.state, recorded)
-                self.position = Position(ms, recorded.version)
+            if version == self.position.version + 1:
+                self.state = batch.state if is_ahead else self._fold.evolve(self.state, recorded)
+                self.position = first if version == first.version else Position(first.ms, version)
                 self._payload = payload
-                self._tell(recorded)
+                if self._observers:
+                    self._tell(recorded)
 
     def take_beside(self, entries: Sequence[Entry]) -> bool:
         """Fold entries that were read with another stream's append; return False if the stream must be read."""
         return self._absorb_quietly(entries) and len(entries) < PAGE_COUNT
 
-    async def _learn(self, turn: Turn[S], result: AppendResult) -> bool:
+    async def _learn(self, batch: Batch[S], result: AppendResult) -> bool:
         """Read what the result of an append calls for; return True when the batch is in the log."""
-        if turn.companion is not None and turn.companion_is_behind:
-            await turn.companion.refresh()
-            turn.companion_is_behind = False
+        if batch.companion is not None and batch.companion_is_behind:
+            await batch.companion.refresh()
+            batch.companion_is_behind = False
         # Each node of a cluster has its own clock: only that of this stream's node counts.
-        turn.told_ms = result.now_ms if isinstance(result, OutsideWindow) else None
+        batch.told_ms = result.now_ms if isinstance(result, OutsideWindow) else None
         if isinstance(result, Appended):
-            self._take_written(turn, result)
+            self._take_written(batch, result)
         elif isinstance(result, Conflict):
             self._tallies.conflicts += 1
-            await self._catch_up(turn.batch, result)
+            await self._catch_up(batch, result)
         elif isinstance(result, Behind):
             await self._fold_again()
         elif isinstance(result, OthersPresent):
-            self._learn_of_presence(turn, result)
+            self._learn_of_presence(batch, result)
         elif isinstance(result, Blocked | Unverified):
             await self._learn_of_freezes(result)
-        return turn.batch.written_at is not None
+        return batch.written_at is not None
 
-    def _learn_of_presence(self, turn: Turn[S], refused: OthersPresent) -> None:
+    def _learn_of_presence(self, batch: Batch[S], refused: OthersPresent) -> None:
         """Fail the commands that assumed who is present, so that their callers make them again; decide the others."""
         self.present = refused.present or ()
-        for job in turn.jobs:
+        for job in batch.jobs:
             if getattr(job.command, "live", None) is not None:
                 job.fail(PresenceWantedError("other clients are present than the command assumed"))
-        turn.jobs = [job for job in turn.jobs if not job.future.done()]
+        batch.jobs = [job for job in batch.jobs if not job.future.done()]
 
     async def _learn_of_freezes(self, refused: Blocked | Unverified) -> None:
         if self._freezes is None:
@@ -431,28 +431,28 @@ class Stream(CachedFold[S]):
         log.warning("stream %s: the server has lost entry %s; folding again", self.key.name, seen)
         self._forget()
         await self._ensure_folded()
-        batch = self._begin()
-        batch.take(self._fold.decide(self.state, Regression(seen, self.position), batch.now_ms))
+        batch = Batch(self._fold, [])
+        self._begin(batch)
+        batch.take(self._fold.decide(self.state, Regression(seen, self.position), batch.now_ms), self.state)
         if not batch.events:
             return
         result, _ = await append_to(self._store, self._append_of(batch))
         if isinstance(result, Appended):
-            self._take_own(batch, result.ms)
+            self._take_own(batch, Position(result.ms, batch.after.version + 1))
         elif isinstance(result, Conflict):
             # Another writer recorded the loss first, which suffices.
             await self._catch_up(batch, result)
 
-    def _finish(self, turn: Turn[S]) -> None:
-        """Give the jobs of a turn their results, and put those back that did not fit into its append."""
-        batch = turn.batch
-        if turn.left:
-            self._jobs.extendleft(reversed(turn.left))
+    def _finish(self, batch: Batch[S]) -> None:
+        """Give the jobs of a batch their results, and put those back that did not fit into its append."""
+        if batch.left:
+            self._jobs.extendleft(reversed(batch.left))
         recorded = batch.recorded or recorded_of(batch, batch.written_at or self.position)
         for job, error, start, end in batch.outcomes:
-            if error is None:
-                job.succeed(Done(self.state, tuple(recorded[start:end])))
-            else:
+            if error is not None:
                 job.fail(error)
+            elif not job.future.done():
+                job.future.set_result(Done(self.state, tuple(recorded[start:end])))
 
 
 def _bears(entry: Entry, event_id: str) -> bool:

@@ -139,7 +139,7 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         links_of(detail.evaluation),
         tier,
         duration_ms,
-        _deadline_ms(recorded.ms, tier, duration_ms, cap_at_ms),
+        deadline_ms(recorded.ms, tier, duration_ms, cap_at_ms),
         cap_at_ms,
         None if event.waits_ms is None else recorded.ms + event.waits_ms,
     )
@@ -302,10 +302,9 @@ def _with_outcome(state: SessionState, settled: Settled) -> SessionState:
     request_id = settled.request.request_id
     if state.open_claims:
         state = without_claim(state, request_id)
-    pending = state.pending
     return replace(
         state,
-        pending=pending.discard(request_id) if pending else pending,
+        pending=state.pending.discard(request_id),
         settled=state.settled.insert(request_id, settled),
         # The members that `evolve` would set, which saves a copy of the state.
         version=settled.version,
@@ -325,15 +324,16 @@ def _deadline_moved(state: SessionState, recorded: Recorded, event: DeadlineMove
 
 
 def _timed(request: Request, from_ms: int, tier: Tier, duration_ms: int | None) -> Request:
-    deadline_ms = _deadline_ms(from_ms, tier, duration_ms, request.cap_at_ms)
-    return replace(request, tier=tier, duration_ms=duration_ms, deadline_ms=deadline_ms)
+    ends_ms = deadline_ms(from_ms, tier, duration_ms, request.cap_at_ms)
+    return replace(request, tier=tier, duration_ms=duration_ms, deadline_ms=ends_ms)
 
 
-def _deadline_ms(from_ms: int, tier: Tier | None, duration_ms: int | None, cap_at_ms: int | None) -> int | None:
+def deadline_ms(from_ms: int, tier: Tier | None, duration_ms: int | None, cap_at_ms: int | None) -> int | None:
+    """Return the deadline of a request that has its time from `from_ms` on; None without one."""
     if duration_ms is None:
         return None
-    deadline_ms = from_ms + duration_ms
-    return min(deadline_ms, cap_at_ms) if tier == "unattended" and cap_at_ms is not None else deadline_ms
+    ends_ms = from_ms + duration_ms
+    return min(ends_ms, cap_at_ms) if tier == "unattended" and cap_at_ms is not None else ends_ms
 
 
 def _connected(state: SessionState, recorded: Recorded, event: ClientConnected) -> SessionState:

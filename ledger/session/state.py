@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from hashlib import sha256
 from operator import attrgetter
 from typing import Any, Final, Literal
@@ -345,9 +345,9 @@ def in_order(requests: Iterable[Request]) -> list[Request]:
     return sorted(requests, key=lambda request: request.version)
 
 
-def next_due_ms(state: SessionState) -> int | None:
-    """Return the earliest deadline (server ms), or None."""
-    request = state.pending.first_due() if state.pending else None
+def next_due_ms(state: SessionState, without: Collection[str] = ()) -> int | None:
+    """Return the earliest deadline (server ms), or None; `without` leaves these pending requests out."""
+    request = state.pending.first_due(without)
     due_ms = None if request is None else request.deadline_ms
     if state.lock_request is not None:
         due_ms = state.lock_request.due_ms if due_ms is None else min(due_ms, state.lock_request.due_ms)

@@ -92,9 +92,6 @@ class TallyFold:
     def next_due_ms(self, state: Tally) -> int | None:
         return None
 
-    def keeps_due(self, event: Event) -> bool:
-        return False
-
     def due_hint(
         self, before: Tally, events: Sequence[Event], ahead: Callable[[], Tally], after_ms: int
     ) -> Due | str | None:
