@@ -79,8 +79,9 @@ class SessionAnswers:
         """Reply by the rules and the project's grants currently known to this process."""
         state = await self._grounds.folded()
         await self._grounds.know_freezes(state.project)
-        # A release that does not hold any more is no answer: this one may be the first.
-        await self._calls.recheck(request_id)
+        if state.project is not None:
+            # A release that does not hold any more is no answer: this one may be the first.
+            await self._calls.recheck(request_id)
         if request_id in self._stream.state.settled:
             return await self._stream.submit(Repeat(actor=actor, request_id=request_id, given=given))
         project = await self._grounds.project(state)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from ledger.client.grounds import TRIES_MAX, Grounds
@@ -38,6 +39,7 @@ from ledger.project.state import ProjectState
 from ledger.session.claims import require_unclaimed
 from ledger.session.commands import Ask, Cancel, Recheck, Release
 from ledger.session.decision import require_content, require_readable, standing_grants
+from ledger.session.pending import is_held
 from ledger.session.rechecks import has_changed, may_change
 from ledger.session.state import Request, SessionState
 from ledger.session.verdicts import lifts_denies
@@ -51,7 +53,7 @@ JUST_NOW_MS = 1000
 """The age up to which an allow was told of without delay: no freeze that came since can have been acknowledged long."""
 
 
-class Submission(NamedTuple):
+class Submission(msgspec.Struct, frozen=True, gc=False):
     """One ask: the id of its request, its question and its asker, and the runner that claims the call if it does."""
 
     request_id: str
@@ -85,20 +87,17 @@ class Calls:
         is not confirmed.
         """
         result = await self.safe(await self._grounds.by_current_rules(self._ask, asked))
-        if asked.runner is None:
+        if asked.runner is None and result.outcome is not None:
             require_unclaimed(self._stream.state, asked.request_id)
         return result
 
     async def _ask(self, asked: Submission) -> Result:
         state = await self._grounds.folded()
-        request_id, question, actor, runner = asked
-        as_judged = by_agent(in_folder(question, state.cwd), state.agent)
-        if as_judged is not question:
-            question = as_judged
-            asked = asked._replace(question=question)
-        if self._freezes.over(state.project) is not None:
-            # One that has ended meanwhile holds nothing back.
-            await self._freezes.refresh()
+        request_id, question, runner = asked.request_id, asked.question, asked.runner
+        if state.cwd is not None or state.agent is not None:
+            question = by_agent(in_folder(question, state.cwd), state.agent)
+            asked = replace(asked, question=question)
+        await self._grounds.know_freezes(state.project)
         policy = await self._grounds.policy(state)
         project = await self._grounds.project(state)
         if project is not None and lifts_denies(policy):
@@ -107,7 +106,7 @@ class Calls:
         # Deciders are asked once: with them, the leases are read ahead.
         live = await (self._grounds.read_live(state) if self._ledger.deciders else self._grounds.live(state))
         command = Ask(
-            actor=actor,
+            actor=asked.actor,
             request_id=request_id,
             salt=new_salt(),
             question=question,
@@ -128,11 +127,12 @@ class Calls:
         if project is not None:
             # An append has read the project's stream in the same flush.
             state = await self._by_grants_of_now(request_id, project, project.state if done.events else None, asked)
-        if self.held.has(state, request_id) and await self.held.let_go(request_id):
+        result = result_of(state, request_id)
+        if result.outcome is None and is_held(result.request) and await self.held.let_go(request_id):
             state = self._stream.state
             if project is not None:
                 state = await self._by_grants_of_now(request_id, project, None, asked)
-        result = result_of(state, request_id)
+            result = result_of(state, request_id)
         if not (done.events or (runner is not None and is_held_by(result, runner))):
             await self.require_unfrozen(result)  # nothing was appended, so no script has looked
         return result
@@ -181,6 +181,8 @@ class Calls:
         )
 
     async def _waited(self, request_id: str, timeout: float | None) -> Result:
+        if timeout is None:
+            return await self._settled(request_id)
         try:
             async with asyncio.timeout(timeout):
                 return await self._settled(request_id)
@@ -192,28 +194,27 @@ class Calls:
 
     async def _settled(self, request_id: str) -> Result:
         await self._ledger.streams.watch(self._stream)
-        with ExitStack() as until_settled:
-            return await self._until_settled(request_id, until_settled)
-
-    async def _until_settled(self, request_id: str, until_settled: ExitStack) -> Result:
-        observes_freezes = has_waited = False
-        while True:
-            state = self._stream.state if self._stream.folded else await self._patient_state()
-            require_readable(state)
-            result = result_of(state, request_id)
-            if result.outcome is None:
-                if self.held.has(state, request_id):
-                    if not observes_freezes:
-                        observes_freezes = True
-                        until_settled.callback(self.held.observe(self._waiters.wake_all))
+        has_waited = False
+        stop_observing: Callable[[], None] | None = None
+        try:
+            while True:
+                state = self._stream.state if self._stream.folded else await self._patient_state()
+                require_readable(state)
+                result = result_of(state, request_id)
+                if result.outcome is not None:
+                    result = await patiently(partial(self._told, result, reads=not has_waited))
+                    if result.outcome is not None:
+                        return result
+                    continue
+                if is_held(result.request):
+                    stop_observing = stop_observing or self.held.observe(self._waiters.wake_all)
                     if await patiently(partial(self.held.let_go, request_id)):
                         continue
                 await self._waiters.until_changed(request_id, result.request.deadline_ms)
                 has_waited = True
-                continue
-            result = await patiently(partial(self._told, result, reads=not has_waited))
-            if result.outcome is not None:
-                return result
+        finally:
+            if stop_observing is not None:
+                stop_observing()
 
     async def _patient_state(self) -> SessionState:
         """Return the state, retrying while the server is unreachable: a restart must not fail a waiting agent."""
@@ -351,7 +352,7 @@ class Calls:
         return Question(call=call, always=detail.always, metadata=detail.metadata)
 
     def _now_ms(self) -> int:
-        return self._ledger.store.clock.now_ms()
+        return self._ledger.streams.clock.now_ms()
 
 
 async def carry_through(

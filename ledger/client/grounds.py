@@ -44,6 +44,7 @@ class Grounds:
         self._ledger = ledger
         self._stream = stream
         self._inboxes = ledger.inboxes
+        self._freezes = ledger.streams.freezes
         self._presence_until = float("-inf")
         """When commands stop reading leases ahead, by this machine's monotonic clock."""
         self._looking: asyncio.Task[Live] | None = None
@@ -76,9 +77,8 @@ class Grounds:
 
     async def know_freezes(self, project: str | None) -> None:
         """Read the freezes again where this process knows of one, so that one that has ended stops nothing."""
-        freezes = self._ledger.streams.freezes
-        if freezes.over(project) is not None:
-            await freezes.refresh()
+        if self._freezes.over(project) is not None:
+            await self._freezes.refresh()
 
     async def live(self, state: SessionState) -> Live | None:
         """Return the presence as this process heard last, which an append compares; None if it knows none.

@@ -9,7 +9,6 @@ from ledger.log.freezes import Freezes
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
 from ledger.session.commands import Resume
-from ledger.session.pending import is_held
 from ledger.session.state import SessionState
 
 
@@ -20,11 +19,6 @@ class HeldRequests:
         self._freezes = freezes
         self._stream = stream
         self._grounds = grounds
-
-    def has(self, state: SessionState, request_id: str) -> bool:
-        """Return whether a request is pending, and a freeze held it back when it was asked."""
-        request = state.pending.get(request_id)
-        return request is not None and is_held(request)
 
     def observe(self, observer: Callable[[], None]) -> Callable[[], None]:
         """Call `observer` after each change of the freezes; return a function that ends this."""

@@ -36,7 +36,7 @@ class CompiledPolicies:
 
     def known(self, state: SessionState) -> Policy | None:
         """Return the compiled rules of a session, if this process has them."""
-        key = _key_of(state)
+        key = (state.policy_digest, state.cwd, state.home)
         policy = self._policies.get(key)
         if policy is not None:
             self._policies.move_to_end(key)
@@ -44,7 +44,7 @@ class CompiledPolicies:
 
     def of(self, state: SessionState, source: PolicySource) -> Policy:
         """Return the compiled rules of a session; `source` are its rules."""
-        return self.compiled(source, *_key_of(state))
+        return self.compiled(source, state.policy_digest, state.cwd, state.home)
 
     def of_agent(self, policy: Policy, agent: str | None) -> Policy:
         """Return the policy by which the calls of an agent are judged."""
@@ -65,10 +65,6 @@ class CompiledPolicies:
         else:
             self._policies.move_to_end(key)
         return policy
-
-
-def _key_of(state: SessionState) -> tuple[str, str | None, str | None]:
-    return (state.policy_digest, state.cwd, state.home)
 
 
 def _require_same(source: PolicySource, policy_digest: str) -> None:

@@ -233,24 +233,21 @@ def _pending(state: SessionState, request: Request) -> Result:
         reply=None,
         by=request.asker,
         at_ms=request.asked_ms,
-        message=_approved_by_some(request) or _reopened(request) or _idle(request) or _asked_again(request),
+        message=_message_of_pending(request),
         agent=None,
         evaluation=request.evaluation,
         request=request,
     )
 
 
-def _approved_by_some(request: Request) -> str | None:
-    """Return a note on who has approved a request that waits for more people."""
+def _message_of_pending(request: Request) -> str | None:
+    """Return a note on who has approved a request that waits for more people, on why it is pending again, or on offers."""
     approvals = approvals_of(request)
-    if approvals is None or not approvals.given:
-        return None
-    return f"approved by {listed(one.by.name for one in approvals.given)}; waits for {approvals.waits_for}"
-
-
-def _reopened(request: Request) -> str | None:
-    """Return a note on why a request is pending again."""
-    return f"pending again: {request.reopened_reason}" if request.reopened_reason else None
+    if approvals is not None and approvals.given:
+        return f"approved by {listed(one.by.name for one in approvals.given)}; waits for {approvals.waits_for}"
+    if request.reopened_reason:
+        return f"pending again: {request.reopened_reason}"
+    return _idle(request) or _asked_again(request)
 
 
 def _settled(state: SessionState, settled: Settled) -> Result:

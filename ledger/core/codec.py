@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, get_args, get_type_hints
 
 import msgspec
 
-from ledger.core.commitments import SALT_BYTES, commitment_to, commits_to, is_salt
+from ledger.core.commitments import SALT_BYTES, commitment_bytes, commits_to, is_salt
 from ledger.core.errors import DamageError, EventSizeError, InputError
 from ledger.core.events import Actor, Detail, Event, Value
 from ledger.core.limits import EVENT_BYTES
@@ -111,8 +111,7 @@ def encode(event: Event, *, event_id: str, prev: str, actor: Actor, salt: str) -
     if end >= 0:
         content = _content(whole[end + len(_DETAIL) : -2], event, salt)
         begin = whole.index(_EVENT)
-        commitment = commitment_to(content).encode()
-        payload = b'%b,"x":"%b"%b}}' % (whole[:begin], commitment, whole[begin:end])
+        payload = b'%b,"x":"%b"%b}}' % (whole[:begin], commitment_bytes(content), whole[begin:end])
         size_bytes = len(payload) + len(content)
     require_room(size_bytes)
     return payload, content

@@ -49,7 +49,13 @@ def _of_text(text: str) -> bytes:
 
 def commitment_to(content: bytes) -> str:
     """Return the SHA-256 of an entry's content, as payloads have it."""
-    return as_text(sha256(content).digest())
+    return commitment_bytes(content).decode()
+
+
+def commitment_bytes(content: bytes) -> bytes:
+    """Return the commitment to an entry's content as it stands in a payload."""
+    # The 44th character is padding.
+    return b2a_base64(sha256(content).digest(), newline=False)[:_SHORT_CHARS].translate(_URL_SAFE)
 
 
 def commits_to(commitment: object, content: bytes) -> bool:
@@ -59,8 +65,7 @@ def commits_to(commitment: object, content: bytes) -> bool:
 
 def is_commitment_to(commitment: bytes, content: bytes) -> bool:
     """Return what `commits_to` does, of a commitment as it stands in a payload."""
-    # The 44th character is padding.
-    return b2a_base64(sha256(content).digest(), newline=False)[:_SHORT_CHARS].translate(_URL_SAFE) == commitment
+    return commitment_bytes(content) == commitment
 
 
 def short_digest(digest: str) -> str | None:

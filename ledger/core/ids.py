@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from functools import partial
 from itertools import count
 from typing import Final
 
@@ -53,9 +54,8 @@ def _random_tails() -> list[str]:
 _ascending = _Ascending()
 
 
-def new_request_id() -> str:
-    """Return a `per_…` id; later ids of one process sort after earlier ones."""
-    return _ascending.next("per")
+new_request_id: Final = partial(_ascending.next, "per")
+"""Return a `per_…` id; later ids of one process sort after earlier ones."""
 
 
 def new_grant_id() -> str:
@@ -85,12 +85,8 @@ class _EventIds:
         return f"{self._base}{next(self._counts):x}"
 
 
-_event_ids = _EventIds()
-
-
-def new_event_id() -> str:
-    """Return a unique event id, by which a writer recognises its own append after a lost reply."""
-    return _event_ids.next()
+new_event_id: Final = _EventIds().next
+"""Return a unique event id, by which a writer recognises its own append after a lost reply."""
 
 
 class _Salts:
@@ -114,12 +110,8 @@ class _Salts:
             return salts[0]
 
 
-_salts = _Salts()
-
-
-def new_salt() -> str:
-    """Return a secret salt: 16 random bytes, in base64url."""
-    return _salts.next()
+new_salt: Final = _Salts().next
+"""Return a secret salt: 16 random bytes, in base64url."""
 
 
 def check_id(value: object, what: str) -> str:

@@ -36,7 +36,7 @@ def parse_reply(value: object) -> ReplyKind:
 
 def parse_answer(value: object, message: str | None) -> tuple[ReplyKind, str | None]:
     """Parse an answer with its feedback, given as a word or as Codelia's confirm result. Raises InputError."""
-    if not isinstance(value, Mapping):
+    if isinstance(value, str) or not isinstance(value, Mapping):
         return parse_reply(value), message
     kind, reason = parse_confirm_result(value)
     if reason is not None and message is not None:

@@ -94,14 +94,16 @@ def make_question(
     waits: float | None = None,
 ) -> Question:
     """Check the arguments of an ask and return the question. Raises InputError."""
-    given = _check_patterns(patterns, "pattern")
-    offered = _check_patterns(always, "always pattern") if always != () else ()
+    given, offered = _listed(patterns, "pattern"), () if always == () else _listed(always, "always pattern")
     bare = metadata is None and tool is None and tool_name is None and tool_input is None
-    if bare and operands is None and waits is None and _are_few(given) and _are_few(offered):
+    if bare and operands is None and waits is None:
         try:
-            return _bare_question(permission, given, offered, (agent, parent, cwd))
+            if _are_few(given) and _are_few(offered):
+                return _bare_question(permission, given, offered, (agent, parent, cwd))
         except TypeError:
-            pass  # unhashable and thus malformed: refused below
+            pass  # no texts, and thus malformed: refused below
+    _check_patterns(given, "pattern")
+    _check_patterns(offered, "always pattern")
     # At least so many bytes; nothing is judged, or searched for secrets, that could never be written.
     require_room(sum(map(len, given)) + sum(map(len, offered)))
     call = Call(
@@ -134,6 +136,8 @@ def _bare_question(
 ) -> Question:
     """Return a question without metadata or tool; agents repeat these, so they are checked and hashed once."""
     agent, parent, cwd = where
+    _check_patterns(patterns, "pattern")
+    _check_patterns(always, "always pattern")
     call = Call(
         permission=check_name(permission, "permission"),
         patterns=patterns,
@@ -228,12 +232,15 @@ def _are_few(texts: tuple[str, ...]) -> bool:
     return not texts or (len(texts) <= REPEATED_TEXTS_COUNT and sum(map(len, texts)) <= REPEATED_CHARS)
 
 
-def _check_patterns(values: Iterable[str], what: str) -> tuple[str, ...]:
+def _listed(values: Iterable[str], what: str) -> tuple[str, ...]:
     if isinstance(values, (str, bytes)):
         raise InputError(f"{what}s are a list, not the single text {values[:40]!a}")
     if not isinstance(values, (list, tuple)) and not isinstance(values, Iterable):
         raise InputError(f"{what}s are a list, not {type(values).__name__}")
-    patterns = tuple(values)
+    return tuple(values)
+
+
+def _check_patterns(patterns: tuple[str, ...], what: str) -> None:
     if len(patterns) > PATTERN_COUNT:
         raise InputError(f"{len(patterns)} {what}s are too many; at most {PATTERN_COUNT} are accepted")
     for pattern in patterns:
@@ -242,7 +249,6 @@ def _check_patterns(values: Iterable[str], what: str) -> tuple[str, ...]:
         size = len(_utf8(pattern, what))
         if size > PATTERN_LENGTH_BYTES:
             raise InputError(f"a {what} takes {size} bytes; at most {PATTERN_LENGTH_BYTES} are accepted")
-    return patterns
 
 
 def _check_metadata(value: Mapping[str, Any] | None) -> dict[str, Any]:

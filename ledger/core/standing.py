@@ -57,7 +57,7 @@ class Standing(Sequence[StandingGrant]):
     @property
     def has_limited(self) -> bool:
         """Return whether one of them may have a limit of uses."""
-        return any(grants.has_limited for grants in self._streams)
+        return bool(self._streams) and any(grants.has_limited for grants in self._streams)
 
     def where(self, condition: Condition) -> Standing:
         """Return those that meet one more condition."""

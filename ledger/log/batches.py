@@ -116,37 +116,39 @@ class Batch(Generic[S]):
         """The events as recorded, once the server has confirmed the append."""
 
     def decide_all(self, due_ms: int | None) -> None:
-        """Decide the jobs, to be written before `due_ms`; `left` are those that do not fit into the append."""
+        """Decide the jobs, to be written before `due_ms`; `left` are those that do not fit into the append.
+
+        A refusal names the time of the event it rests on, so the events before it must be written first.
+        """
         if due_ms is not None:
             self.not_after_ms = due_ms - 1
         for index, job in enumerate(self.jobs):
-            if len(self.events) >= EVENTS_PER_APPEND_COUNT or not self._decide(job):
+            first, error = len(self.events), None
+            if first >= EVENTS_PER_APPEND_COUNT:
                 self.left = self.jobs[index:]
                 return
-
-    def _decide(self, job: Job[S]) -> bool:
-        """Decide a job; return False if the events before it must be written first.
-
-        A refusal names the time of the event it rests on, which is only known once that event is written.
-        """
-        first = len(self.events)
-        error: LedgerError | None = None
-        if job.command is not None and job.command is not SETTLE:
             try:
-                state = self.ahead()
-                plan = self.fold.decide(state, job.command, self.now_ms)
-                if None not in (plan.present, self.present) and plan.present != self.present:
-                    return False
-                self.take(plan, state)
+                if job.command is not None and job.command is not SETTLE and not self._decide(job.command):
+                    self.left = self.jobs[index:]
+                    return
             except (PresenceWantedError, EventSizeError) as error_of_its_own:
                 # It rests on nothing that was read, so the caller need not wait for a read, and one try is enough.
                 job.fail(error_of_its_own)
-                return True
+                continue
             except LedgerError as refusal:
                 if first:
-                    return False
+                    self.left = self.jobs[index:]
+                    return
                 error = refusal
-        self.outcomes.append((job, error, first, len(self.events)))
+            self.outcomes.append((job, error, first, len(self.events)))
+
+    def _decide(self, command: Any) -> bool:
+        """Add the events of a command; return False where it assumes other clients than those before it."""
+        state = self.state if self.folded_count == len(self.events) else self.ahead()
+        plan = self.fold.decide(state, command, self.now_ms)
+        if plan.present is not None and self.present is not None and plan.present != self.present:
+            return False
+        self.take(plan, state)
         return True
 
     def ahead(self) -> S:

@@ -56,6 +56,7 @@ class SessionFold:
         return SessionState(session_id=key.id)
 
     evolve = staticmethod(evolve)
+    next_due_ms = staticmethod(next_due_ms)
 
     def decide(self, state: SessionState, command: Any, now_ms: int) -> AppendPlan:
         if type(command) is Repeat:
@@ -96,9 +97,6 @@ class SessionFold:
     async def _inbox(self, state: SessionState) -> tuple[Presence, ...]:
         return present_in(await open_inboxes(self._store), state.session_id, state.project)
 
-    def next_due_ms(self, state: SessionState) -> int | None:
-        return next_due_ms(state)
-
     def due_hint(
         self, before: SessionState, events: Sequence[Event], ahead: Callable[[], SessionState], after_ms: int
     ) -> Due | str | None:
@@ -110,7 +108,7 @@ class SessionFold:
             return _hint_of_ask(before, events[0], after_ms)
         if kinds <= _CLAIMS:
             return _hint_of_claims(before, after_ms) if events else None
-        if kinds <= _ENDS and not before.open_claims:
+        if kinds <= _ENDS:
             return _hint_of_ends(before, events)
         return _hint(before, ahead(), after_ms)
 
@@ -175,7 +173,7 @@ def _hint_of_ask(before: SessionState, event: Any, after_ms: int) -> Due | None:
 
 
 def _hint_of_ends(before: SessionState, events: Sequence[Any]) -> Due | str | None:
-    """Return the due hint after the ends of pending requests, where no claim is open."""
+    """Return the due hint after the ends of pending requests, which have no claims."""
     ended = {event.request_id for event in events}
     due_ms = next_due_ms(before, without=ended)
     if due_ms is None and len(ended) == len(before.pending):

@@ -158,14 +158,14 @@ class Stream(CachedFold[S]):
 
     @property
     def _busy(self) -> bool:
-        return self._in_flight is not None or (self._work is not None and not self._work.done())
+        return self._in_flight is not None or self._work is not None
 
     def _start(self) -> None:
         """Post the append of the queued commands, or start a task if something must be awaited before.
 
         Nearly all commands are posted at once: the state is folded, nothing is due, and they make events.
         """
-        if self._busy:
+        if self._in_flight is not None or self._work is not None:
             return
         if not (self.folded and self._jobs[0].command is not None and self._posts_now()):
             self._prepare_soon()
@@ -195,16 +195,19 @@ class Stream(CachedFold[S]):
 
         `batch` is one whose last append had this `result`.
         """
-        while batch is not None or self._jobs:
-            batch = batch or Batch(self._fold, self._next_jobs())
-            try:
-                if batch.jobs and await self._prepare(batch, result):
-                    return
-            except BaseException as error:
-                self._failed(batch.jobs, error)
-                if not isinstance(error, Exception):
-                    raise
-            batch = result = None
+        try:
+            while batch is not None or self._jobs:
+                batch = batch or Batch(self._fold, self._next_jobs())
+                try:
+                    if batch.jobs and await self._prepare(batch, result):
+                        return
+                except BaseException as error:
+                    self._failed(batch.jobs, error)
+                    if not isinstance(error, Exception):
+                        raise
+                batch = result = None
+        finally:
+            self._work = None
 
     async def _prepare(self, batch: Batch[S], result: AppendResult | None) -> bool:
         """Read and settle what the batch needs, then post its append; return False if it ended without one."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -54,6 +55,7 @@ class Streams:
 
     def __init__(self, store: Store, masks: Masks | None = None) -> None:
         self._store = store
+        self.clock = store.clock
         self.masks = masks
         self.tallies = Tallies()
         self._held: WeakValueDictionary[StreamKey, Stream[Any]] = WeakValueDictionary()
@@ -77,6 +79,8 @@ class Streams:
         self.rulesets = Rulesets(self.rules)
         self.alarms = Alarms()
         self._alarm_set = asyncio.Event()
+        self._rings_at_ms = inf
+        """The time (server ms) until which nobody looks at the alarms, unless an earlier one is set."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -182,20 +186,21 @@ class Streams:
 
     def set_alarm(self, at_ms: int, stream: Stream[Any]) -> Alarm:
         """Settle this stream at a time (server ms), unless it has been settled or the alarm was dropped by then."""
-        alarm = self.alarms.add(at_ms + self._store.clock.grace_ms, stream.key)
-        if self.alarms.nearest() is alarm:
+        alarm = self.alarms.add(at_ms + self.clock.grace_ms, stream.key)
+        if alarm.at_ms < self._rings_at_ms:
+            self._rings_at_ms = alarm.at_ms
             self._alarm_set.set()
         return alarm
 
     async def _ring_alarms(self) -> None:
-        clock = self._store.clock
         while True:
             self._alarm_set.clear()
             nearest = self.alarms.nearest()
+            self._rings_at_ms = inf if nearest is None else nearest.at_ms
             if nearest is None:
                 await self._alarm_set.wait()
                 continue
-            if clock.now_ms() < nearest.at_ms:
+            if self.clock.now_ms() < nearest.at_ms:
                 await self._until_set_or(nearest.at_ms)
                 continue
             self.alarms.drop(nearest)
@@ -204,7 +209,7 @@ class Streams:
                 self._settle_soon(stream)
 
     async def _until_set_or(self, at_ms: int) -> None:
-        timer = asyncio.ensure_future(self._store.clock.wait_until(at_ms))
+        timer = asyncio.ensure_future(self.clock.wait_until(at_ms))
         setting = asyncio.ensure_future(self._alarm_set.wait())
         try:
             await asyncio.wait((timer, setting), return_when=asyncio.FIRST_COMPLETED)
@@ -221,13 +226,13 @@ class Streams:
         try:
             await stream.submit(SETTLE)
             due_ms = self._session_fold.next_due_ms(stream.state) if stream.key.kind == "session" else None
-            if due_ms is not None and due_ms <= self._store.clock.now_ms():
+            if due_ms is not None and due_ms <= self.clock.now_ms():
                 # The clock of the stream's node is behind our estimate: not due there yet.
-                self.set_alarm(self._store.clock.now_ms() + SETTLE_AGAIN_MS, stream)
+                self.set_alarm(self.clock.now_ms() + SETTLE_AGAIN_MS, stream)
         except StoreError as error:
             # A waiter must not wait for ever because the server was unreachable at the deadline.
             log.warning("settling %s failed, trying again: %s", stream.key.name, error)
-            self.set_alarm(self._store.clock.now_ms() + SETTLE_AGAIN_MS, stream)
+            self.set_alarm(self.clock.now_ms() + SETTLE_AGAIN_MS, stream)
         except LedgerError as error:
             # Damage or a newer schema: a retry changes nothing, and every reader of the stream gets the error.
             log.warning("settling %s failed: %s", stream.key.name, error)

@@ -25,8 +25,7 @@ class Waiters:
         if self._stop_observing is None:
             self._stop_observing = self._stream.observe(self._changed)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting = self._waiting.setdefault(request_id, [])
-        waiting.append(future)
+        self._waiting.setdefault(request_id, []).append(future)
         alarm = None if deadline_ms is None else self._streams.set_alarm(deadline_ms, self._stream)
         try:
             await future

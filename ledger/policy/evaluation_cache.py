@@ -96,13 +96,10 @@ class RememberingPolicy:
         self._witness.answers = {}
         self._policy = with_facts(self._given, self._witness)
         self.source: PolicySource = self._policy.source
+        self.compat: Any = getattr(self._policy, "compat", self.source.options.get("compat"))
+        """The setting of which denies grants may lift (`opencode`); None in dialects without that setting."""
         self._of_rules = self._witness.answers
         """The facts on which the rules themselves rest; part of every evaluation's."""
-
-    @property
-    def compat(self) -> Any:
-        """Return the setting of which denies grants may lift (`opencode`); None in dialects without that setting."""
-        return getattr(self._policy, "compat", self.source.options.get("compat"))
 
     @property
     def own_folders(self) -> tuple[str, ...]:

@@ -57,6 +57,8 @@ class Lack(NamedTuple):
 
 def approvals_of(request: Request) -> NeededApprovals | None:
     """Return the approvals of a request by its recorded demands and yeses; None where one person is enough."""
+    if not (request.demands or request.agreed):
+        return None
     several = for_several(request.demands)
     given = counting(request, request.demands)
     needed = max([*(one.approvers or 0 for one in several), *(one.needed for one in request.agreed)], default=0)

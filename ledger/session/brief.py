@@ -39,7 +39,7 @@ _PROJECT: Final[_Member] = ("project_version", 0, None)
 
 def shortened(event: Event, said: Any) -> Event:
     """Return an event as its payload has it; `said` is the state before it, for a session's events a `KnownMembers`."""
-    if not isinstance(event, Asked | Claimed) or event.brief:
+    if (type(event) is not Asked and type(event) is not Claimed) or event.brief:
         return event
     changes: dict[str, Any] = {}
     for name, already, left_out in _members(event, said):
@@ -48,7 +48,7 @@ def shortened(event: Event, said: Any) -> Event:
             return event
         if value == already != left_out:
             changes[name] = left_out
-    if isinstance(event, Asked):
+    if type(event) is Asked:
         digest = short_digest(event.digest)
         evaluation = None if event.detail is None else event.detail.evaluation
         if digest is None or (evaluation is not None and evaluation.rules != _rules_of_parts(evaluation)):
@@ -92,7 +92,7 @@ def _fill_in(event: Asked | Claimed, member: _Member) -> None:
 def _members(event: Asked | Claimed, said: KnownMembers) -> tuple[_Member, ...]:
     """Return the members that the session's state says."""
     digest = ("policy_digest", said.policy_digest, "")
-    if not isinstance(event, Asked):
+    if type(event) is not Asked:
         return (digest,)
     if event.verdict is not Verdict.ASK:
         return digest, _PROJECT

@@ -22,12 +22,12 @@ from ledger.session.signed_claims import require_same_claims
 from ledger.session.state import Request, SessionState, call_of
 
 
-def require_met(state: SessionState, request: Request, command: Reply, *calls: Call) -> None:
-    """Raise DemandNotMetError for an answer that the recorded demands, or the current ones on these calls, forbid."""
-    now = [demand for call in calls for demand in demands_on(command.policy, call)]
-    demands = tuple(dict.fromkeys((*request.demands, *now)))
-    require_approver(state, request, command, demands)
-    _require_signed(state, request, command, demands)
+def require_met(state: SessionState, request: Request, command: Reply, demands: Collection[Demand]) -> None:
+    """Raise DemandNotMetError for an answer that the demands forbid."""
+    if demands:
+        require_approver(state, request, command, demands)
+    if demands or command.given.proof is not None:
+        _require_signed(state, request, command, demands)
     for demand in demands:
         if not concerns(demand, command.given.reply, command.given.role):
             continue
@@ -91,9 +91,12 @@ def _require_signed(state: SessionState, request: Request, command: Reply, deman
         )
 
 
-def binding(policy: Policy, request: Request) -> tuple[Demand, ...]:
-    """Return the demands on a request: the recorded ones, and those of the current rules."""
-    return tuple(dict.fromkeys((*request.demands, *demands_on(policy, call_of(request)))))
+def binding(policy: Policy, request: Request, edited: Call | None = None) -> tuple[Demand, ...]:
+    """Return the demands on a request: the recorded ones, and those of the current rules, also on the `edited` call."""
+    now = demands_on(policy, call_of(request))
+    if edited is not None:
+        now = (*now, *demands_on(policy, edited))
+    return tuple(dict.fromkeys((*request.demands, *now))) if now else request.demands
 
 
 def grants_for(
@@ -101,7 +104,7 @@ def grants_for(
 ) -> Sequence[StandingGrant]:
     """Return the grants that meet a request's recorded demands, and with a `policy` the current ones too."""
     demands = request.demands if policy is None else binding(policy, request)
-    return that_count(grants, demands, askers(request.asker, request.owner))
+    return that_count(grants, demands, askers(request.asker, request.owner)) if demands else grants
 
 
 def that_count(

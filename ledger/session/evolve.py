@@ -139,7 +139,7 @@ def _asked(state: SessionState, recorded: Recorded, event: Asked) -> SessionStat
         links_of(detail.evaluation),
         tier,
         duration_ms,
-        deadline_ms(recorded.ms, tier, duration_ms, cap_at_ms),
+        None if duration_ms is None else deadline_ms(recorded.ms, tier, duration_ms, cap_at_ms),
         cap_at_ms,
         None if event.waits_ms is None else recorded.ms + event.waits_ms,
     )
@@ -290,8 +290,9 @@ def _without_bulk(request: Request) -> tuple[Request, str | None]:
 
     It keeps its proof and reasons; the bulk (metadata, input, offers) is only in the log.
     """
-    asked_input = digest_behind(request) if request.input is None else input_digest(request.input)
+    asked_input = None if request.input is None else input_digest(request.input)
     if request.metadata or request.input is not None:
+        asked_input = asked_input or digest_behind(request)
         request = replace(request, metadata={}, input=None, told=told_of(request))
     if request.offers:
         request = replace(request, offers=())

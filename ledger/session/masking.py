@@ -204,7 +204,8 @@ def masked_answer(given: GivenReply, masks: Masks | None) -> GivenReply:
 
 
 def _reply(command: Reply, masks: Masks) -> Reply:
-    return replace(command, given=masked_answer(command.given, masks))
+    given = masked_answer(command.given, masks)
+    return command if given is command.given else replace(command, given=given)
 
 
 def masked_repeat(command: Repeat, masks: Masks | None) -> Repeat:

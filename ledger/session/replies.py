@@ -20,7 +20,8 @@ from ledger.core.events import (
     Scope,
 )
 from ledger.core.grants import StandingGrant, derived_grant_id
-from ledger.core.policy import Call, Evaluation
+from ledger.core.policy import Demand, Evaluation
+from ledger.core.proofs import Proof
 from ledger.masks.own_input import check_edit
 from ledger.session.approvals import agreed, approvers_with
 from ledger.session.commands import Reply
@@ -32,14 +33,16 @@ from ledger.session.late_rules import denied_now, edited_call, judge_edit
 from ledger.session.releases import cascaded, judged_by, released_by
 from ledger.session.repeats import refuse_unless_same, within_session
 from ledger.session.rounds import require_round
-from ledger.session.state import Request, SessionState, call_of, in_order
+from ledger.session.state import Request, SessionState, in_order
 from ledger.session.uses import unlimited
 from ledger.session.verdicts import lifts_denies
 from ledger.session.wanted import wanted_grants
 
 
 def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
-    command = replace(command, given=within_session(command.given))
+    given = within_session(command.given)
+    if given is not command.given:
+        command = replace(command, given=given)
     settled = state.settled.get(command.request_id)
     if settled is not None:
         refuse_unless_same(state, settled, command.given)
@@ -56,19 +59,21 @@ def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
     require_round(state, request, command.given.digest, command.given.round)
     if command.given.updated_input is not None:
         _check_edit(request, command)
-    require_met(state, request, command, *_calls_answered(request, command))
+    edited = None if given.updated_input is None else edited_call(command.policy, request, given.updated_input)
+    demands = binding(command.policy, request, edited)
+    require_met(state, request, command, demands)
     require_grants_only(request, command)
     override = overrides_lock(state, request, command.given.client_id, is_administrator=command.given.administrator)
     if command.given.reply == "reject":
-        return _in_time(command, _reject(state, request, command, override))
-    return _in_time(command, _allow(state, request, command, override, now_ms))
+        decision = _reject(state, request, command, override)
+    else:
+        decision = _allow(state, request, command, demands, override=override, now_ms=now_ms)
+    return decision if given.proof is None else _in_time(given.proof, decision)
 
 
-def _in_time(command: Reply, decision: Decision) -> Decision:
+def _in_time(proof: Proof, decision: Decision) -> Decision:
     """Bound a signed answer's time window by the expiry of its challenge, on the server's clock."""
-    if command.given.proof is None:
-        return decision
-    until_ms = command.given.proof.claims.until_ms
+    until_ms = proof.claims.until_ms
     return Decision(decision.events, min(until_ms, decision.not_after_ms or until_ms))
 
 
@@ -82,12 +87,6 @@ def _check_edit(request: Request, command: Reply) -> None:
             request_id=request.request_id,
         )
     check_edit(request.input, command.given.updated_input)
-
-
-def _calls_answered(request: Request, command: Reply) -> list[Call]:
-    """Return the asked call, and the changed one if the answer changes the input."""
-    edited = command.given.updated_input
-    return [call_of(request), *([] if edited is None else [edited_call(command.policy, request, edited)])]
 
 
 def _reject(state: SessionState, request: Request, command: Reply, override: bool) -> Decision:
@@ -126,20 +125,23 @@ def _falling_with(state: SessionState, request: Request) -> list[Request]:
     return [] if request.tool is None else state.pending.of_message(request.tool.message_id)
 
 
-def _allow(state: SessionState, request: Request, command: Reply, override: bool, now_ms: int) -> Decision:
+def _allow(
+    state: SessionState, request: Request, command: Reply, demands: tuple[Demand, ...], *, override: bool, now_ms: int
+) -> Decision:
     """Allow the request and make its grants (`opencode-zh.md` 6.3; `betcode.md`: ALLOW_SESSION creates a grant)."""
     wanted, scope = wanted_grants(state, request, command.given.reply, command.given.patterns)
     in_project = scope == "project"
-    patterns = _without_standing(state, command, request, wanted, in_project=in_project, now_ms=now_ms)
-    ids = tuple(derived_grant_id(state.session_id, request.request_id, index) for index in range(len(patterns)))
+    patterns = (
+        _without_standing(state, command, request, wanted, in_project=in_project, now_ms=now_ms) if wanted else ()
+    )
+    ids = tuple([derived_grant_id(state.session_id, request.request_id, at) for at, _ in enumerate(patterns)])
     # An answer that makes grants needs the project; an answer for one call only where a grant lifts a deny.
     needs_project = scope is not None or lifts_denies(command.policy)
     standing = standing_grants(state, command.project if needs_project else None, now_ms)
     wider = wider_patterns(state, request, command, standing)
     # A grant with a limit of uses lifts a deny only for a call that takes one, and a person's answer takes none.
     denied, evaluation = _by_rules_of_now(state, request, command, unlimited(standing))
-    demands = binding(command.policy, request)
-    more_needed = None if denied else agreed(request, command.given, command.actor, demands)
+    more_needed = agreed(request, command.given, command.actor, demands) if demands and not denied else None
     if more_needed is not None:
         return Decision(more_needed)
     replied = Replied(
@@ -154,8 +156,8 @@ def _allow(state: SessionState, request: Request, command: Reply, override: bool
         proof=command.given.proof,
         project_version=judged_by(command, evaluation) if needs_project else None,
         bounds=command.given.bounds,
-        wider=tuple(grant_id for grant_id, pattern in zip(ids, patterns, strict=True) if pattern in wider),
-        approvers=() if denied else approvers_with(request, command.actor, demands),
+        wider=tuple([grant_id for grant_id, pattern in zip(ids, patterns, strict=True) if pattern in wider]),
+        approvers=approvers_with(request, command.actor, demands) if demands and not denied else (),
         detail=_detail(command, patterns, evaluation),
     )
     if scope is None:
@@ -189,7 +191,7 @@ def _without_standing(
     now_ms: int,
 ) -> tuple[str, ...]:
     """Return the patterns without an equal grant in the same stream: same permission, without bounds."""
-    if not patterns or (in_project and command.project is None):
+    if in_project and command.project is None:
         return patterns
     grants = command.project.grants if in_project and command.project is not None else state.grants
     standing = {

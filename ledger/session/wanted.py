@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ledger.core.events import Scope
 from ledger.core.policy import ReplyKind
@@ -17,6 +17,9 @@ class WantedGrants(NamedTuple):
     scope: Scope | None = None
 
 
+_NO_GRANTS: Final[WantedGrants] = WantedGrants()
+
+
 def wanted_grants(
     state: SessionState, request: Request, reply: ReplyKind, edited: tuple[str, ...] | None = None
 ) -> WantedGrants:
@@ -24,7 +27,7 @@ def wanted_grants(
     wanted = request.always if edited is None else edited
     patterns = tuple(dict.fromkeys(wanted)) if reply in ("session", "always") else ()
     if not patterns:
-        return WantedGrants()
+        return _NO_GRANTS
     scope = always_scope(state) if reply == "always" else "session"
     return WantedGrants(patterns, "project" if scope == "project" and state.project is not None else "session")
 

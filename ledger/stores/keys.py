@@ -27,8 +27,10 @@ _KINDS: Final = {letter: kind for kind, letter in _LETTERS.items()}
 
 
 class AppendKeys(NamedTuple):
-    """The key names of an append, built once for each stream."""
+    """The names of a stream's append, built once for each stream; `lease` only of a session."""
 
+    name: str
+    lease: str
     stream: str
     due: str
     feed: str
@@ -47,7 +49,8 @@ class Keys:
 
     def _of_append(self, key: StreamKey) -> AppendKeys:
         partition = self.partition_of(key)
-        return AppendKeys(self.stream(key), *self._of_partition(partition))
+        lease = self.lease(key.id) if key.kind == "session" else ""
+        return AppendKeys(key.name, lease, self.stream(key), *self._of_partition(partition))
 
     def _shared_keys(self, partition: int) -> tuple[str, str, str, str]:
         """Return the keys that the appends to all streams of a partition have in common."""

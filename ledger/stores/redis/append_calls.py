@@ -65,8 +65,8 @@ class AppendCalls:
 
     def command(self, append: Append, server: str = "") -> CommandLine:
         """Return the call of the script; `server` is the server's id as the connection knows it."""
-        key, keys = append.key, self._keys.of_append(append.key)
-        due_mode, due_value = due_arguments(append.due)
+        keys = self._keys.of_append(append.key)
+        due_mode, due_value = ("", "") if append.due is None else due_arguments(append.due)
         return (
             "EVALSHA",
             self.script.sha,
@@ -76,19 +76,19 @@ class AppendCalls:
             keys.due,
             keys.feed,
             *((keys.freeze,) if append.allows else ()),
-            *((self._keys.lease(key.id),) if append.present is not None else ()),
+            *((keys.lease,) if append.present is not None else ()),
             append.after.ms,
             append.after.version,
             "" if append.not_before_ms is None else append.not_before_ms,
             "" if append.not_after_ms is None else append.not_after_ms,
             due_mode,
             due_value,
-            key.name,
+            keys.name,
             keys.channel,
             f"{server} {reach_of(append.project)}" if append.allows else "",
             "" if append.present is None else _assumed(append.present),
             *[field or "" for fields in append.payloads for field in fields],
-            *self.clock_arguments(),
+            *(self.clock_arguments() if self._moved_by_a_test else ()),
         )
 
     def clocked(self, name: str) -> Script:
@@ -118,13 +118,12 @@ class AppendCalls:
 
 
 def _assumed(present: tuple[Presence, ...]) -> bytes:
-    return b"%d\0%b" % (len(present), b"".join(b"%b\0" % lease_of(one) for one in present))
+    return b"%d\0%b" % (len(present), b"".join(b"%b\0" % lease_of(one) for one in present)) if present else b"0\0"
 
 
 def server_in(reply: Any) -> str | None:
     """Return the server's id, where the script looked it up for a written append."""
-    is_told = isinstance(reply, list) and len(reply) > _LOOKED_UP and reply[0] == 1
-    return reply[_LOOKED_UP].decode() if is_told else None
+    return reply[_LOOKED_UP].decode() if type(reply) is list and len(reply) > _LOOKED_UP and reply[0] == 1 else None
 
 
 class FirstAttempt:
@@ -151,7 +150,7 @@ class FirstAttempt:
             return
         try:
             result = self._calls.answer(reply)
-            if (server := server_in(reply)) is not None:
+            if len(reply) > _LOOKED_UP and (server := server_in(reply)) is not None:
                 # The reply came over the present connection.
                 self._link.note_server(server, self._link.connection)
         except Exception as error:  # noqa: BLE001 - raised here it would reach the connection, not the caller

@@ -30,9 +30,7 @@ def beside_of(key: StreamKey, reply: Any) -> tuple[Entry, ...]:
         raise DamageError(f"stream `{key.name}`: {error.text}", stream=key.name) from error
 
 
-def due_arguments(due: Due | str | None) -> tuple[str, Argument]:
-    if due is None:
-        return "", ""
+def due_arguments(due: Due | str) -> tuple[str, Argument]:
     if isinstance(due, str):
         return "no", ""
     if due.ms is None:
