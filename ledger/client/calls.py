@@ -69,6 +69,7 @@ class Calls:
         self._ledger = ledger
         self._stream = stream
         self._grounds = grounds
+        self._streams = ledger.streams
         self._waiters = Waiters(ledger.streams, stream)
         self._freezes = ledger.streams.freezes
         self.held = HeldRequests(self._freezes, stream, grounds)
@@ -153,9 +154,10 @@ class Calls:
         Raises UnknownRequestError, NewerSchemaError; InDoubtError where an allow is not confirmed in time;
         UnauthorizedError where the asker's token has ended meanwhile.
         """
+        waits = self._settled(request_id) if timeout is None else self._settled_within(request_id, timeout)
         if self.token_id is None:
-            return await self._waited(request_id, timeout)
-        waiting = asyncio.ensure_future(self._waited(request_id, timeout))
+            return await waits
+        waiting = asyncio.ensure_future(waits)
         over = asyncio.ensure_future(self._ledger.tokens.until_over(self.token_id))
         try:
             await asyncio.wait((waiting, over), return_when=asyncio.FIRST_COMPLETED)
@@ -180,9 +182,7 @@ class Calls:
             request_id=request_id,
         )
 
-    async def _waited(self, request_id: str, timeout: float | None) -> Result:
-        if timeout is None:
-            return await self._settled(request_id)
+    async def _settled_within(self, request_id: str, timeout: float) -> Result:
         try:
             async with asyncio.timeout(timeout):
                 return await self._settled(request_id)
@@ -193,7 +193,7 @@ class Calls:
         return await self._told(result_of(state, request_id), reads=False)
 
     async def _settled(self, request_id: str) -> Result:
-        await self._ledger.streams.watch(self._stream)
+        await self._streams.watch(self._stream)
         has_waited = False
         stop_observing: Callable[[], None] | None = None
         try:
@@ -257,7 +257,8 @@ class Calls:
     async def _told(self, result: Result, *, reads: bool = True) -> Result:
         """Return a result on which the asker may act. Without `reads` it was allowed while the asker waited."""
         await self.require_unfrozen(result, reads=reads)
-        if result.outcome == "allowed" and may_change(self._stream.state, result.request_id, is_asked=False):
+        rests_on_project = result.outcome == "allowed" and result.request.rests_on_project
+        if rests_on_project and may_change(self._stream.state, result.request_id, is_asked=False):
             await self.recheck(result.request_id)
             result = result_of(self._stream.state, result.request_id)
         return await self.safe(result)
@@ -352,7 +353,7 @@ class Calls:
         return Question(call=call, always=detail.always, metadata=detail.metadata)
 
     def _now_ms(self) -> int:
-        return self._ledger.streams.clock.now_ms()
+        return self._streams.clock.now_ms()
 
 
 async def carry_through(

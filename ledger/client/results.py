@@ -247,6 +247,11 @@ def _message_of_pending(request: Request) -> str | None:
         return f"approved by {listed(one.by.name for one in approvals.given)}; waits for {approvals.waits_for}"
     if request.reopened_reason:
         return f"pending again: {request.reopened_reason}"
+    return _limits(request) if request.not_honoured or request.still_asked else None
+
+
+def _limits(request: Request) -> str | None:
+    """Return a note on offers that would lift nothing, or would not be enough."""
     return _idle(request) or _asked_again(request)
 
 
@@ -284,7 +289,7 @@ def _remembered(settled: Settled) -> str | None:
         return f"nothing is remembered: {why}, so {settled.reply} counts as once"
     stands = f"a grant of {_entries(standing)} exists already" if standing else None
     told = "it was answered at the agent's own prompt, so it is kept for this session at most" if settled.told else None
-    about_offer = (idle or _asked_again(request)) if settled.edited_patterns is None else None
+    about_offer = _limits(request) if settled.edited_patterns is None else None
     return "; ".join(one for one in (told, stands, _bounded(settled), about_offer) if one) or None
 
 

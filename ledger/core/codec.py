@@ -99,7 +99,8 @@ def encode(event: Event, *, event_id: str, prev: str, actor: Actor, salt: str) -
     Raises InputError when it is too large, or could not be decoded again.
     """
     try:
-        whole = _encoder.encode(Envelope(schema_of(event), event_id, prev, actor, event))
+        schema = SCHEMA_OF.get(type(event), FIRST_SCHEMA)
+        whole = _encoder.encode(Envelope(schema, event_id, prev, actor, event))
         # One value of a wrong type would make the stream permanently unreadable; the check costs a microsecond.
         _decoder.decode(whole)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
@@ -113,7 +114,8 @@ def encode(event: Event, *, event_id: str, prev: str, actor: Actor, salt: str) -
         begin = whole.index(_EVENT)
         payload = b'%b,"x":"%b"%b}}' % (whole[:begin], commitment_bytes(content), whole[begin:end])
         size_bytes = len(payload) + len(content)
-    require_room(size_bytes)
+    if size_bytes > EVENT_BYTES:
+        require_room(size_bytes)
     return payload, content
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
     redacted: bool = False
 
 
-class Taker(NamedTuple):
+class Taker(Value, frozen=True):
     """A call that takes uses of grants: its request, and its claims. Without a claim, an ask or a release takes them.
 
     The session and the request are part of it, because claims of different agents may have the same id.

@@ -32,7 +32,7 @@ class Job(Generic[S]):
         self.command = command
         self.companion = companion
         self.is_alone = False
-        self.future: asyncio.Future[Done[S]] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[Done[S]] = asyncio.Future()
 
     def fail(self, error: BaseException) -> None:
         if not self.future.done():

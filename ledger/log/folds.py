@@ -79,7 +79,8 @@ class SessionFold:
         if freeze is not None:
             decision = under_freeze(state, command, decision, freeze, now_ms)
         events = decision.events if masks is None else masked_record(state, decision.events, command, masks)
-        present = _assumed(command.live, events) if type(command) in _READ_PRESENCE else None
+        live = command.live if type(command) in _READ_PRESENCE else None
+        present = live.clients if live is not None and live.is_assumed and any(map(_has_tier, events)) else None
         return AppendPlan(events, command.actor, not_after_ms=decision.not_after_ms, present=present)
 
     async def settle(self, state: SessionState, now_ms: int) -> AppendPlan:
@@ -139,12 +140,9 @@ def _covers(live: Live | None, state: SessionState) -> bool:
     return live is None or (live.covers(state.clients) and not live.is_assumed)
 
 
-def _assumed(live: Live | None, events: Sequence[Event]) -> tuple[Presence, ...] | None:
-    """Return the clients with leases as `live` assumes them, where one of the events rests on that."""
-    if live is None or not live.is_assumed:
-        return None
-    rests = any(isinstance(one, Asked | Reopened) and one.tier is not None for one in events)
-    return live.clients if rests else None
+def _has_tier(event: Event) -> bool:
+    """Return whether an event rests on who is present."""
+    return (type(event) is Asked or type(event) is Reopened) and event.tier is not None
 
 
 def _hint(before: SessionState, after: SessionState, after_ms: int) -> Due | str | None:

@@ -123,7 +123,7 @@ class Stream(CachedFold[S]):
 
     async def make_safe(self) -> None:
         """As `confirm`, after a write of this process. Raises InDoubtError also when it was lost."""
-        if not await self.confirm():
+        if self.confirms and not await self.confirm():
             raise InDoubtError(f"stream `{self.key.name}`: the server lost the last append; repeat the command")
 
     def woken(self, wake_up: WakeUp) -> None:
@@ -257,11 +257,15 @@ class Stream(CachedFold[S]):
         try:
             if batch.companion is not None:
                 batch.companion_is_behind = not batch.companion.take_beside(beside)
-            if type(result) is Appended and not batch.companion_is_behind:
-                self._take_written(batch, result)
-                self._finish(batch)
-            elif isinstance(result, Exception):
+            if type(result) is Appended:
+                batch.written_at = Position(result.ms, batch.after.version + 1)
+                self._take_own(batch, batch.written_at)
+                if batch.append.binding:
+                    self._safe = Position(result.ms, batch.after.version + len(batch.events))
+            if isinstance(result, Exception):
                 self._failed(batch.jobs, result)
+            elif batch.written_at is not None and not batch.companion_is_behind:
+                self._finish(batch)
             else:
                 self._prepare_soon(batch, result)
         except Exception as error:  # noqa: BLE001 - raised here it would reach the connection, not the callers
@@ -346,12 +350,6 @@ class Stream(CachedFold[S]):
 
     # --- the result of an append ------------------------------------------------------------------------------------
 
-    def _take_written(self, batch: Batch[S], result: Appended) -> None:
-        batch.written_at = Position(result.ms, batch.after.version + 1)
-        self._take_own(batch, batch.written_at)
-        if batch.append.binding:
-            self._safe = Position(result.ms, batch.after.version + len(batch.events))
-
     def _take_own(self, batch: Batch[S], first: Position) -> None:
         """Fold the events just written from position `first` on, without decoding them."""
         # Perhaps folded when they were decided, for this same millisecond.
@@ -383,9 +381,7 @@ class Stream(CachedFold[S]):
             batch.companion_is_behind = False
         # Each node of a cluster has its own clock: only that of this stream's node counts.
         batch.told_ms = result.now_ms if isinstance(result, OutsideWindow) else None
-        if isinstance(result, Appended):
-            self._take_written(batch, result)
-        elif isinstance(result, Conflict):
+        if isinstance(result, Conflict):
             self._tallies.conflicts += 1
             await self._catch_up(batch, result)
         elif isinstance(result, Behind):

@@ -24,7 +24,7 @@ class Waiters:
         """Return after the next event that may concern the request, at the latest at its deadline."""
         if self._stop_observing is None:
             self._stop_observing = self._stream.observe(self._changed)
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[None] = asyncio.Future()
         self._waiting.setdefault(request_id, []).append(future)
         alarm = None if deadline_ms is None else self._streams.set_alarm(deadline_ms, self._stream)
         try:
@@ -32,21 +32,19 @@ class Waiters:
         finally:
             if alarm is not None:
                 self._streams.alarms.drop(alarm)  # a deadline may be a week away
-            self._leave(request_id, future)
+            waiting = self._waiting.get(request_id)
+            if waiting is not None:
+                # Not woken but cancelled; others may wait for the same request.
+                waiting[:] = [one for one in waiting if one is not future]
+                if not waiting:
+                    del self._waiting[request_id]
+            if not self._waiting and self._stop_observing is not None:
+                self._stop_observing()
+                self._stop_observing = None
 
     def wake_all(self) -> None:
         """Wake all waiters: something outside the stream changed that may concern them."""
         self._changed(None)
-
-    def _leave(self, request_id: str, future: asyncio.Future[None]) -> None:
-        waiting = self._waiting.get(request_id, [])
-        if future in waiting:
-            waiting.remove(future)
-        if not waiting:
-            self._waiting.pop(request_id, None)
-        if not self._waiting and self._stop_observing is not None:
-            self._stop_observing()
-            self._stop_observing = None
 
     def _changed(self, recorded: Recorded | None) -> None:
         """Wake the waiters for the request of an event; all of them when it may concern any."""

@@ -51,6 +51,8 @@ class Live(msgspec.Struct, frozen=True, gc=False):
 
     def all(self) -> tuple[Presence, ...]:
         """Return every present client once, by id."""
+        if not self.inbox and len(self.clients) < 2:
+            return self.clients
         here = {one.client_id: one for one in self.clients}
         here.update((one.client_id, one) for one in self.inbox)
         return tuple(here[client_id] for client_id in sorted(here))

@@ -73,7 +73,7 @@ def masked_record(state: SessionState, events: tuple[Event, ...], command: Comma
 def _masked_event(state: SessionState, event: Event, command: Any, masks: Masks) -> Event:
     if isinstance(event, Asked) and event.detail is not None:
         detail = event.detail
-        if not _is_known_clean(command, detail):
+        if (id(command.question), id(detail.evaluation)) not in _CLEAN or not _rests_on_both(command, detail):
             detail = masked_ask(detail, masks)
             if detail is event.detail:
                 _keep_clean(command, detail)
@@ -85,12 +85,6 @@ def _masked_event(state: SessionState, event: Event, command: Any, masks: Masks)
         is_from_log = known is not None and command.question.digest in ("", known.digest)
         return _with_detail(event, _masked_reopening(event.detail, masks, keeps=is_from_log))
     return event
-
-
-def _is_known_clean(command: Ask, detail: AskedDetail) -> bool:
-    """Return whether this very question with this very evaluation needed no masks before."""
-    known = _CLEAN.get((id(command.question), id(detail.evaluation)))
-    return known is not None and _rests_on_both(command, detail)
 
 
 def _keep_clean(command: Ask, detail: AskedDetail) -> None:

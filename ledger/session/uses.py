@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from ledger.core.errors import LedgerError
 from ledger.core.grants import StandingGrant, TakenUse, Taker, with_use
 from ledger.core.policy import Call, Evaluation, Policy, Verdict
@@ -130,7 +132,7 @@ def uses_of(used: Iterable[StandingGrant], taker: Taker) -> tuple[str, ...]:
     wanted = [one.grant_id for one in limited if one.scope == "project" and not one.is_held(taker)]
     if wanted:
         raise UsesWantedError(taker, tuple(dict.fromkeys(wanted)))
-    last = taker._replace(claim_ids=taker.claim_ids[-1:])
+    last = replace(taker, claim_ids=taker.claim_ids[-1:])
     taken = [one for one in limited if (one.is_held(last) if one.scope == "project" else not one.is_held(taker))]
     return tuple(dict.fromkeys(one.grant_id for one in taken))
 

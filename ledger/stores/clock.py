@@ -39,20 +39,15 @@ class Clock(Protocol):
 class EstimatedClock:
     """Server time: that of the last reply plus the time elapsed on this machine since."""
 
+    grace_ms = SETTLE_GRACE_MS
+    is_moved_by_hand = False
+
     def __init__(self) -> None:
         self._offset_ms: float | None = None
 
     @property
     def known(self) -> bool:
         return self._offset_ms is not None
-
-    @property
-    def is_moved_by_hand(self) -> bool:
-        return False
-
-    @property
-    def grace_ms(self) -> int:
-        return SETTLE_GRACE_MS
 
     def now_ms(self) -> int:
         return int(time.monotonic() * 1000 + (self._offset_ms or 0.0))

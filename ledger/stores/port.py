@@ -221,7 +221,7 @@ class Foreign(Exception):  # noqa: N818 - a signal between a store and the fold,
         self.text = text
 
 
-class WakeUp(NamedTuple):
+class WakeUp(msgspec.Struct, frozen=True, gc=False):
     """The notification of an append; `entries` are empty when they were too large to send."""
 
     key: StreamKey

@@ -36,6 +36,8 @@ _LOOKED_UP: Final = 3
 
 _OTHERS_PRESENT: Final = 5
 
+_NOBODY: Final = b"0\0"
+
 _TEST_CLOCK = "local now = tonumber(table.remove(ARGV))\n"
 
 
@@ -86,7 +88,7 @@ class AppendCalls:
             keys.name,
             keys.channel,
             f"{server} {reach_of(append.project)}" if append.allows else "",
-            "" if append.present is None else _assumed(append.present),
+            _assumed(append.present) if append.present else "" if append.present is None else _NOBODY,
             *[field or "" for fields in append.payloads for field in fields],
             *(self.clock_arguments() if self._moved_by_a_test else ()),
         )
@@ -118,7 +120,7 @@ class AppendCalls:
 
 
 def _assumed(present: tuple[Presence, ...]) -> bytes:
-    return b"%d\0%b" % (len(present), b"".join(b"%b\0" % lease_of(one) for one in present)) if present else b"0\0"
+    return b"%d\0%b" % (len(present), b"".join(b"%b\0" % lease_of(one) for one in present))
 
 
 def server_in(reply: Any) -> str | None:

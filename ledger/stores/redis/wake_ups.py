@@ -92,8 +92,9 @@ def parse_wake_up(data: bytes) -> WakeUp | None:
         key = _key_named(name)
         if len(lines) == 3:
             # The common case.
-            entry = _entry(*lines)
-            return WakeUp(key, entry.position, (entry,))
+            ms, _, version = lines[0].partition(b"-")
+            head = Position(int(ms), int(version))
+            return WakeUp(key, head, (Entry(*head, lines[1], lines[2] or None),))
         if len(lines) == 1:
             return WakeUp(key, Position.parse(lines[0].decode()), ())
         entries = tuple([_entry(*one) for one in zip(lines[::3], lines[1::3], lines[2::3], strict=True)])
