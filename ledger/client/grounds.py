@@ -105,8 +105,10 @@ class Grounds:
         await asyncio.sleep(0)
         if self._looking is asyncio.current_task():
             self._looking = self._looking_for = None
+        store = self._ledger.store
         inbox = self._inboxes.current(state.session_id, state.project)
-        live = await read_live(self._ledger.store, state, inbox, self._ledger.store.clock.now_ms())
+        read = asyncio.gather(store.leases(state.session_id), inbox)
+        live = await read_live(state, read, store.clock.now_ms())
         self._stream.present = live.clients
         return live
 

@@ -52,6 +52,7 @@ class Batch(Generic[S]):
         "append",
         "companion",
         "companion_is_behind",
+        "due_count",
         "events",
         "fold",
         "folded_count",
@@ -102,6 +103,8 @@ class Batch(Generic[S]):
         self.after = after
         self.prev = prev
         self.events: list[tuple[Event, Actor, str]] = []
+        self.due_count = 0
+        """The number of events, before those of the jobs, of what was due."""
         self.payloads: list[EntryFields] = []
         self.outcomes: list[tuple[Job[S], LedgerError | None, int, int]] = []
         self.left: list[Job[S]] = []
@@ -124,11 +127,14 @@ class Batch(Generic[S]):
             self.not_after_ms = due_ms - 1
         for index, job in enumerate(self.jobs):
             first, error = len(self.events), None
+            if job.command is SETTLE:
+                self.outcomes.append((job, None, 0, self.due_count))
+                continue
             if first >= EVENTS_PER_APPEND_COUNT:
                 self.left = self.jobs[index:]
                 return
             try:
-                if job.command is not None and job.command is not SETTLE and not self._decide(job.command):
+                if job.command is not None and not self._decide(job.command):
                     self.left = self.jobs[index:]
                     return
             except (PresenceWantedError, EventSizeError) as error_of_its_own:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
@@ -19,7 +18,7 @@ from ledger.core.grants import Recorded
 from ledger.core.limits import LEASE_MS
 from ledger.core.policy import Verdict
 from ledger.log.freezes import Freezes
-from ledger.log.inboxes import open_inboxes, present_in
+from ledger.log.inboxes import present_in, readable
 from ledger.log.plans import NOTHING, SYSTEM, AppendPlan, Fold, Regression
 from ledger.masks.masking import Masks, with_masked_reason
 from ledger.policy.stored_rules import RulesState, decide_rules, evolve_rules
@@ -93,10 +92,11 @@ class SessionFold:
 
     async def live(self, state: SessionState, now_ms: int) -> Live:
         """Return the presence by leases; unknown presence where they cannot be read."""
-        return await read_live(self._store, state, self._inbox(state), now_ms)
+        return await read_live(state, self._leases(state), now_ms)
 
-    async def _inbox(self, state: SessionState) -> tuple[Presence, ...]:
-        return present_in(await open_inboxes(self._store), state.session_id, state.project)
+    async def _leases(self, state: SessionState) -> tuple[tuple[Presence, ...], tuple[Presence, ...]]:
+        here, inboxes = await self._store.leases_of((state.session_id, None))
+        return here, present_in(readable(inboxes), state.session_id, state.project)
 
     def due_hint(
         self, before: SessionState, events: Sequence[Event], ahead: Callable[[], SessionState], after_ms: int
@@ -117,14 +117,16 @@ class SessionFold:
         return state.project
 
 
-async def read_live(store: Store, state: SessionState, inbox: Awaitable[tuple[Presence, ...]], now_ms: int) -> Live:
-    """Return the presence in a session, with that of `inbox`; unknown presence where a lease cannot be read.
+async def read_live(state: SessionState, read: Awaitable[Sequence[tuple[Presence, ...]]], now_ms: int) -> Live:
+    """Return the presence in a session; unknown presence where a lease cannot be read.
+
+    `read` are the clients with leases of the session, and those with an inbox that reaches it.
 
     A hint must not fail a command. Where connections are recorded, a client that connected less than one lease ago
     counts as present.
     """
     try:
-        leases, reaching = await asyncio.gather(store.leases(state.session_id), inbox)
+        leases, reaching = await read
     except LedgerError as error:
         log.warning("the presence in session %s is unknown: %s", state.session_id, error)
         return Live(asked_for=frozenset(state.clients), is_known=False)

@@ -52,13 +52,17 @@ class _Lease(msgspec.Struct, frozen=True, gc=False):
 
 def present_in(inboxes: Iterable[Inbox], session: str, project: str | None) -> tuple[Presence, ...]:
     """Return the clients of the inboxes that reach a session of this project."""
-    return tuple(one.client for one in inboxes if one.reach.covers(session, project))
+    return tuple([one.client for one in inboxes if one.reach.covers(session, project)])
 
 
 async def open_inboxes(store: Store) -> tuple[Inbox, ...]:
     """Return the open inboxes by their leases. Raises StoreError."""
-    read = map(_read, await store.leases(None))
-    return tuple(one for one in read if one is not None)
+    return readable(await store.leases(None))
+
+
+def readable(leases: Iterable[Presence]) -> tuple[Inbox, ...]:
+    """Return the inboxes of these leases that can be read."""
+    return tuple([one for one in map(_read, leases) if one is not None])
 
 
 async def renew_inbox(store: Store, inbox: Inbox) -> None:

@@ -25,7 +25,7 @@ from ledger.log.cached_fold import CachedFold
 from ledger.log.confirmed_events import any_binding
 from ledger.log.entries import contradicts
 from ledger.log.freezes import Freezes
-from ledger.log.plans import Done, Fold, Regression
+from ledger.log.plans import SETTLE, Done, Fold, Regression
 from ledger.log.tallies import Tallies
 from ledger.session.commands import PresenceWantedError
 from ledger.stores.port import (
@@ -167,7 +167,7 @@ class Stream(CachedFold[S]):
         """
         if self._in_flight is not None or self._work is not None:
             return
-        if not (self.folded and self._jobs[0].command is not None and self._posts_now()):
+        if not (self.folded and self._jobs[0].command not in (None, SETTLE) and self._posts_now()):
             self._prepare_soon()
 
     def _prepare_soon(self, batch: Batch[S] | None = None, result: AppendResult | None = None) -> None:
@@ -327,6 +327,7 @@ class Stream(CachedFold[S]):
             self._begin(batch)
         if due.events:
             batch.take(due, batch.state)
+            batch.due_count = len(batch.events)
         if due.more:
             batch.left = batch.jobs
         else:

@@ -325,6 +325,9 @@ class MemoryStore:
     async def leases(self, place: Place) -> tuple[Presence, ...]:
         return self._present(place)
 
+    async def leases_of(self, places: Sequence[Place]) -> list[tuple[Presence, ...]]:
+        return [self._present(place) for place in places]
+
     def _present(self, place: Place) -> tuple[Presence, ...]:
         now_ms = self.clock.now_ms()
         return tuple(client for client, until_ms in self._server.leases[place].values() if now_ms < until_ms)

@@ -403,6 +403,10 @@ class Store(Protocol):
         """Return the leases that have not ended. Raises DamageError for a key of another program, StoreError."""
         ...
 
+    async def leases_of(self, places: Sequence[Place]) -> list[tuple[Presence, ...]]:
+        """As `leases`, of several places in one round trip."""
+        ...
+
     # projections -----------------------------------------------------------------------------------------------------
 
     async def read_feed(self, partitions: Sequence[int], group: str, consumer: str, count: int) -> list[FeedItem]:

@@ -22,9 +22,9 @@ async def main(url):
         session = await ledger.attach("ses_1")
         await session.state()
         finish = Stream._finish
-        def finished(self, turn):
-            if turn.batch.written_at is None:
-                finish(self, turn)
+        def finished(self, batch):
+            if batch.written_at is None:
+                finish(self, batch)
             else:
                 print("written", flush=True)
         Stream._finish = finished

@@ -198,6 +198,9 @@ class FaultyStore:
         await self._turn(f"leases {place} answered")
         return here
 
+    async def leases_of(self, places: Sequence[Place]) -> list[tuple[Presence, ...]]:
+        return [await self.leases(place) for place in places]
+
     async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
         await self._asked(f"renew {place}")
         await self._inner.renew_lease(place, client, lease_ms)
@@ -228,7 +231,7 @@ class FaultyStore:
             self._ring(f"gap {partition:04}", lambda: self.gap(partition))
         elif not self._scheduler.happens(self.faults.wake_up_lost):
             if self._scheduler.happens(self.faults.wake_up_by_id):
-                wake_up = wake_up._replace(entries=())
+                wake_up = msgspec.structs.replace(wake_up, entries=())
             self._deliver(wake_up)
 
     def _deliver(self, wake_up: WakeUp) -> None:

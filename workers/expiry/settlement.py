@@ -72,16 +72,19 @@ class Settler:
             self._rung.clear()
             now_ms = await self._store.now_ms()
             due = await self._due(now_ms, partitions)
-            if not due:
-                break
-            # Only these may still be due after a page that was not full; what comes due meanwhile has its own alarm.
-            partitions = None if len(due) >= DUE_PAGE_COUNT else sorted({self._partition_of(one) for one, _ in due})
             again = [one for one in due if seen.get(one[0]) == one[1]]
             fresh = [one for one in due if seen.get(one[0]) != one[1]]
             seen.update(fresh)
-            late = await self._settle_many(fresh)
+            late, unsure = await self._settle_many(fresh)
             count, late_ms = count + len(late), max(late_ms, *late, 0)
             await self._correct_many(again, now_ms)
+            if len(due) >= DUE_PAGE_COUNT:
+                partitions = None
+            elif again or unsure:
+                # Only these may still be due; what comes due meanwhile has its own alarm.
+                partitions = sorted({self._partition_of(session) for session, _ in (*again, *unsure)})
+            else:
+                break
         if count:
             log.info("expiry: settled %d sessions, the last %d ms after its deadline", count, late_ms)
         return count
@@ -99,25 +102,32 @@ class Settler:
     def _is_passed_over(self, session: str, at_ms: int | None) -> bool:
         return session in self._passed_over and self._passed_over[session] == at_ms
 
-    async def _settle_many(self, due: list[tuple[str, int]]) -> list[int]:
-        """Settle sessions; return the lateness of each in ms."""
+    async def _settle_many(self, due: list[tuple[str, int]]) -> tuple[list[int], list[tuple[str, int]]]:
+        """Settle sessions; return the lateness of each in ms, and those that may still be due in the index."""
         left = iter(due)
         late_ms: list[int] = []
+        unsure: list[tuple[str, int]] = []
 
         async def settle_some() -> None:
             for session, at_ms in left:
                 if self._stopped:
                     return
-                if session not in self._rung:
-                    late_ms.append(await self._settle(session, at_ms))
+                if session in self._rung:
+                    unsure.append((session, at_ms))
+                    continue
+                late, is_sure = await self._settle(session, at_ms)
+                late_ms.append(late)
+                if not is_sure:
+                    unsure.append((session, at_ms))
 
         await _side_by_side(settle_some, len(due))
-        return late_ms
+        return late_ms, unsure
 
-    async def _settle(self, session: str, at_ms: int) -> int:
+    async def _settle(self, session: str, at_ms: int) -> tuple[int, bool]:
+        """Settle a session; return how late it was (ms), and whether it is certainly not due in the index any more."""
         stream = self._streams.session(session)
         try:
-            await stream.submit(SETTLE)
+            done: Done[SessionState] = await stream.submit(SETTLE)
         except (SealedError, ArchiveError) as error:
             (seal,) = await self._store.admin.seals([stream.key])
             if seal is None:
@@ -125,13 +135,14 @@ class Settler:
             else:
                 # Nothing is due in a sealed session: the hint is from an older process, or from before a failover.
                 await self._store.correct_due(session, at_ms, NOTHING_DUE, at=seal.head)
-            return 0
         except StoreError:
             raise
         except LedgerError as error:
             self._pass_over(session, at_ms, error.text)
-            return 0
-        return max(stream.position.ms - at_ms, 0)
+        else:
+            # The append of what was due has also written the index.
+            return max(stream.position.ms - at_ms, 0), bool(done.events)
+        return 0, False
 
     async def _correct_many(self, due: list[tuple[str, int]], now_ms: int) -> None:
         """Correct the index for settled sessions that are still due in it: the index is wrong, or we are early."""
@@ -193,6 +204,8 @@ class Settler:
 async def _side_by_side(work: Callable[[], Coroutine[None, None, None]], count: int) -> None:
     """Run `work` once for each item, at most `count` concurrently; the first error cancels the others."""
     workers = min(count, SETTLED_AT_ONCE_COUNT)
+    if workers < 2:
+        return await work()
     tasks = [asyncio.create_task(work(), name="expiry settle") for _ in range(workers)]
     try:
         await asyncio.gather(*tasks)

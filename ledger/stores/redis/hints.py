@@ -73,8 +73,12 @@ class Hints(Stubs):
             await self.command("ZREM", key, *gone)
 
     async def leases(self, place: Place) -> tuple[Presence, ...]:
-        key = self.keys.lease(place)
-        return clients_of(await self.command("ZRANGE", key, f"({self._clock.now_ms()}", "+inf", "BYSCORE"))
+        return (await self.leases_of((place,)))[0]
+
+    async def leases_of(self, places: Sequence[Place]) -> list[tuple[Presence, ...]]:
+        since = f"({self._clock.now_ms()}"
+        read = [("ZRANGE", self.keys.lease(place), since, "+inf", "BYSCORE") for place in places]
+        return [clients_of(members) for members in await self.ask(read)]
 
 
 def _ms_of(score: float) -> int | None:

@@ -82,7 +82,7 @@ def lease_of(client: Presence) -> bytes:
 
 def clients_of(members: Sequence[bytes]) -> tuple[Presence, ...]:
     """Return the clients of leases. Bytes of another program must not stop whoever looks who is there."""
-    pairs = (member.decode(errors="replace").partition("\n") for member in members)
+    pairs = [member.decode(errors="replace").partition("\n") for member in members]
     return tuple([Presence(client_id, name) for client_id, _, name in pairs])
 
 
