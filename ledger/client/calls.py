@@ -199,7 +199,8 @@ class Calls:
         try:
             while True:
                 state = self._stream.state if self._stream.folded else await self._patient_state()
-                require_readable(state)
+                if state.newer:
+                    require_readable(state)
                 result = result_of(state, request_id)
                 if result.outcome is not None:
                     result = await patiently(partial(self._told, result, reads=not has_waited))

@@ -83,12 +83,11 @@ class PendingList:
     ) -> AsyncIterator[ViewPage[Waiting]]:
         """Iterate over what the views name, without the sessions that are read besides them."""
         while True:
-            fields = await asyncio.gather(
-                *(
-                    self._store.views.page(WAITING_VIEW, scope, count, "" if after is None else scope + after.order)
-                    for scope in self._scopes
-                )
-            )
+            reads = [
+                self._store.views.page(WAITING_VIEW, scope, count, "" if after is None else scope + after.order)
+                for scope in self._scopes
+            ]
+            fields = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)
             named = {one.order: one for some in fields for one in map(WaitingPlace.of_field, some)}
             places = [named[order] for order in sorted(named)[:count]]
             wanted = [one for one in places if one.session not in ahead]

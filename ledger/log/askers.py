@@ -5,9 +5,8 @@ The process that serves an asker renews the lease while the asker waits. Without
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ledger.core.durations import DAY_MS
@@ -38,29 +37,26 @@ async def forget_asker(store: Store, session: str, request_id: str) -> None:
     await store.drop_lease(AskersOf(session), request_id)
 
 
-async def gone_askers(store: Store, session: str) -> dict[str, int]:
-    """Return the requests of a session whose asker is gone, and the time (ms) it was last seen. Raises StoreError."""
-    return await _gone(store, session, await store.now_ms())
-
-
 async def gone_anywhere(store: Store, sessions: Iterable[str]) -> dict[tuple[str, str], int]:
-    """Return the same for several sessions, by session and request. Raises StoreError."""
-    now_ms = await store.now_ms()
+    """Return the requests whose asker is gone, by session and id, and when (ms) it was last seen. Raises StoreError."""
+    now_ms = store.clock.now_ms()
     wanted = list(sessions)
     found: dict[tuple[str, str], int] = {}
     for start in range(0, len(wanted), AT_ONCE_COUNT):
         some = wanted[start : start + AT_ONCE_COUNT]
-        for session, gone in zip(some, await asyncio.gather(*(_gone(store, one, now_ms) for one in some)), strict=True):
-            found.update({(session, request_id): ms for request_id, ms in gone.items()})
+        for session, leases in zip(some, await _leases(store, some), strict=True):
+            seen = {one.client_id: int(one.name) for one in leases if one.name.isdecimal()}
+            found.update({(session, request_id): ms for request_id, ms in seen.items() if now_ms - ms > GONE_AFTER_MS})
     return found
 
 
-async def _gone(store: Store, session: str, now_ms: int) -> dict[str, int]:
+async def _leases(store: Store, sessions: Sequence[str]) -> list[tuple[Presence, ...]]:
+    """Return the leases of the askers in each session; none of one that cannot be read."""
     try:
-        leases = await store.leases(AskersOf(session))
+        return await store.leases_of([AskersOf(one) for one in sessions])
     except DamageError as error:
+        if len(sessions) > 1:
+            return [leases for one in sessions for leases in await _leases(store, [one])]
         # A hint for display: whatever lies there, the requests are shown.
-        log.warning("the askers of session %s are unknown: %s", session, error.text)
-        return {}
-    seen = {one.client_id: int(one.name) for one in leases if one.name.isdecimal()}
-    return {request_id: ms for request_id, ms in seen.items() if now_ms - ms > GONE_AFTER_MS}
+        log.warning("the askers of session %s are unknown: %s", sessions[0], error.text)
+        return [()]

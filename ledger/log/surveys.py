@@ -53,15 +53,22 @@ class Survey(msgspec.Struct, Generic[T], frozen=True):
 
 async def survey(keys: Iterable[StreamKey], read: Callable[[StreamKey], Awaitable[T]]) -> Survey[T]:
     """Read each stream; damage to one does not affect the others. Raises StoreError."""
+
+    async def outcome(key: StreamKey) -> T | Exception:
+        try:
+            return await read(key)
+        except Exception as error:  # noqa: BLE001 - raised below, once the others are read
+            return error
+
     wanted = list(keys)
     found: Survey[T] = Survey([], [])
     for start in range(0, len(wanted), READ_AT_ONCE_COUNT):
         some = wanted[start : start + READ_AT_ONCE_COUNT]
-        results = await asyncio.gather(*map(read, some), return_exceptions=True)
+        results = [await outcome(some[0])] if len(some) == 1 else await asyncio.gather(*map(outcome, some))
         for key, result in zip(some, results, strict=True):
             if isinstance(result, DamageError):
                 found.problems.append(problem_of(key, result))
-            elif isinstance(result, BaseException):
+            elif isinstance(result, Exception):
                 raise result
             else:
                 found.rows.append(result)

@@ -57,7 +57,8 @@ from ledger.session.withdrawals import (
 
 def decide(state: SessionState, command: AnyCommand, now_ms: int) -> Decision:
     """Return the decision of a command. Raises an error of `ledger.core.errors` when it is refused."""
-    require_readable(state)
+    if state.newer:
+        require_readable(state)
     if state.rules_redacted and isinstance(command, Judging):
         require_rules(state)
     return _DECIDERS[type(command)](state, command, now_ms)

@@ -12,6 +12,9 @@ from ledger.stores.port import AskersOf, Place, StreamKey, StreamKind
 APPEND_KEYS_KEPT_COUNT = 1024
 """Streams whose keys are kept: few, because a cache that fills for hours cannot be told from a leak."""
 
+VIEW_KEYS_KEPT_COUNT = 8192
+"""Keys of views that are kept: those of 32 views in each of 256 partitions."""
+
 VIEWS_FORMAT = 2
 """The format of all views: part of their keys, so that a version never reads the views of another one.
 
@@ -46,6 +49,8 @@ class Keys:
         self.prefix = prefix
         self.of_append = lru_cache(APPEND_KEYS_KEPT_COUNT)(self._of_append)
         self._of_partition = lru_cache(count)(self._shared_keys)
+        self.feed = lru_cache(count)(self._feed)
+        self.view = lru_cache(VIEW_KEYS_KEPT_COUNT)(self._view)
 
     def _of_append(self, key: StreamKey) -> AppendKeys:
         partition = self.partition_of(key)
@@ -88,7 +93,7 @@ class Keys:
         """Return the keys of the due hints of all partitions."""
         return tuple(map(self.due, range(self.count)))
 
-    def feed(self, partition: int) -> str:
+    def _feed(self, partition: int) -> str:
         return f"{self.tag(partition)}:feed"
 
     def channel(self, partition: int) -> str:
@@ -147,7 +152,7 @@ class Keys:
         """Return the key of the checkpoints of a partition's streams."""
         return self.view(CHECKPOINTS_VIEW, partition)
 
-    def view(self, view: str, partition: int) -> str:
+    def _view(self, view: str, partition: int) -> str:
         return f"{self.tag(partition)}:view:{VIEWS_FORMAT}:{view}"
 
     def view_glob(self, partition: int) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.admin import PROJECTORS, SKIPPED, FoundFields
+from ledger.stores.keys import CENSUS
 from ledger.stores.port import StreamKey
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.refusals import Refusal, refusal_of
@@ -17,14 +18,11 @@ _LOOK_UP: Final = Script.named("look_up.lua")
 async def look_up(store: RetriedCommands, view: str | None, prefix: str, count: int) -> FoundFields:
     """Return the fields of a sorted view with a prefix, at most `count`, and the streams that are ahead of the views."""
     keys = store.keys
-    sought = () if view is None else (*lex_range(prefix), count)
-    calls = [
-        _LOOK_UP.call(
-            (*(keys.feed(one), keys.census(one)), *(keys.view(name, one) for name in (SKIPPED, view) if name)),
-            (PROJECTORS, FEED_LENGTH_COUNT, *sought),
-        )
-        for one in range(store.partition_count)
-    ]
+    arguments = (PROJECTORS, FEED_LENGTH_COUNT, *(() if view is None else (*lex_range(prefix), count)))
+    partitions = range(store.partition_count)
+    named = [[keys.view(name, one) for one in partitions] for name in (CENSUS, SKIPPED, view) if name]
+    begin = ("EVALSHA", _LOOK_UP.sha, 1 + len(named))
+    calls = [(*begin, keys.feed(one), *of_views, *arguments) for one, *of_views in zip(partitions, *named, strict=True)]
     replies = await store.evaluate_each(_LOOK_UP, calls)
     for reply in replies:
         if isinstance(reply, Refusal):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from ledger.stores.admin import FoundFields, WantedFields
@@ -101,7 +102,8 @@ class RedisViews:
         first, last = lex_range(prefix)
         limits = (last, first) if backwards else (first, last)
         begin = b"(" + after.encode() if after and after.startswith(prefix) else limits[0]
-        begins = {self._store.keys.view(view, one): begin for one in range(self._store.partition_count)}
+        keys = self._store.keys
+        begins = {keys.view(view, one): begin for one in range(self._store.partition_count)}
         order = ("BYLEX", "REV") if backwards else ("BYLEX",)
         nearest = heapq.nlargest if backwards else heapq.nsmallest
         found: list[bytes] = []
@@ -111,7 +113,7 @@ class RedisViews:
             replies = await self._store.ask(
                 [("ZRANGE", key, begin, limits[1], *order, "LIMIT", 0, share) for key, begin in begins.items()]
             )
-            found = nearest(count, (*found, *(field for reply in replies for field in reply)))
+            found = nearest(count, (*found, *chain.from_iterable(replies)))
             begins = {
                 key: b"(" + reply[-1]
                 for key, reply in zip(begins, replies, strict=True)
