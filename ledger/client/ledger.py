@@ -48,7 +48,7 @@ from ledger.core.grant_bounds import check_uses
 from ledger.core.ids import check_id, check_new_id, new_grant_id
 from ledger.core.policy import DemandRule, PolicySource, Rule
 from ledger.core.replies import Answer
-from ledger.core.requests import check_folder, check_message, check_name, make_question
+from ledger.core.requests import check_actor, check_folder, check_message, check_name, make_question
 from ledger.core.timeouts import Timeouts
 from ledger.log.archive.archived_store import with_archive
 from ledger.log.completed import LIST_COUNT, ListPage
@@ -539,7 +539,7 @@ class Ledger:
     def actor(self, actor: Actor | str | None, kind: str) -> Actor:
         """Return the author of an event: as given, else this process's own name."""
         if isinstance(actor, Actor):
-            return actor
+            return check_actor(actor)
         return Actor(kind, self.actor_name if actor is None else check_name(actor, "actor"))
 
 

@@ -91,10 +91,12 @@ async def _call(decider: Decider, session: str, question: Question, evaluation: 
 
 
 def _as_answer(said: Any) -> DeciderAnswer:
-    if said is None or isinstance(said, DeciderAnswer):
-        return said or DeciderAnswer()
-    verdict, reason = said if isinstance(said, tuple) else (said, None)
-    return DeciderAnswer(Verdict(verdict), None if reason is None else str(reason)[:REASON_LENGTH_CHARS])
+    if said is None:
+        return DeciderAnswer()
+    is_answer = isinstance(said, DeciderAnswer)
+    verdict, reason = (said.verdict, said.reason) if is_answer else said if isinstance(said, tuple) else (said, None)
+    verdict = None if is_answer and verdict is None else Verdict(verdict)
+    return DeciderAnswer(verdict, None if reason is None else str(reason)[:REASON_LENGTH_CHARS])
 
 
 def _failed(decider: Decider, why: str) -> Opinion:

@@ -91,9 +91,9 @@ class Session(SessionRuns):
 
     def on_behalf_of(self, token_id: str | None, owner: str | None = None) -> None:
         """Bind asks and waits to an access token, whose holder works for `owner`; both end with the token."""
-        self._calls.token_id = token_id
+        self._calls.token_id = None if token_id is None else check_id(token_id, "token id")
         self._claims.calls_run_here = False
-        self._calls.owner = owner or self._calls.owner
+        self._calls.owner = self._calls.owner if not owner else check_name(owner, "owner")
 
     # --- asking -----------------------------------------------------------------------------------------------------
 

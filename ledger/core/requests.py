@@ -188,6 +188,22 @@ def check_name(value: object, what: str) -> str:
     return value
 
 
+def check_actor(actor: Actor) -> Actor:
+    """Return an actor whose members are all texts. Raises InputError."""
+    try:
+        return _checked_actor(actor)
+    except TypeError:
+        return _checked_actor.__wrapped__(actor)  # unhashable and thus malformed
+
+
+@lru_cache(REPEATED_COUNT)
+def _checked_actor(actor: Actor) -> Actor:
+    for member, value in msgspec.structs.asdict(actor).items():
+        if not isinstance(value, str) and (value is not None or member in ("kind", "name")):
+            raise InputError(f"the actor's `{member}` must be a string, not {type(value).__name__}")
+    return actor
+
+
 def check_folder(value: object, what: str) -> str | None:
     """Return an absolute path within the bound, or None for None. Raises InputError."""
     if value is None:

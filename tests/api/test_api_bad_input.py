@@ -88,7 +88,10 @@ ASKS: list[tuple[dict[str, Any], str]] = [
     ({"parent": ""}, "the parent has 0 characters; 1 to 256 are accepted"),
     ({"actor": ""}, "the actor has 0 characters; 1 to 256 are accepted"),
     ({"actor": 7}, "the actor must be a string, not int"),
-    ({"actor": Actor(7, "x")}, "the event cannot be encoded: Expected `str`, got `int` - at `$.actor.kind`"),  # type: ignore[arg-type]
+    ({"actor": Actor(7, "x")}, "the actor's `kind` must be a string, not int"),  # type: ignore[arg-type]
+    ({"actor": Actor("agent", None)}, "the actor's `name` must be a string, not NoneType"),  # type: ignore[arg-type]
+    ({"actor": Actor("agent", "x", via=7)}, "the actor's `via` must be a string, not int"),  # type: ignore[arg-type]
+    ({"actor": Actor("agent", ["x"])}, "the actor's `name` must be a string, not list"),  # type: ignore[arg-type]
 ]
 
 
