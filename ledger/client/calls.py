@@ -87,8 +87,11 @@ class Calls:
         Raises SessionClosedError, DifferentRequestError, StoreError; InDoubtError where a reply is missing or the allow
         is not confirmed.
         """
-        result = await self.safe(await self._grounds.by_current_rules(self._ask, asked))
-        if asked.runner is None and result.outcome is not None:
+        result = await self._grounds.by_current_rules(self._ask, asked)
+        if result.outcome is None:
+            return result
+        result = await self.safe(result)
+        if asked.runner is None:
             require_unclaimed(self._stream.state, asked.request_id)
         return result
 

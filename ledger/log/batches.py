@@ -43,7 +43,7 @@ class Batch(Generic[S]):
     """Jobs that are decided together, again in each round until they are written or need no append.
 
     Of the round: its events in order and the result of each job; `after` is the entry they follow, and `prev` the first
-    link of the chain. `state` includes the first `folded_count` events, as if they were written at `now_ms`; most
+    link of the chain; `due_ms` is the deadline of the state before. `state` includes the first `folded_count` events, as if they were written at `now_ms`; most
     batches are written before more is needed.
     """
 
@@ -53,6 +53,7 @@ class Batch(Generic[S]):
         "companion",
         "companion_is_behind",
         "due_count",
+        "due_ms",
         "events",
         "fold",
         "folded_count",
@@ -78,6 +79,7 @@ class Batch(Generic[S]):
     after: Position
     prev: str
     now_ms: int
+    due_ms: int | None
 
     def __init__(self, fold: Fold[S], jobs: list[Job[S]]) -> None:
         self.fold = fold
@@ -95,10 +97,11 @@ class Batch(Generic[S]):
         self.told_ms: int | None = None
         """The server's time, where the append was outside its window by it."""
 
-    def begin(self, state: S, after: Position, prev: str, now_ms: int) -> None:
+    def begin(self, state: S, due_ms: int | None, after: Position, prev: str, now_ms: int) -> None:
         """Begin a round, as if nothing was decided yet."""
         self.state = state
         self.folded_count = 0
+        self.due_ms = due_ms
         self.now_ms = now_ms
         self.after = after
         self.prev = prev

@@ -99,19 +99,24 @@ class SessionFold:
         return here, present_in(readable(inboxes), state.session_id, state.project)
 
     def due_hint(
-        self, before: SessionState, events: Sequence[Event], ahead: Callable[[], SessionState], after_ms: int
+        self,
+        before: SessionState,
+        due_ms: int | None,
+        events: Sequence[Event],
+        ahead: Callable[[], SessionState],
+        after_ms: int,
     ) -> Due | str | None:
         """Return the new due hint; None when it need not change."""
         if len(events) > 1:
             events = [event for event in events if type(event) is not Asked or event.verdict is Verdict.ASK]
         kinds = set(map(type, events))
         if len(events) == 1 and Asked in kinds:
-            return _hint_of_ask(before, events[0], after_ms)
+            return _hint_of_ask(before, due_ms, events[0], after_ms)
         if kinds <= _CLAIMS:
-            return _hint_of_claims(before, after_ms) if events else None
+            return _hint_of_claims(before, due_ms, after_ms) if events else None
         if kinds <= _ENDS:
-            return _hint_of_ends(before, events)
-        return _hint(before, ahead(), after_ms)
+            return _hint_of_ends(before, due_ms, events)
+        return _hint(before, due_ms, ahead(), after_ms)
 
     def project_of(self, state: SessionState) -> str | None:
         return state.project
@@ -147,7 +152,7 @@ def _has_tier(event: Event) -> bool:
     return (type(event) is Asked or type(event) is Reopened) and event.tier is not None
 
 
-def _hint(before: SessionState, after: SessionState, after_ms: int) -> Due | str | None:
+def _hint(before: SessionState, due_ms: int | None, after: SessionState, after_ms: int) -> Due | str | None:
     """Return the due hint after any events."""
     had = before.pending or before.lock_request or before.open_claims
     if not (had or after.pending or after.lock_request or after.open_claims):
@@ -155,35 +160,34 @@ def _hint(before: SessionState, after: SessionState, after_ms: int) -> Due | str
     due = next_due_ms(after)
     if due is None and not after.pending:
         return NOTHING_DUE if had else None
-    if due == next_due_ms(before) and bool(before.pending) == bool(after.pending):
+    if due == due_ms and bool(before.pending) == bool(after.pending):
         return None
     if due is None:
         return Due(None)
     return Due(due - after_ms, relative=True) if _begins_now(before, after, due) else Due(due)
 
 
-def _hint_of_ask(before: SessionState, event: Any, after_ms: int) -> Due | None:
+def _hint_of_ask(before: SessionState, due_ms: int | None, event: Any, after_ms: int) -> Due | None:
     """Return the due hint after a single ask."""
     if event.verdict is not Verdict.ASK:
         return None
-    due_ms, lasts_ms = next_due_ms(before), deadline_ms(0, event.tier or "unattended", event.duration_ms, event.cap_ms)
+    lasts_ms = deadline_ms(0, event.tier or "unattended", event.duration_ms, event.cap_ms)
     if lasts_ms is None:
         return None if before.pending or due_ms is not None else Due(None)
     return Due(lasts_ms, relative=True) if due_ms is None or after_ms + lasts_ms < due_ms else None
 
 
-def _hint_of_ends(before: SessionState, events: Sequence[Any]) -> Due | str | None:
+def _hint_of_ends(before: SessionState, due_ms: int | None, events: Sequence[Any]) -> Due | str | None:
     """Return the due hint after the ends of pending requests, which have no claims."""
     ended = {event.request_id for event in events}
-    due_ms = next_due_ms(before, without=ended)
-    if due_ms is None and len(ended) == len(before.pending):
+    left_ms = next_due_ms(before, without=ended)
+    if left_ms is None and len(ended) == len(before.pending):
         return NOTHING_DUE
-    return None if due_ms == next_due_ms(before) else Due(due_ms)
+    return None if left_ms == due_ms else Due(left_ms)
 
 
-def _hint_of_claims(before: SessionState, after_ms: int) -> Due | str | None:
+def _hint_of_claims(before: SessionState, due_ms: int | None, after_ms: int) -> Due | str | None:
     """Return the due hint after new claims, which all end at the same time."""
-    due_ms = next_due_ms(before)
     timeout_ms = before.settings.claim_timeout_ms
     return Due(timeout_ms, relative=True) if due_ms is None or after_ms + timeout_ms < due_ms else None
 
@@ -208,7 +212,9 @@ class _Undated(Generic[S]):
     def next_due_ms(self, state: S) -> int | None:
         return None
 
-    def due_hint(self, before: S, events: Sequence[Event], ahead: Callable[[], S], after_ms: int) -> Due | str | None:
+    def due_hint(
+        self, before: S, due_ms: int | None, events: Sequence[Event], ahead: Callable[[], S], after_ms: int
+    ) -> Due | str | None:
         return None
 
     def project_of(self, state: S) -> str | None:

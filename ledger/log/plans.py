@@ -58,10 +58,12 @@ class Fold(Protocol[S]):
 
     def next_due_ms(self, state: S) -> int | None: ...
 
-    def due_hint(self, before: S, events: Sequence[Event], ahead: Callable[[], S], after_ms: int) -> Due | str | None:
+    def due_hint(
+        self, before: S, due_ms: int | None, events: Sequence[Event], ahead: Callable[[], S], after_ms: int
+    ) -> Due | str | None:
         """Return the new due hint after the events of an append; None leaves it.
 
-        `ahead` folds the whole append, which costs as much as all of its events.
+        `due_ms` is the `next_due_ms` of the state before. `ahead` folds the whole append, which costs as much as all of its events.
         """
         ...
 

@@ -178,9 +178,8 @@ class Stream(CachedFold[S]):
         batch = Batch(self._fold, self._next_jobs())
         try:
             self._begin(batch)
-            due_ms = self._fold.next_due_ms(batch.state)
-            if due_ms is None or due_ms > batch.now_ms:
-                batch.decide_all(due_ms)
+            if batch.due_ms is None or batch.due_ms > batch.now_ms:
+                batch.decide_all(batch.due_ms)
                 if batch.events:
                     self._post(batch)
                     return True
@@ -221,12 +220,11 @@ class Stream(CachedFold[S]):
         while batch.rounds_count < ROUNDS_MAX:
             batch.rounds_count += 1
             self._begin(batch)
-            due_ms = self._fold.next_due_ms(batch.state)
-            is_due = due_ms is not None and due_ms <= batch.now_ms
+            is_due = batch.due_ms is not None and batch.due_ms <= batch.now_ms
             if is_due and any(job.command is not None for job in batch.jobs):
                 await self._settle(batch)
             else:
-                batch.decide_all(due_ms)
+                batch.decide_all(batch.due_ms)
             if batch.events:
                 self._post(batch)
                 return True
@@ -312,7 +310,8 @@ class Stream(CachedFold[S]):
     def _begin(self, batch: Batch[S]) -> None:
         """Begin a round of a batch, for now: by the server's clock if it told its time."""
         now_ms = self._clock.now_ms() if batch.told_ms is None else batch.told_ms
-        batch.begin(self.state, self.position, self._next_prev(), max(now_ms, self.position.ms))
+        due_ms = self._fold.next_due_ms(self.state)
+        batch.begin(self.state, due_ms, self.position, self._next_prev(), max(now_ms, self.position.ms))
 
     async def _settle(self, batch: Batch[S]) -> None:
         """Begin the round with what is due, and decide the jobs after it. Reads settle nothing.
@@ -342,7 +341,7 @@ class Stream(CachedFold[S]):
             payloads=tuple(batch.payloads),
             not_before_ms=batch.not_before_ms,
             not_after_ms=batch.not_after_ms,
-            due=self._fold.due_hint(self.state, events, batch.ahead, batch.now_ms),
+            due=self._fold.due_hint(self.state, batch.due_ms, events, batch.ahead, batch.now_ms),
             binding=self.confirms and any_binding(events),
             allows=allows,
             project=self._fold.project_of(batch.state) if allows else None,

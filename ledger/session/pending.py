@@ -167,7 +167,7 @@ def _gains_from(request: Request) -> float:
 
 def _groups_of(request: Request) -> tuple[_Group, ...]:
     message = () if request.tool is None else (_message(request.tool.message_id),)
-    return (*message, _HELD) if is_held(request) else message
+    return (*message, _HELD) if request.opinions and is_held(request) else message
 
 
 def _message(message_id: str) -> _Group:

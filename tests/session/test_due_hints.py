@@ -92,11 +92,11 @@ def indexed(state: SessionState) -> Due | None:
 @given(sessions(), events())
 def test_the_hint_leaves_in_the_index_what_is_due_after_the_append(before: SessionState, made: list[Event]) -> None:
     pending = set(before.pending)
-    made = [one for one in made if type(one) is Asked or one.request_id in pending]  # type: ignore[union-attr]
+    made = [one for one in made if type(one) is Asked or getattr(one, "request_id", "") in pending]
     after = before
     for version, event in enumerate(made, before.version + 1):
         after = evolve(after, Recorded(event, AGENT, NOW_MS, version, f"evt_{version}"))
-    hint = FOLD.due_hint(before, made, lambda: after, NOW_MS)
+    hint = FOLD.due_hint(before, next_due_ms(before), made, lambda: after, NOW_MS)
     if hint is None:
         found = indexed(before)
     elif isinstance(hint, str):

@@ -93,7 +93,7 @@ class TallyFold:
         return None
 
     def due_hint(
-        self, before: Tally, events: Sequence[Event], ahead: Callable[[], Tally], after_ms: int
+        self, before: Tally, due_ms: int | None, events: Sequence[Event], ahead: Callable[[], Tally], after_ms: int
     ) -> Due | str | None:
         return None
 
