@@ -38,7 +38,6 @@ S = TypeVar("S")
 log = logging.getLogger(__name__)
 
 _READ_PRESENCE: Final = frozenset((Ask, Recheck, ClaimCall, Connect))
-_CLAIMS: Final = frozenset((Claimed,))
 _ENDS: Final = frozenset((Replied, Expired, Cancelled))
 """The events that end a pending request."""
 
@@ -109,11 +108,13 @@ class SessionFold:
         """Return the new due hint; None when it need not change."""
         if len(events) > 1:
             events = [event for event in events if type(event) is not Asked or event.verdict is Verdict.ASK]
+        if not events:
+            return None
         kinds = set(map(type, events))
-        if len(events) == 1 and Asked in kinds:
+        if kinds == {Asked} and len(events) == 1:
             return _hint_of_ask(before, due_ms, events[0], after_ms)
-        if kinds <= _CLAIMS:
-            return _hint_of_claims(before, due_ms, after_ms) if events else None
+        if kinds == {Claimed}:
+            return _hint_of_claims(before, due_ms, after_ms)
         if kinds <= _ENDS:
             return _hint_of_ends(before, due_ms, events)
         return _hint(before, due_ms, ahead(), after_ms)
