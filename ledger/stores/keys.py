@@ -12,8 +12,8 @@ from ledger.stores.port import AskersOf, Place, StreamKey, StreamKind
 APPEND_KEYS_KEPT_COUNT = 1024
 """Streams whose keys are kept: few, because a cache that fills for hours cannot be told from a leak."""
 
-VIEW_KEYS_KEPT_COUNT = 8192
-"""Keys of views that are kept: those of 32 views in each of 256 partitions."""
+VIEW_KEYS_KEPT_COUNT = 4096
+"""Keys of views that are kept: those of 16 views in each of 256 partitions."""
 
 VIEWS_FORMAT = 2
 """The format of all views: part of their keys, so that a version never reads the views of another one.
