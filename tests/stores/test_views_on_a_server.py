@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from ledger.stores import keys
@@ -12,19 +15,25 @@ from tests.support.backends import SESSION, at
 LISTED = [ViewWrite("latest", "all\nses_1", 0, "sorted"), ViewWrite("pending", "per_1", b"old")]
 
 
-async def test_views_of_another_format_are_not_read_and_stay_beside_the_new_ones(
-    server_store: RedisStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, partition = server_store, server_store.partition_of(SESSION)
-    with monkeypatch.context() as older:
+@contextmanager
+def of_an_older_format(store: RedisStore) -> Iterator[None]:
+    """Let a store name views as the format before does."""
+    with pytest.MonkeyPatch.context() as older:
         older.setattr(keys, "VIEWS_FORMAT", keys.VIEWS_FORMAT - 1)
+        store.keys.view.cache_clear()
+        yield
+    store.keys.view.cache_clear()
+
+
+async def test_views_of_another_format_are_not_read_and_stay_beside_the_new_ones(server_store: RedisStore) -> None:
+    store, partition = server_store, server_store.partition_of(SESSION)
+    with of_an_older_format(store):
         assert await store.project(SESSION, START, at(3), LISTED)
     assert await store.checkpoint(SESSION) == START
     assert await store.views.survey() == {}
     assert await store.views.page("latest", "all\n", 10) == []
     assert await store.project(SESSION, START, at(1), [ViewWrite("pending", "per_1", b"new")])
     await store.drop_views(partition, ("pending", "latest"))
-    with monkeypatch.context() as older:
-        older.setattr(keys, "VIEWS_FORMAT", keys.VIEWS_FORMAT - 1)
+    with of_an_older_format(store):
         assert await store.checkpoint(SESSION) == at(3)
         assert await store.view_field("pending", partition, "per_1") == b"old"
