@@ -73,7 +73,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    # What stays frozen as the interpreter ends is never freed, and the binding of DuckDB lists all of it as leaked.
+    # What stays frozen as the interpreter ends is never freed, and bindings list all of it as leaked.
     gc.unfreeze()
 
 

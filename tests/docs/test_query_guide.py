@@ -31,7 +31,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[list[tupl
     ledger("archive", "ses_1", "ses_2", "--to", archive, code=0)
     ledger("restore", "ses_1", code=0)
     ledger("archive", "ses_1", code=0)
-    assert len(list(archive.rglob("*.parquet"))) == 2
+    assert len(list(archive.rglob("*.jsonl.zst"))) == 2
     log.write_text(ledger(*shlex.split(COMMANDS[0]), code=0).out)
     with duckdb.connect() as database:
         yield [database.execute(_placed(one, folder, archive)).fetchall() for one in STATEMENTS]

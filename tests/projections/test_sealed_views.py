@@ -19,7 +19,7 @@ SES_1 = StreamKey("session", "ses_1")
 
 async def sealed(ledger: Ledger) -> Seal:
     head = head_of((await log_of(ledger.store, SES_1))[-1])
-    seal = Seal(head.position, head.hash, "f.parquet", head.position.ms)
+    seal = Seal(head.position, head.hash, "f.jsonl.zst", head.position.ms)
     assert await ledger.store.admin.seal(SES_1, seal)
     return seal
 

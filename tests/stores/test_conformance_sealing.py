@@ -55,7 +55,7 @@ async def test_a_stream_that_is_not_there_is_not_sealed(store: Store) -> None:
 async def test_a_repeated_seal_is_true_and_another_one_is_not(store: Store) -> None:
     seal, log = await sealed(store)
     assert await store.admin.seal(SESSION, seal)
-    assert not await store.admin.seal(SESSION, seal_of(log, "another.parquet"))
+    assert not await store.admin.seal(SESSION, seal_of(log, "another.jsonl.zst"))
     assert await store.admin.seals([SESSION]) == [seal]
 
 
@@ -157,18 +157,18 @@ async def test_a_sealed_stream_is_no_short_stream(store: Store) -> None:
 
 async def test_a_stub_is_moved_to_another_file_and_a_repeated_move_is_true(store: Store) -> None:
     seal, log = await sealed(store)
-    to = seal_of(log, "another.parquet")
+    to = seal_of(log, "another.jsonl.zst")
     for _ in range(2):
         assert await store.admin.reseal(SESSION, seal, to)
     assert await store.admin.seals([SESSION]) == [to]
-    assert not await store.admin.reseal(SESSION, seal, seal_of(log, "third.parquet"))
+    assert not await store.admin.reseal(SESSION, seal, seal_of(log, "third.jsonl.zst"))
     assert await store.admin.unseal(SESSION, to, log, None)
     assert await log_of(store) == log
 
 
 async def test_a_file_that_the_archive_named_is_sealed_moved_from_and_brought_back_from(store: Store) -> None:
     log = await three(store)
-    seal, to = named_seal_of(log), seal_of(log, "another.parquet")
+    seal, to = named_seal_of(log), seal_of(log, "another.jsonl.zst")
     assert await store.admin.seal(SESSION, seal)
     assert await store.admin.seal(SESSION, seal), "a lost answer"
     assert await store.admin.reseal(SESSION, seal, to)
@@ -181,8 +181,8 @@ async def test_a_file_that_the_archive_named_is_sealed_moved_from_and_brought_ba
 async def test_what_is_not_the_given_stub_is_not_moved(store: Store) -> None:
     seal, log = await sealed(store)
     await three(store, OTHER)
-    to = seal_of(log, "another.parquet")
-    assert not await store.admin.reseal(SESSION, seal_of(log, "wrong.parquet"), to)
+    to = seal_of(log, "another.jsonl.zst")
+    assert not await store.admin.reseal(SESSION, seal_of(log, "wrong.jsonl.zst"), to)
     assert not await store.admin.reseal(OTHER, seal, to)
     assert not await store.admin.reseal(StreamKey("session", "ses_3"), seal, to)
     assert await store.admin.seals([SESSION, OTHER]) == [seal, None]
@@ -196,9 +196,9 @@ async def test_a_later_head_is_told_by_feed_and_wake_up_and_the_same_head_is_not
     listener = RecordingListener()
     await other.listen(listener)
     await other.subscribe(other.partition_of(SESSION))
-    same = seal_of(log, "another.parquet")
+    same = seal_of(log, "another.jsonl.zst")
     assert await store.admin.reseal(SESSION, seal, same)
-    longer = seal_of((*log, Entry(log[-1].ms + 1, 4, b"four")), "third.parquet")
+    longer = seal_of((*log, Entry(log[-1].ms + 1, 4, b"four")), "third.jsonl.zst")
     assert await store.admin.reseal(SESSION, same, longer)
     await wait_until_async(lambda: listener.wake_ups, "a wake-up")
     assert listener.wake_ups == [(longer.head, ())]
@@ -211,8 +211,8 @@ async def test_a_closed_file_takes_no_stub_and_those_that_name_it_stay(store: St
     await store.admin.close_file([SESSION, OTHER], FILE)
     assert not await store.admin.seal(OTHER, seal_of(other))
     assert await store.admin.seals([SESSION, OTHER]) == [seal, None]
-    assert await store.admin.seal(OTHER, seal_of(other, "another.parquet"))
-    assert not await store.admin.reseal(OTHER, seal_of(other, "another.parquet"), seal_of(other))
+    assert await store.admin.seal(OTHER, seal_of(other, "another.jsonl.zst"))
+    assert not await store.admin.reseal(OTHER, seal_of(other, "another.jsonl.zst"), seal_of(other))
     assert await store.admin.seal(SESSION, seal), "a lost answer to the stub that is there"
 
 
@@ -223,7 +223,7 @@ async def test_a_stub_is_taken_for_a_while_after_its_file_was_written_and_not_la
     assert len(await log_of(store)) == 3
     early = Seal(late.head, late.hash, FILE, now_ms - SEALING_MS + 60_000)
     assert await store.admin.seal(SESSION, early)
-    assert not await store.admin.reseal(SESSION, early, Seal(late.head, late.hash, "another.parquet", late.sealed_ms))
+    assert not await store.admin.reseal(SESSION, early, Seal(late.head, late.hash, "another.jsonl.zst", late.sealed_ms))
     assert await store.admin.seals([SESSION]) == [early]
 
 
@@ -261,7 +261,7 @@ async def test_a_repeated_unseal_is_true_also_after_the_stream_went_on(store: St
 
 async def test_another_stub_or_none_is_not_replaced(store: Store) -> None:
     seal, log = await sealed(store)
-    other = seal_of(log, "another.parquet")
+    other = seal_of(log, "another.jsonl.zst")
     assert not await store.admin.unseal(SESSION, other, log, None)
     assert await store.admin.seals([SESSION]) == [seal]
     assert not await store.admin.unseal(OTHER, seal, log, None)

@@ -32,8 +32,8 @@ OTHER_NAMES = {
     "in a folder": f"shop/{NAMED}",
     "with a longer digest": NAMED.replace(DIGEST.hex(), DIGEST.hex() + "00"),
     "in capitals": NAMED.replace(DIGEST.hex(), DIGEST.hex().upper()),
-    "with another ending": NAMED.replace(".parquet", ".parquet.old"),
-    "of an export": "shop-0001.parquet",
+    "with another ending": NAMED.replace(".jsonl.zst", ".jsonl.zst.old"),
+    "of an export": "shop-0001.jsonl.zst",
     "only a digest": DIGEST.hex(),
 }
 
@@ -43,7 +43,7 @@ def seal(file: str = NAMED) -> Seal:
 
 
 def test_the_name_of_a_file_tells_its_day_its_time_and_its_digest() -> None:
-    assert NAMED == "2026/11/24/1795512345678-000102030405060708090a0b.parquet"
+    assert NAMED == "2026/11/24/1795512345678-000102030405060708090a0b.jsonl.zst"
 
 
 def test_a_file_that_is_named_after_its_time_of_sealing_is_told_by_its_digest() -> None:

@@ -39,11 +39,10 @@ def head_in(entries: tuple[Entry, ...]) -> Any:
 class MemoryBucket:
     """A place in memory that a test breaks: `failing` are the steps that raise, `replaced` the bytes that are read."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
         self.failing: set[str] = set()
         self.replaced: dict[str, bytes] = {}
-        self._folder = folder
 
     @property
     def url(self) -> str:
@@ -54,17 +53,12 @@ class MemoryBucket:
         assert self.files.get(name, data) == data
         self.files[name] = data
 
-    async def get(self, name: str) -> bytes:
+    async def get(self, name: str, start: int = 0, length: int | None = None) -> bytes:
         self._step(f"get {name.rpartition('.')[2]}")
         found = self.replaced.get(name.rpartition(".")[2], self.files.get(name))
         if found is None:
             raise MissingFileError(f"no file {name}")
-        return found
-
-    async def path_of(self, name: str) -> Path:
-        path = self._folder / name.replace("/", "-")
-        path.write_bytes(await self.get(name))
-        return path
+        return found[start : None if length is None else start + length]
 
     async def names(self) -> AsyncIterator[str]:
         for name in sorted(self.files):

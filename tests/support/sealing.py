@@ -9,7 +9,7 @@ from ledger.stores.port import Due, Entry, Store, StreamKey
 from ledger.stores.sealed import Seal, archive_file
 from tests.support.backends import SESSION, log_of, written
 
-FILE: Final = "2026/11/shop-0001.parquet"
+FILE: Final = "2026/11/shop-0001.jsonl.zst"
 
 
 def seal_of(entries: tuple[Entry, ...], file: str = FILE) -> Seal:

@@ -9,9 +9,10 @@ from typing import IO, Final, NamedTuple
 import msgspec
 
 from ledger.core.errors import InputError
+from ledger.log.exported import FORMAT, HEADER, StreamName
 from ledger.stores.port import StreamKey
 from workers.presentation.text import json_line
-from workers.upkeep.transfer import FORMAT, HEADER, StreamName, header, read_export
+from workers.upkeep.transfer import header, read_export
 from workers.upkeep.transfer_works import IMPORTED_AT_ONCE_BYTES, IMPORTED_AT_ONCE_COUNT, FilePortion
 
 

@@ -1,23 +1,33 @@
-r"""Streams as a file, and back: every entry under its own id, byte for byte, so that the chain holds there as here.
+"""Streams as a file, and back: every entry under its own id, byte for byte, so that the chain holds there as here.
 
 {"file": "permission-ledger export", "format": 1}
-{"stream": "session:ses_1"}
-{"id": "1795260143882-1", "d": "{\"v\":1,…}", "x": "{…}"}    an entry: its payload, and its content if it has any
-{"end": "session:ses_1", "entries": 1, "hash": "…"}     the hash that the next entry would bear as `prev`
+…                                                       the lines of each stream (`ledger.log.exported`)
 {"complete": true, "streams": 1}
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import IO, Annotated, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 import msgspec
+from msgspec import to_builtins
 
 from ledger.core import codec
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import Imported
 from ledger.log.due_index import hint_of
+from ledger.log.exported import (
+    FORMAT,
+    HEADER,
+    BeginLine,
+    CompleteLine,
+    EndLine,
+    EntryLine,
+    HeaderLine,
+    end_line,
+    entry_line,
+)
 from ledger.log.rulesets import read_ruleset
 from ledger.log.tail import fold_entries, nothing_folded
 from ledger.log.verify import Problem, head_of, verify_entries
@@ -25,40 +35,8 @@ from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey
 from workers.upkeep.stream_checks import Checked, check_stream, plain, raw_entries, rules_problems
 
-FORMAT: Final = 1
-HEADER: Final = "permission-ledger export"
-
 RESTORED_AT_ONCE_EVENTS: Final = 500
 RESTORED_AT_ONCE_BYTES: Final = 1024 * 1024
-
-_Id = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,19}-[1-9][0-9]{0,18}$")]
-StreamName = Annotated[str, msgspec.Meta(pattern="^(session|project|policy):[^ ]+$")]
-
-
-class _Header(msgspec.Struct, forbid_unknown_fields=True):
-    file: str
-    format: int
-
-
-class _Begin(msgspec.Struct, forbid_unknown_fields=True):
-    stream: StreamName
-
-
-class _Entry(msgspec.Struct, forbid_unknown_fields=True):
-    id: _Id
-    d: str
-    x: str | None = None
-
-
-class _End(msgspec.Struct, forbid_unknown_fields=True):
-    end: StreamName
-    entries: int
-    hash: str
-
-
-class _Complete(msgspec.Struct, forbid_unknown_fields=True):
-    complete: bool
-    streams: int
 
 
 class Exported(NamedTuple):
@@ -73,7 +51,11 @@ class Exported(NamedTuple):
 
 
 def header() -> dict[str, Any]:
-    return {"file": HEADER, "format": FORMAT}
+    return to_builtins(HeaderLine())  # type: ignore[no-any-return]
+
+
+def footer(streams: int) -> dict[str, Any]:
+    return to_builtins(CompleteLine(complete=True, streams=streams))  # type: ignore[no-any-return]
 
 
 async def export_stream(
@@ -86,15 +68,14 @@ async def export_stream(
     key = checked.key
     if not checked.ok:
         raise not_exported(checked)
-    yield {"stream": key.name}
+    yield to_builtins(BeginLine(key.name))
     last: Entry | None = None
     async for last in _entries_to_export(store, checked) if entries is None else _each(entries):
-        content = {} if last.content is None else {"x": last.content.decode()}
-        yield {"id": str(last.position), "d": last.payload.decode(), **content}
+        yield to_builtins(entry_line(key, last))
     assert last is not None, "a stream that is whole has entries"
     if head_of(last) != checked.head:
         raise DamageError(f"stream `{key.name}` was changed while it was exported", stream=key.name)
-    yield {"end": key.name, "entries": last.version, "hash": head_of(last).hash}
+    yield to_builtins(end_line(key, last))
 
 
 async def _entries_to_export(store: Store, checked: Checked) -> AsyncIterator[Entry]:
@@ -116,21 +97,17 @@ def not_exported(checked: Checked) -> DamageError:
     return DamageError(f"stream `{name}` is damaged and is not exported: {checked.problems[0].text}", stream=name)
 
 
-def footer(streams: int) -> dict[str, Any]:
-    return {"complete": True, "streams": streams}
-
-
 # --- from a file -----------------------------------------------------------------------------------------------------
 
 
 def read_export(file: IO[bytes], name: str) -> Iterator[Exported]:
     """Yield the streams of a file, each verified as a whole. Raises InputError with the number of the wrong line."""
     lines = _Lines(file, name)
-    head = lines.next(_Header)
+    head = lines.next(HeaderLine)
     if head.file != HEADER or head.format != FORMAT:
         raise lines.wrong("this is not an export that this version can read")
     count = 0
-    while isinstance(line := lines.next(_Begin | _Complete), _Begin):
+    while isinstance(line := lines.next(BeginLine | CompleteLine), BeginLine):
         yield _read_stream(lines, StreamKey.parse(line.stream))
         count += 1
     if not line.complete or line.streams != count:
@@ -143,15 +120,14 @@ def read_streams(file: IO[bytes], name: str, line: int, count: int) -> Iterator[
     """Yield streams of a part of a file that begins with line number `line`, each verified. Raises InputError."""
     lines = _Lines(file, name, line)
     for _ in range(count):
-        yield _read_stream(lines, StreamKey.parse(lines.next(_Begin).stream))
+        yield _read_stream(lines, StreamKey.parse(lines.next(BeginLine).stream))
 
 
 def _read_stream(lines: _Lines, key: StreamKey) -> Exported:
     began = lines.number
     entries: list[Entry] = []
-    while isinstance(line := lines.next(_Entry | _End), _Entry):
-        position = Position.parse(line.id)
-        entries.append(Entry(*position, line.d.encode(), None if line.x is None else line.x.encode()))
+    while isinstance(line := lines.next(EntryLine | EndLine), EntryLine):
+        entries.append(line.entry())
     problems = verify_entries(key, entries) or rules_problems(key, entries)
     if problems:
         raise lines.wrong(problems[0].text, began + (problems[0].version or 0))
@@ -176,7 +152,7 @@ class _Lines:
         try:
             return _decode(text, wanted)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            if wanted is _Header:
+            if wanted is HeaderLine:
                 raise self.wrong("this is not a file that `permission-ledger export` wrote") from error
             raise self.wrong(str(error)) from error
 

@@ -6,13 +6,8 @@ import asyncio
 import errno
 import os
 import re
-import shutil
-import tempfile
 import threading
-import weakref
-from collections import OrderedDict
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -31,12 +26,6 @@ EXTRA: Final = "archive"
 OBJECT_SCHEMES: Final = ("s3", "gs", "az")
 URL_CHARS_MAX: Final = 1000
 
-KEPT_BYTES: Final = 256 * 1024 * 1024
-"""The size of the files of an object store that a process keeps on its disk."""
-
-KEPT_COUNT_MIN: Final = 8
-"""Files that are kept whatever they take: others may just be read."""
-
 ALLOW_HTTP: Final = "AWS_ALLOW_HTTP"
 """The variable that lets an endpoint of S3 be without TLS. With options of a client obstore does not read it itself."""
 
@@ -45,7 +34,7 @@ CONNECT_TIMEOUT: Final = timedelta(seconds=5)
 RETRIES_MAX: Final = 3
 RETRY_TIMEOUT: Final = timedelta(seconds=30)
 
-_NAME: Final = late_pattern(r"[0-9]{4}/[0-9]{2}/[0-9]{2}/[0-9]{1,15}-[0-9a-f]{24}\.(?:parquet|json)", re.ASCII)
+_NAME: Final = late_pattern(r"[0-9]{4}/[0-9]{2}/[0-9]{2}/[0-9]{1,15}-[0-9a-f]{24}\.(?:jsonl\.zst|json)", re.ASCII)
 _UNFINISHED: Final = late_pattern(_NAME.pattern + r"\.[0-9]{1,10}\.part", re.ASCII)
 
 
@@ -69,12 +58,8 @@ class Bucket(Protocol):
         """Write a file durably, all or nothing; again is harmless. Raises ArchiveError where the name has other bytes."""
         ...
 
-    async def get(self, name: str) -> bytes:
-        """Return a file as the place has it now. Raises MissingFileError."""
-        ...
-
-    async def path_of(self, name: str) -> Path:
-        """Return the path on this machine from which a file can be read now. Raises MissingFileError, InputError."""
+    async def get(self, name: str, start: int = 0, length: int | None = None) -> bytes:
+        """Return a file as the place has it now, or `length` bytes of it. Raises MissingFileError."""
         ...
 
     def names(self) -> AsyncIterator[str]:
@@ -126,6 +111,10 @@ def open_bucket(url: str) -> Bucket:
 
 def check_file_name(name: str) -> str:
     """Return a name if it is one that the archive gives. Raises InputError: others might lead out of its place."""
+    if ".parquet" in name:
+        raise InputError(
+            f"`{name[:100]}` is Parquet, which versions before 1.1 wrote: restore its sessions with one of them"
+        )
     if not _NAME.fullmatch(name):
         raise InputError(f"`{name[:100]}` is not the name of a file of the archive")
     return name
@@ -144,13 +133,8 @@ class FolderBucket:
     async def put_new(self, name: str, data: bytes) -> None:
         await asyncio.to_thread(self._put_new, check_file_name(name), data)
 
-    async def get(self, name: str) -> bytes:
-        return await asyncio.to_thread(self._get, check_file_name(name))
-
-    async def path_of(self, name: str) -> Path:
-        path = self._root / check_file_name(name)
-        await asyncio.to_thread(self._require, path, name)
-        return path
+    async def get(self, name: str, start: int = 0, length: int | None = None) -> bytes:
+        return await asyncio.to_thread(self._get, check_file_name(name), start, length)
 
     async def names(self) -> AsyncIterator[str]:
         for name in await asyncio.to_thread(self._names):
@@ -193,18 +177,11 @@ class FolderBucket:
         for one in (folder, *folder.parents[: len(folder.relative_to(self._root).parts)]):
             _keep_folder(one)
 
-    def _get(self, name: str) -> bytes:
+    def _get(self, name: str, start: int, length: int | None) -> bytes:
         try:
             with open_regular(self._root / name) as file:
-                return file.read()
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise MissingFileError(f"the archive {self.url} has no file `{name}`") from error
-        except OSError as error:
-            raise ArchiveError(f"`{name}` could not be read from the archive {self.url}: {_why(error)}") from error
-
-    def _require(self, path: Path, name: str) -> None:
-        try:
-            open_regular(path).close()
+                file.seek(start)
+                return file.read(-1 if length is None else length)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise MissingFileError(f"the archive {self.url} has no file `{name}`") from error
         except OSError as error:
@@ -221,16 +198,11 @@ class FolderBucket:
 
 
 class ObjectBucket:
-    """A prefix of an object store. Files that are read are kept on this machine for a while."""
+    """A prefix of an object store."""
 
-    def __init__(self, store: ObjectStore, url: str, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, store: ObjectStore, url: str) -> None:
         self._store = store
         self._url = url
-        self._kept_bytes = kept_bytes
-        self._kept: OrderedDict[str, int] = OrderedDict()
-        self._reading = asyncio.Lock()
-        self._folder = Path(tempfile.mkdtemp(prefix="permission-ledger-archive-"))
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
 
     @property
     def url(self) -> str:
@@ -247,30 +219,19 @@ class ObjectBucket:
         except _errors() as error:
             raise self._failed(error, f"`{name}` could not be written to") from None
 
-    async def get(self, name: str) -> bytes:
+    async def get(self, name: str, start: int = 0, length: int | None = None) -> bytes:
         import obstore  # noqa: PLC0415 - an extra
 
+        check_file_name(name)
         try:
-            found = await obstore.get_async(self._store, check_file_name(name))
+            if length is not None:
+                return bytes(await obstore.get_range_async(self._store, name, start=start, length=length))
+            found = await obstore.get_async(self._store, name)
             return bytes(await found.bytes_async())
         except FileNotFoundError as error:
             raise MissingFileError(f"the archive {self.url} has no file `{name}`") from error
         except _errors() as error:
             raise self._failed(error, f"`{name}` could not be read from") from None
-
-    async def path_of(self, name: str) -> Path:
-        path = self._folder / check_file_name(name).replace("/", "-")
-        async with self._reading:
-            if name not in self._kept:
-                data = await self.get(name)
-                await asyncio.to_thread(_write, path, data)
-                self._kept[name] = len(data)
-            self._kept.move_to_end(name)
-            while sum(self._kept.values()) > self._kept_bytes and len(self._kept) > KEPT_COUNT_MIN:
-                dropped, _ = self._kept.popitem(last=False)
-                with suppress(OSError):
-                    (self._folder / dropped.replace("/", "-")).unlink()
-        return path
 
     async def names(self) -> AsyncIterator[str]:
         import obstore  # noqa: PLC0415 - an extra
@@ -293,9 +254,6 @@ class ObjectBucket:
         import obstore  # noqa: PLC0415 - an extra
 
         check_file_name(name)
-        async with self._reading:
-            if self._kept.pop(name, None) is not None:
-                (self._folder / name.replace("/", "-")).unlink(missing_ok=True)
         try:
             await obstore.delete_async(self._store, name)
         except FileNotFoundError:
@@ -348,11 +306,6 @@ def _keep_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _write(path: Path, data: bytes) -> None:
-    with private_file(path) as file:
-        file.write(data)
 
 
 def _why(error: OSError) -> str:

@@ -7,29 +7,28 @@ to it.
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
 from typing import Final, TypeVar, TypeVarTuple
 
 import msgspec
 
-from ledger.core.errors import ArchiveError, DamageError, InputError
+from ledger.core.errors import DamageError, InputError
 from ledger.log.archive.buckets import Bucket, MissingFileError
-from ledger.log.archive.columns import ArchiveRow, rows_of
-from ledger.log.archive.manifests import ArchivedStream, Manifest, archived_stream, decode_manifest, entries_digest
-from ledger.log.archive.parquet import read_all_streams, read_stream, read_streams, write_parquet
+from ledger.log.archive.frames import Place, packed_streams, unpacked_stream, unpacked_streams
+from ledger.log.archive.manifests import Manifest, archived_stream, decode_manifest, entries_digest
 from ledger.log.verify import Head, verify_entries
 from ledger.log.wholeness import WholeEntries, is_whole, whole_entries
 from ledger.stores.port import START, Entry, StreamInfo, StreamKey
-from ledger.stores.sealed import archive_file
+from ledger.stores.sealed import FILE_SUFFIX, archive_file
 
-PARQUET: Final = ".parquet"
 MANIFEST: Final = ".json"
+
+MANIFESTS_KEPT_COUNT: Final = 4
+"""Manifests that a process keeps, of the files that it read last."""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -57,6 +56,7 @@ class ArchiveFiles:
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
+        self._kept: dict[str, Mapping[StreamKey, Place]] = {}
 
     @property
     def url(self) -> str:
@@ -72,8 +72,7 @@ class ArchiveFiles:
         ArchiveError. After an error nothing refers to the file.
         """
         line = await self._line_of(replaces)
-        with _on_this_disk():
-            manifest, data = await _in_thread(_made, sessions, now_ms, line)
+        manifest, data = await _in_thread(_made, sessions, now_ms, line)
         await self._bucket.put_new(manifest.file, data)
         await self._bucket.put_new(_manifest_name(manifest.file), manifest.encoded())
         await self._read_back(manifest, sessions)
@@ -105,27 +104,56 @@ class ArchiveFiles:
         Raises DamageError, which names the file, where it is lost or has other bytes; ArchiveError.
         """
         try:
-            path = await self._bucket.path_of(file)
+            place = (await self._places(file)).get(key)
+            entries = await (self._all_of(key, file) if place is None else self._read_at(key, file, place))
         except (MissingFileError, InputError) as error:
             raise DamageError(
                 f"stream `{key.name}` is in the archive's file `{file}`, which is not there: {error.text}",
                 stream=key.name,
                 file=file,
             ) from error
-        entries = await _in_thread(_read, path, key, file)
+        except DamageError as error:
+            text = f"stream `{key.name}` is in the archive's file `{file}`, which {error.text}"
+            raise DamageError(text, stream=key.name, file=file) from error
         await _in_thread(_require_whole, key, entries, head, file)
         return entries
+
+    async def _read_at(self, key: StreamKey, file: str, place: Place) -> list[Entry]:
+        frame = await self._bucket.get(file, place.frame, place.frame_bytes)
+        name, entries = await _in_thread(unpacked_stream, frame, place)
+        return entries if name == key.name else []
+
+    async def _all_of(self, key: StreamKey, file: str) -> list[Entry]:
+        """Return the entries of a stream of a file whose manifest does not name it."""
+        return (await _in_thread(_streams_of, await self._bucket.get(file))).get(key.name, [])
+
+    async def _places(self, file: str) -> Mapping[StreamKey, Place]:
+        """Return the places of the streams of a file; none where its manifest cannot be read."""
+        found = self._kept.get(file)
+        if found is None:
+            with suppress(DamageError):
+                found = {one.key: one.place for one in (await self.manifest(file)).streams}
+                self._kept[file] = found
+                while len(self._kept) > MANIFESTS_KEPT_COUNT:
+                    self._kept.pop(next(iter(self._kept)))
+        return found or {}
 
     async def whole_streams(self, file: str, heads: Mapping[StreamKey, Head]) -> dict[StreamKey, list[Entry]]:
         """Return the entries of streams of one file, each up to its head and verified against it, read together.
 
         Streams that are lost or were changed are left out; who reads one by itself is told why. Raises ArchiveError.
         """
+        known = await self._places(file)
+        places = {key: known[key] for key in heads if key in known}
+        if not places:
+            return {}
+        first = min(one.frame for one in places.values())
+        end = max(one.frame + one.frame_bytes for one in places.values())
         try:
-            path = await self._bucket.path_of(file)
+            frames = await self._bucket.get(file, first, end - first)
         except (MissingFileError, InputError):
             return {}
-        return await _in_thread(_whole_streams, path, heads)
+        return await _in_thread(_whole_streams, frames, first, places, heads)
 
     async def manifest(self, file: str) -> Manifest:
         """Return the manifest of a file. Raises DamageError, ArchiveError."""
@@ -137,15 +165,15 @@ class ArchiveFiles:
     async def files(self) -> AsyncIterator[str]:
         """Iterate over the names of all files that have a manifest, in order."""
         async for name in self._bucket.names():
-            if not name.endswith(PARQUET):
-                yield name.removesuffix(MANIFEST) + PARQUET
+            if not name.endswith(FILE_SUFFIX):
+                yield name.removesuffix(MANIFEST) + FILE_SUFFIX
 
     async def inventory(self) -> dict[str, set[str]]:
-        """Return the names of everything that the place has, finished or not, by the name of the Parquet file."""
+        """Return the names of everything that the place has, finished or not, by the name of the file."""
         found: dict[str, set[str]] = {}
         for names in (self._bucket.names(), self._bucket.unfinished()):
             async for name in names:
-                found.setdefault(name.partition(".")[0] + PARQUET, set()).add(name)
+                found.setdefault(name.partition(".")[0] + FILE_SUFFIX, set()).add(name)
         return found
 
     async def all_entries(self, file: str) -> dict[StreamKey, list[Entry]]:
@@ -180,8 +208,7 @@ class ArchiveFiles:
         """Read a file and its manifest from their place, and compare them with what was written. Raises DamageError."""
         written = await self.manifest(manifest.file)
         data = await self._bucket.get(manifest.file)
-        with _on_this_disk():
-            same = await _in_thread(_is_same, data, sessions)
+        same = await _in_thread(_is_same, data, sessions)
         if written != manifest or not same or len(data) != manifest.size_bytes:
             raise DamageError(
                 f"the archive {self.url} gives other bytes of `{manifest.file}` than were written; nothing was sealed",
@@ -200,45 +227,29 @@ async def _in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
     return await asyncio.get_running_loop().run_in_executor(_threads(), function, *arguments)
 
 
-@contextmanager
-def _on_this_disk() -> Iterator[None]:
-    """Raise ArchiveError for what fails on this machine's disk, which may be full."""
-    try:
-        yield
-    except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise ArchiveError(f"a file for the archive could not be made in {tempfile.gettempdir()}: {why}") from error
-
-
 def written_ms_of(file: str) -> int:
     """Return the server time at which a file was begun, which its name says."""
     return int(file.rpartition("/")[2].partition("-")[0])
 
 
 def _manifest_name(file: str) -> str:
-    return file.removesuffix(PARQUET) + MANIFEST
+    return file.removesuffix(FILE_SUFFIX) + MANIFEST
 
 
 def _made(sessions: WholeSessions, now_ms: int, replaces: tuple[str, ...]) -> tuple[Manifest, bytes]:
-    """Return the manifest and the bytes of a file of these sessions. Raises DamageError, OSError."""
-    rows: list[ArchiveRow] = []
-    streams: list[ArchivedStream] = []
-    for key, entries in sorted(sessions.items(), key=lambda one: one[0].name.encode()):
+    """Return the manifest and the bytes of a file of these sessions. Raises DamageError."""
+    ordered = sorted(sessions.items(), key=lambda one: one[0].name.encode())
+    for key, entries in ordered:
         _require_archivable(key, entries)
-        streams.append(archived_stream(key, entries, len(rows)))
-        rows.extend(rows_of(key, entries))
-    with tempfile.TemporaryDirectory(prefix="permission-ledger-archive-") as folder:
-        path = Path(folder) / f"new{PARQUET}"
-        write_parquet(path, rows)
-        data = path.read_bytes()
+    data, places = packed_streams(ordered)
     digest = sha256(data)
     manifest = Manifest(
         file=archive_file(now_ms, digest.digest()),
         sha256=digest.hexdigest(),
         size_bytes=len(data),
-        rows=len(rows),
+        entries=sum(len(entries) for _, entries in ordered),
         written_ms=now_ms,
-        streams=tuple(streams),
+        streams=tuple(archived_stream(*one, place) for one, place in zip(ordered, places, strict=True)),
         replaces=replaces,
     )
     return manifest, data
@@ -269,35 +280,25 @@ def _is_same(data: bytes, sessions: WholeSessions) -> bool:
 
 def _streams_of(data: bytes) -> dict[str, list[Entry]]:
     """Return the streams of a file's bytes. Raises DamageError for bytes that are none, or name a stream twice."""
-    with tempfile.TemporaryDirectory(prefix="permission-ledger-archive-") as folder:
-        path = Path(folder) / f"read{PARQUET}"
-        path.write_bytes(data)
-        found: dict[str, list[Entry]] = {}
-        for name, entries in read_all_streams(path):
-            if name in found:
-                raise DamageError(f"has stream `{name}` twice, or is not sorted")
-            found[name] = entries
-        return found
+    found: dict[str, list[Entry]] = {}
+    for name, entries in unpacked_streams(data):
+        if name in found:
+            raise DamageError(f"has stream `{name}` twice")
+        found[name] = entries
+    return found
 
 
-def _read(path: Path, key: StreamKey, file: str) -> list[Entry]:
-    try:
-        return read_stream(path, key.name)
-    except DamageError as error:
-        text = f"stream `{key.name}` is in the archive's file `{file}`, which {error.text}"
-        raise DamageError(text, stream=key.name, file=file) from error
-
-
-def _whole_streams(path: Path, heads: Mapping[StreamKey, Head]) -> dict[StreamKey, list[Entry]]:
-    try:
-        found = read_streams(path, [key.name for key in heads])
-    except DamageError:
-        return {}
-    return {
-        key: entries
-        for key, head in heads.items()
-        if (entries := found.get(key.name)) and _ends_at(entries, head) and _is_whole(key, entries, head)
-    }
+def _whole_streams(
+    frames: bytes, first: int, places: Mapping[StreamKey, Place], heads: Mapping[StreamKey, Head]
+) -> dict[StreamKey, list[Entry]]:
+    found: dict[StreamKey, list[Entry]] = {}
+    for key, place in places.items():
+        frame = frames[place.frame - first : place.frame - first + place.frame_bytes]
+        with suppress(DamageError):
+            name, entries = unpacked_stream(frame, place)
+            if name == key.name and _ends_at(entries, heads[key]) and _is_whole(key, entries, heads[key]):
+                found[key] = entries
+    return found
 
 
 def _ends_at(entries: Sequence[Entry], head: Head) -> bool:

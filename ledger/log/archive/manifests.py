@@ -11,30 +11,31 @@ import msgspec
 from ledger.core import codec
 from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
+from ledger.log.archive.frames import Place
+from ledger.log.exported import EntryId
 from ledger.log.verify import Head, head_of
 from ledger.stores.port import Entry, Position, StreamKey
 
 MANIFEST: Final = "permission-ledger archive"
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 _Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-_EntryId = Annotated[str, msgspec.Meta(pattern="^[0-9]{1,19}-[1-9][0-9]{0,18}$")]
+_Bytes = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ArchivedStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A stream of a file. `first` and `last` are entry ids, `hash` is the hash that the next entry would have as `prev`.
 
-    `sha256` is `entries_digest`; `row` is the number of the first entry's row in the file, from 0. `redacted` are the
-    versions whose content was taken out.
+    `sha256` is `entries_digest`; `at` is the place in the file. `redacted` are the versions whose content was taken out.
     """
 
     stream: str
     versions: Annotated[int, msgspec.Meta(ge=1)]
-    first: _EntryId
-    last: _EntryId
+    first: EntryId
+    last: EntryId
     hash: _Digest
     sha256: _Digest
-    row: Annotated[int, msgspec.Meta(ge=0)]
+    at: tuple[_Bytes, _Bytes, _Bytes, _Bytes]
     redacted: tuple[int, ...] = ()
 
     @property
@@ -44,6 +45,10 @@ class ArchivedStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     @property
     def head(self) -> Head:
         return Head(Position.parse(self.last), self.hash)
+
+    @property
+    def place(self) -> Place:
+        return Place(*self.at)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,14 +62,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     format: int = FORMAT
     file: str
     sha256: _Digest
-    rows: int
+    entries: int
     size_bytes: int
     written_ms: int
     streams: tuple[ArchivedStream, ...]
     replaces: tuple[str, ...] = ()
 
     def encoded(self) -> bytes:
-        return msgspec.json.format(msgspec.json.encode(self), indent=1)
+        return msgspec.json.encode(self)
 
 
 _REDACTED: Final = b'"redacted"'
@@ -84,7 +89,7 @@ def decode_manifest(data: bytes, file: str) -> Manifest:
     return found
 
 
-def archived_stream(key: StreamKey, entries: Sequence[Entry], row: int) -> ArchivedStream:
+def archived_stream(key: StreamKey, entries: Sequence[Entry], place: Place) -> ArchivedStream:
     """Return the line of a manifest for a stream, which has entries."""
     last = entries[-1]
     return ArchivedStream(
@@ -94,7 +99,7 @@ def archived_stream(key: StreamKey, entries: Sequence[Entry], row: int) -> Archi
         last=str(last.position),
         hash=head_of(last).hash,
         sha256=entries_digest(entries),
-        row=row,
+        at=place,
         redacted=tuple(sorted(_redacted_in(entries))),
     )
 

@@ -8,27 +8,28 @@ import subprocess
 import sys
 import threading
 from hashlib import sha256
-from itertools import pairwise
+from io import BytesIO
 from pathlib import Path
 
-import duckdb
 import pytest
-from obstore.store import LocalStore
+from backports import zstd
+from msgspec.structs import replace
 
 from ledger.core.errors import ArchiveError, DamageError, InputError
-from ledger.log.archive.buckets import KEPT_COUNT_MIN, FolderBucket, ObjectBucket, check_url, open_bucket
-from ledger.log.archive.columns import COLUMN_TYPES
+from ledger.log.archive.buckets import FolderBucket, check_url, open_bucket
 from ledger.log.archive.files import AT_ONCE_COUNT, ArchiveFiles
+from ledger.log.archive.frames import FRAME_BYTES
 from ledger.log.archive.manifests import Manifest
-from ledger.log.archive.parquet import ROW_GROUP_COUNT, SETTINGS
+from ledger.log.exported import stream_lines
 from ledger.log.verify import Head
 from ledger.stores.port import Entry, StreamKey
 from tests.support.archives import NOW_MS, MemoryBucket, bucket_of, head_in, lived
+from workers.upkeep.transfer import read_export
 
 ONE = lived("ses_1")
 TWO = lived("ses_ž", requests=5)
 BOTH = dict((TWO, ONE))
-FILE = f"2026/11/24/1-{'0' * 24}.parquet"
+FILE = f"2026/11/24/1-{'0' * 24}.jsonl.zst"
 
 
 @pytest.fixture(params=["folder", "object store"])
@@ -66,8 +67,7 @@ async def test_the_manifest_names_each_stream_with_its_hashes_and_is_what_is_rea
     assert [one async for one in files.files()] == [manifest.file]
     assert [one.key for one in manifest.streams] == [ONE[0], TWO[0]]
     assert [one.head for one in manifest.streams] == [head_in(ONE[1]), head_in(TWO[1])]
-    assert [one.row for one in manifest.streams] == [0, len(ONE[1])]
-    assert (manifest.rows, manifest.written_ms) == (len(ONE[1]) + len(TWO[1]), NOW_MS)
+    assert (manifest.entries, manifest.written_ms) == (len(ONE[1]) + len(TWO[1]), NOW_MS)
 
 
 async def test_a_whole_file_verifies(files: ArchiveFiles) -> None:
@@ -79,7 +79,7 @@ async def test_a_file_is_named_by_its_day_and_its_content_and_is_never_changed(f
     files = in_folder(folder)
     manifest = await files.write(dict([ONE]), NOW_MS)
     data = (folder / manifest.file).read_bytes()
-    assert manifest.file == f"2026/11/24/{NOW_MS}-{sha256(data).hexdigest()[:24]}.parquet"
+    assert manifest.file == f"2026/11/24/{NOW_MS}-{sha256(data).hexdigest()[:24]}.jsonl.zst"
     assert await files.write(dict([ONE]), NOW_MS) == manifest
     assert (folder / manifest.file).read_bytes() == data
 
@@ -99,31 +99,60 @@ async def test_files_are_readable_by_their_owner_only(folder: Path) -> None:
     assert [(path.stat().st_mode & 0o077) for path in (folder / manifest.file).parent.iterdir()] == [0, 0]
 
 
-@pytest.mark.slow
-async def test_columns_are_documented_sorted_and_in_small_row_groups(folder: Path) -> None:
-    sessions = dict(lived(f"ses_{number:04d}", requests=100) for number in range(25))
+async def test_a_file_is_an_export_in_frames_of_whole_sessions(folder: Path) -> None:
+    sessions = dict(lived(f"ses_{number:04d}", requests=50) for number in range(25))
     manifest = await in_folder(folder).write(sessions, NOW_MS)
-    path = str(folder / manifest.file)
-    with duckdb.connect() as database:
-        columns = database.execute("DESCRIBE FROM read_parquet(?)", [path]).fetchall()
-        assert {name: kind for name, kind, *_ in columns} == COLUMN_TYPES
-        rows = database.execute("SELECT stream, version FROM read_parquet(?)", [path]).fetchall()
-        groups = database.execute(
-            "SELECT DISTINCT row_group_num_rows, compression FROM parquet_metadata(?)", [path]
-        ).fetchall()
-    assert all(one < other for one, other in pairwise(rows))
-    assert {compression for _, compression in groups} == {"ZSTD"}
-    assert max(count for count, _ in groups) == ROW_GROUP_COUNT < len(rows)
+    data = (folder / manifest.file).read_bytes()
+    exported = list(read_export(BytesIO(zstd.decompress(data)), "it"))
+    assert {one.key: tuple(one.entries) for one in exported} == sessions
+    assert [one.key for one in exported] == sorted(sessions)
+    frames = {one.place[:2] for one in manifest.streams}
+    assert 1 < len(frames) < len(sessions)
+    for one in manifest.streams:
+        frame, frame_bytes, lines, lines_bytes = one.place
+        own = zstd.decompress(data[frame : frame + frame_bytes])[lines : lines + lines_bytes]
+        assert own == stream_lines(one.key, sessions[one.key])
+        assert len(own) <= FRAME_BYTES
 
 
-async def test_analysts_select_by_person_permission_and_outcome(folder: Path) -> None:
-    await in_folder(folder).write(BOTH, NOW_MS)
-    query = f"""
-        SELECT person, permission, outcome, count(*), min(d->>'$.event.type')
-        FROM '{folder}/**/*.parquet' WHERE outcome IS NOT NULL GROUP BY ALL
-    """
-    with duckdb.connect() as database:
-        assert database.execute(query).fetchall() == [("ann", "bash", "allowed", 7, "replied")]
+async def test_a_session_is_read_with_one_frame_of_its_file(tmp_path: Path) -> None:
+    sessions = dict(lived(f"ses_{number:04d}", requests=50) for number in range(25))
+    bucket, read = MemoryBucket(), list[int]()
+    get = bucket.get
+
+    async def noted(name: str, start: int = 0, length: int | None = None) -> bytes:
+        data = await get(name, start, length)
+        if not name.endswith(".json"):
+            read.append(len(data))
+        return data
+
+    bucket.get = noted  # type: ignore[method-assign]
+    manifest = await ArchiveFiles(bucket).write(sessions, NOW_MS)
+    read.clear()
+    files = ArchiveFiles(bucket)
+    for key in [*sessions][3:5]:
+        assert await files.entries(key, manifest.file, head_in(sessions[key])) == list(sessions[key])
+    assert all(count <= max(one.place.frame_bytes for one in manifest.streams) < manifest.size_bytes for count in read)
+
+
+@pytest.mark.parametrize("manifest_is", ["lost", "broken", "of other places"])
+async def test_a_session_is_read_without_the_manifest_of_its_file(folder: Path, manifest_is: str) -> None:
+    written = await in_folder(folder).write(BOTH, NOW_MS)
+    path = folder / written.file.replace(".jsonl.zst", ".json")
+    match manifest_is:
+        case "lost":
+            path.unlink()
+        case "broken":
+            path.write_bytes(b"{")
+        case _:
+            path.write_bytes(replace(written, streams=written.streams[:1]).encoded())
+    for key, entries in BOTH.items():
+        assert await in_folder(folder).entries(key, written.file, head_in(entries)) == list(entries)
+
+
+async def test_a_file_of_an_earlier_version_is_named_as_such(files: ArchiveFiles) -> None:
+    with pytest.raises(DamageError, match="is Parquet, which versions before"):
+        await files.entries(ONE[0], f"2026/11/24/1-{'0' * 24}.parquet", head_in(ONE[1]))
 
 
 async def test_a_lost_file_is_named_and_the_others_are_read(folder: Path) -> None:
@@ -185,7 +214,7 @@ async def test_a_file_of_other_sessions_under_the_same_name_is_refused(folder: P
     files = in_folder(folder)
     mine, other = await files.write(dict([ONE]), NOW_MS), await files.write(dict([TWO]), NOW_MS + 1)
     (folder / mine.file).write_bytes((folder / other.file).read_bytes())
-    with pytest.raises(DamageError, match="not in the archive's file"):
+    with pytest.raises(DamageError, match="in the archive's file"):
         await files.entries(ONE[0], mine.file, head_in(ONE[1]))
 
 
@@ -223,9 +252,9 @@ async def test_a_head_of_another_history_is_refused(folder: Path) -> None:
         await files.entries(ONE[0], manifest.file, Head(ONE[1][-1].position, "0" * 64))
 
 
-@pytest.mark.parametrize("step", ["put parquet", "put json", "get json", "get parquet"])
+@pytest.mark.parametrize("step", ["put zst", "put json", "get json", "get zst"])
 async def test_a_refused_step_leaves_no_file_that_counts_as_written(tmp_path: Path, step: str) -> None:
-    bucket = MemoryBucket(tmp_path)
+    bucket = MemoryBucket()
     bucket.failing = {step}
     with pytest.raises(ArchiveError, match=step):
         await ArchiveFiles(bucket).write(BOTH, NOW_MS)
@@ -234,13 +263,13 @@ async def test_a_refused_step_leaves_no_file_that_counts_as_written(tmp_path: Pa
     assert await ArchiveFiles(bucket).entries(*_of(ONE, manifest)) == list(ONE[1])
 
 
-@pytest.mark.parametrize("kind", ["parquet", "json"])
+@pytest.mark.parametrize("kind", ["zst", "json"])
 async def test_a_place_that_gives_other_bytes_back_is_found_before_anything_is_sealed(
     tmp_path: Path, kind: str
 ) -> None:
-    other = MemoryBucket(tmp_path)
+    other = MemoryBucket()
     written = await ArchiveFiles(other).write(dict([ONE]), NOW_MS)
-    bucket = MemoryBucket(tmp_path)
+    bucket = MemoryBucket()
     bucket.replaced = {name.rpartition(".")[2]: data for name, data in other.files.items() if name.endswith(kind)}
     with pytest.raises(DamageError):
         await ArchiveFiles(bucket).write(BOTH, NOW_MS)
@@ -250,15 +279,20 @@ async def test_a_place_that_gives_other_bytes_back_is_found_before_anything_is_s
 async def test_the_manifest_of_another_file_or_with_other_members_is_refused(folder: Path) -> None:
     files = in_folder(folder)
     manifest = await files.write(dict([ONE]), NOW_MS)
-    path = folder / manifest.file.replace(".parquet", ".json")
-    for change in ({"file": "2026/11/24/1-" + "0" * 24 + ".parquet"}, {"format": 2}, {"rows": "many"}, {"more": 1}):
+    path = folder / manifest.file.replace(".jsonl.zst", ".json")
+    for change in (
+        {"file": "2026/11/24/1-" + "0" * 24 + ".jsonl.zst"},
+        {"format": 3},
+        {"entries": "many"},
+        {"more": 1},
+    ):
         path.write_bytes(json.dumps({**json.loads(manifest.encoded()), **change}).encode())
         with pytest.raises(DamageError, match="manifest"):
             await files.manifest(manifest.file)
 
 
 async def test_entries_that_are_swapped_between_two_streams_are_found_by_the_check(tmp_path: Path) -> None:
-    bucket = MemoryBucket(tmp_path)
+    bucket = MemoryBucket()
     files = ArchiveFiles(bucket)
     one, two = await files.write(dict([ONE]), NOW_MS), await files.write(dict([TWO]), NOW_MS + 1)
     bucket.files[one.file] = bucket.files[two.file]
@@ -267,7 +301,7 @@ async def test_entries_that_are_swapped_between_two_streams_are_found_by_the_che
     assert any("`session:ses_ž`" in text and "not in its manifest" in text for text in texts)
 
 
-@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "2026/11/24/../x.parquet", "", "x" * 200])
+@pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/passwd", "2026/11/24/../x.jsonl.zst", "", "x" * 200])
 async def test_a_name_that_leads_out_of_the_archive_is_refused(files: ArchiveFiles, name: str) -> None:
     with pytest.raises(DamageError, match="not the name of a file of the archive"):
         await files.entries(ONE[0], name, head_in(ONE[1]))
@@ -339,7 +373,7 @@ def test_a_process_that_is_killed_while_it_writes_leaves_no_file_under_a_name(fo
         "from ledger.log.archive import buckets\n"
         f"bucket = buckets.FolderBucket(Path({str(folder)!r}))\n"
         "os.fsync = lambda fd: os.kill(os.getpid(), 9)\n"
-        f"asyncio.run(bucket.put_new('2026/11/24/1-{'0' * 24}.parquet', b'half'))\n"
+        f"asyncio.run(bucket.put_new('2026/11/24/1-{'0' * 24}.jsonl.zst', b'half'))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == -9
@@ -348,21 +382,3 @@ def test_a_process_that_is_killed_while_it_writes_leaves_no_file_under_a_name(fo
 
 def _of(session: tuple[StreamKey, tuple[Entry, ...]], manifest: Manifest) -> tuple[StreamKey, str, Head]:
     return session[0], manifest.file, head_in(session[1])
-
-
-async def test_files_of_an_object_store_are_kept_on_this_machine_within_bounds(tmp_path: Path) -> None:
-    bucket = ObjectBucket(LocalStore(tmp_path / "objects", mkdir=True), "s3://bucket", kept_bytes=1)
-    names = [f"2026/11/24/{number}-{'0' * 24}.parquet" for number in range(1, KEPT_COUNT_MIN + 3)]
-    for name in names:
-        await bucket.put_new(name, name.encode())
-    paths = await asyncio.gather(*(bucket.path_of(name) for name in [*names, *names[-3:]]))
-    there = {path.name for path in bucket._folder.iterdir()}
-    assert [path.name in there for path in paths[: len(names)]] == [False, False, *[True] * KEPT_COUNT_MIN]
-    assert await bucket.get(names[0]) == names[0].encode()
-    assert [one async for one in bucket.names()] == sorted(names)
-
-
-def test_no_file_of_the_archive_stays_in_the_memory_of_its_readers() -> None:
-    with duckdb.connect(":memory:", config=SETTINGS) as database:
-        setting = database.execute("SELECT current_setting('enable_external_file_cache')").fetchone()
-    assert setting == (False,)

@@ -1,22 +1,14 @@
-"""The page of the archive's files: its columns and members are those of the files."""
+"""The page of the archive's files: its members are those of the files."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-from ledger.log.archive.columns import COLUMN_TYPES
 from ledger.log.archive.manifests import ArchivedStream, Manifest
-from ledger.log.archive.parquet import ROW_GROUP_COUNT
 from tests.house.sources import text_of
 
 PAGE: Final = text_of("docs/reference/archive.md")
-
-
-def test_the_columns_of_the_page_are_those_of_the_files() -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \| `(\w+)` \|", PAGE, re.MULTILINE))
-    assert rows == COLUMN_TYPES
-    assert f"row groups of {ROW_GROUP_COUNT:,}" in PAGE
 
 
 def test_the_members_of_a_manifest_are_those_of_the_page() -> None:

@@ -52,7 +52,7 @@ async def contents(folder: Path) -> bytes:
     """Return the content of all entries in all files that are there, listed or not."""
     files = ArchiveFiles(FolderBucket(folder))
     found = b""
-    for path in files_in(folder, ".parquet"):
+    for path in files_in(folder, ".jsonl.zst"):
         some = await files.all_entries(path.relative_to(folder).as_posix())
         found += b"".join(entry.content or b"" for entries in some.values() for entry in entries)
     return found
@@ -262,7 +262,7 @@ async def test_the_sweep_removes_what_crashes_left_and_keeps_young_files(
     assert [(one.done, one.file == result.file) for one in would] == [("removed", False)] * 2
     assert len(files_in(folder)) == 6
     assert await sweep(ledger) == would
-    assert [path.suffix for path in files_in(folder)] == [".json", ".parquet"]
+    assert [path.suffix for path in files_in(folder)] == [".json", ".zst"]
     assert await sweep(ledger) == []
     assert (await check_stream(ledger.store, ONE)).ok
 
@@ -278,7 +278,7 @@ async def test_the_sweep_keeps_files_whose_sessions_are_nowhere_else(
         (result,) = await sweep(stranger)
     assert (result.done, result.is_problem) == ("kept", True)
     assert "does not have `session:ses_1`" in (result.why or "")
-    assert len(files_in(folder, ".parquet")) == 1
+    assert len(files_in(folder, ".jsonl.zst")) == 1
 
 
 async def test_the_sweep_keeps_the_only_copy_of_held_content(ledger: Ledger, folder: Path, clock: TestClock) -> None:

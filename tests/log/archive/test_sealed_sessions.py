@@ -303,7 +303,7 @@ async def test_two_archivers_at_once_seal_each_session_once(
     assert {key: await log_of(other.store, key) for key in keys} == before
 
 
-STEPS = ("put parquet", "put json", "get json", "get parquet")
+STEPS = ("put zst", "put json", "get json", "get zst")
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -311,7 +311,7 @@ async def test_a_place_that_refuses_at_any_step_leaves_the_session_on_the_server
     ledger: Ledger, tmp_path: Path, step: str
 ) -> None:
     entries = await lived(ledger)
-    bucket = MemoryBucket(tmp_path)
+    bucket = MemoryBucket()
     archive_of(ledger.store)._files = ArchiveFiles(bucket)
     bucket.failing = {step}
     assert isinstance(await raised(seal(ledger, ONE)), ArchiveError)
@@ -322,12 +322,12 @@ async def test_a_place_that_refuses_at_any_step_leaves_the_session_on_the_server
     assert await log_of(ledger.store, ONE) == entries
 
 
-@pytest.mark.parametrize("kind", ["parquet", "json"])
+@pytest.mark.parametrize("kind", ["zst", "json"])
 async def test_a_place_that_gives_other_bytes_leaves_the_session_on_the_server(
     ledger: Ledger, tmp_path: Path, kind: str
 ) -> None:
     entries = await lived(ledger)
-    bucket = MemoryBucket(tmp_path)
+    bucket = MemoryBucket()
     archive_of(ledger.store)._files = ArchiveFiles(bucket)
     bucket.replaced = {kind: b"other"}
     assert isinstance(await raised(seal(ledger, ONE)), DamageError)
@@ -473,7 +473,7 @@ async def _input_error(call: object) -> InputError:
 async def test_a_sealed_session_of_a_ledger_without_a_place_is_refused_as_sealed_and_not_listed(ledger: Ledger) -> None:
     entries = await lived(ledger)
     head = head_of(entries[-1])
-    stub = Seal(head.position, head.hash, f"2026/11/24/1-{'0' * 24}.parquet", await ledger.store.now_ms())
+    stub = Seal(head.position, head.hash, f"2026/11/24/1-{'0' * 24}.jsonl.zst", await ledger.store.now_ms())
     assert await ledger.store.admin.seal(ONE, stub)
     for read in (log_of(ledger.store, ONE), ledger.state_at("ses_1"), (ledger.session("ses_1"))):
         assert isinstance(await raised(read), SealedError)

@@ -9,15 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import duckdb
 import pytest
 import redis
 
-from ledger.log.archive.buckets import FolderBucket
-from ledger.log.archive.columns import COLUMN_TYPES
-from ledger.log.archive.files import ArchiveFiles
 from tests.house.sources import text_of
-from tests.support.archives import NOW_MS, lived
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
 from tests.workers.archiver.test_archive_commands import fill
@@ -66,20 +61,3 @@ def test_the_drill_of_the_guide_succeeds_on_copies_and_leaves_the_original_as_it
         target = words[words.index(">") + 1] if ">" in words else ""
         printed[target] = ledger(*words[1 : words.index(">") if target else None], code=0).out
     assert ledger("archive", "ses_1", "--json", code=0).row["kept"] == "it is sealed already"
-
-
-async def test_the_files_are_read_by_any_duckdb_under_a_glob_with_the_documented_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`duckdb -c "SELECT … FROM 'archive/**/*.parquet'"`, in the folder above the archive."""
-    sessions = dict([lived("ses_1"), lived("ses_2")])
-    await ArchiveFiles(FolderBucket(tmp_path / "archive")).write(sessions, NOW_MS)
-    monkeypatch.chdir(tmp_path)
-    columns = ", ".join(COLUMN_TYPES)
-    with duckdb.connect() as database:
-        query = f"SELECT {columns} FROM 'archive/**/*.parquet' ORDER BY stream, version"
-        rows = database.execute(query).fetchall()
-    assert [(row[0], row[1], row[2], row[8].encode()) for row in rows] == [
-        (key.name, entry.version, entry.ms, entry.payload) for key in sorted(sessions) for entry in sessions[key]
-    ]
-    assert {row[3] for row in rows} == {"session_opened", "asked", "replied", "session_closed"}

@@ -145,7 +145,7 @@ def test_a_lost_file_of_the_archive_stops_nothing_and_the_command_says_that_it_i
     ledger("close", "ses_0", code=0)
     ledger("archive", "--to", tmp_path / "archive", code=0)
     ledger("archive", "ses_0", code=0)
-    (lost,) = (tmp_path / "archive").rglob("*.parquet")
+    (lost,) = (tmp_path / "archive").rglob("*.jsonl.zst")
     lost.unlink()
     fill(ledger)
     looking = ("redact", "--matching", SECRET, "--since", "all")
