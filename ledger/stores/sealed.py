@@ -38,8 +38,7 @@ FILE_DIGEST_BYTES: Final = 12
 """The beginning of the SHA-256 of a file of the archive, in the file's name."""
 
 _LONG_FORMAT: Final = 1
-_PARQUET_FORMAT: Final = 2
-_SHORT_FORMAT: Final = 3
+_SHORT_FORMAT: Final = 2
 _HASH: Final = late_pattern(r"[0-9a-f]{64}", re.ASCII)
 _DIGEST: Final = late_pattern(rf"-([0-9a-f]{{{2 * FILE_DIGEST_BYTES}}}){re.escape(FILE_SUFFIX)}\Z", re.ASCII)
 _FILE: Final = late_pattern(r"[^\x00-\x1f\x7f/\\]+(/[^\x00-\x1f\x7f/\\]+)*")
@@ -100,7 +99,7 @@ class Stub(NamedTuple):
 class _Members(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The members of `Stub.seal`, in the order in which they are written; at most 63 bytes.
 
-    `format` is 1 where `Stub.file` is a name, and 3 where it is a digest; 2 was that of a file with another ending.
+    `format` is 1 where `Stub.file` is a name, and 2 where it is a digest.
     """
 
     format: int
@@ -135,11 +134,9 @@ def decode_seal(key: StreamKey, stub: Stub) -> Seal:
                     f"stream `{key.name}` was sealed by a newer version (format {number}): upgrade this installation",
                     stream=key.name,
                 )
-            case [1 | 2 | 3 as number, *_] as written:
+            case [1 | 2 as number, *_] as written:
                 held = msgspec.convert(written, _Members)
                 file = stub.file.decode() if number == _LONG_FORMAT else _file_of(stub.file, held.sealed_ms)
-                if number == _PARQUET_FORMAT:
-                    file = file.replace(FILE_SUFFIX, ".parquet")
                 return Seal(Position(held.ms, held.version), held.hash.hex(), file, held.sealed_ms)
             case _:
                 raise broken_stub(key, "it is of no known format")

@@ -111,10 +111,6 @@ def open_bucket(url: str) -> Bucket:
 
 def check_file_name(name: str) -> str:
     """Return a name if it is one that the archive gives. Raises InputError: others might lead out of its place."""
-    if ".parquet" in name:
-        raise InputError(
-            f"`{name[:100]}` is Parquet, which versions before 1.1 wrote: restore its sessions with one of them"
-        )
     if not _NAME.fullmatch(name):
         raise InputError(f"`{name[:100]}` is not the name of a file of the archive")
     return name

@@ -18,7 +18,7 @@ import msgspec
 
 from ledger.core.errors import DamageError, InputError
 from ledger.log.archive.buckets import Bucket, MissingFileError
-from ledger.log.archive.frames import Place, packed_streams, unpacked_stream, unpacked_streams
+from ledger.log.archive.frames import FrameSlice, packed_streams, unpacked_stream, unpacked_streams
 from ledger.log.archive.manifests import Manifest, archived_stream, decode_manifest, entries_digest
 from ledger.log.verify import Head, verify_entries
 from ledger.log.wholeness import WholeEntries, is_whole, whole_entries
@@ -56,7 +56,7 @@ class ArchiveFiles:
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
-        self._kept: dict[str, Mapping[StreamKey, Place]] = {}
+        self._kept: dict[str, Mapping[StreamKey, FrameSlice]] = {}
 
     @property
     def url(self) -> str:
@@ -118,7 +118,7 @@ class ArchiveFiles:
         await _in_thread(_require_whole, key, entries, head, file)
         return entries
 
-    async def _read_at(self, key: StreamKey, file: str, place: Place) -> list[Entry]:
+    async def _read_at(self, key: StreamKey, file: str, place: FrameSlice) -> list[Entry]:
         frame = await self._bucket.get(file, place.frame, place.frame_bytes)
         name, entries = await _in_thread(unpacked_stream, frame, place)
         return entries if name == key.name else []
@@ -127,7 +127,7 @@ class ArchiveFiles:
         """Return the entries of a stream of a file whose manifest does not name it."""
         return (await _in_thread(_streams_of, await self._bucket.get(file))).get(key.name, [])
 
-    async def _places(self, file: str) -> Mapping[StreamKey, Place]:
+    async def _places(self, file: str) -> Mapping[StreamKey, FrameSlice]:
         """Return the places of the streams of a file; none where its manifest cannot be read."""
         found = self._kept.get(file)
         if found is None:
@@ -289,7 +289,7 @@ def _streams_of(data: bytes) -> dict[str, list[Entry]]:
 
 
 def _whole_streams(
-    frames: bytes, first: int, places: Mapping[StreamKey, Place], heads: Mapping[StreamKey, Head]
+    frames: bytes, first: int, places: Mapping[StreamKey, FrameSlice], heads: Mapping[StreamKey, Head]
 ) -> dict[StreamKey, list[Entry]]:
     found: dict[StreamKey, list[Entry]] = {}
     for key, place in places.items():

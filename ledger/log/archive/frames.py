@@ -22,7 +22,7 @@ READ_BYTES_MAX: Final = 1024 * 1024 * 1024
 """The lines of a file that is read whole: more are not what the archive has written."""
 
 
-class Place(NamedTuple):
+class FrameSlice(NamedTuple):
     """The place of a stream: its frame in the file, and its lines in what the frame holds. All are bytes."""
 
     frame: int
@@ -31,18 +31,18 @@ class Place(NamedTuple):
     lines_bytes: int
 
 
-def packed_streams(streams: Iterable[tuple[StreamKey, Sequence[Entry]]]) -> tuple[bytes, list[Place]]:
+def packed_streams(streams: Iterable[tuple[StreamKey, Sequence[Entry]]]) -> tuple[bytes, list[FrameSlice]]:
     """Return a file of these streams, and the place of each. Raises DamageError for one that no version has written."""
     compress = _zstd().compress
     file = bytearray(compress(_line(HeaderLine()), LEVEL))
-    places: list[Place] = []
+    places: list[FrameSlice] = []
     waiting: list[bytes] = []
 
     def end_frame() -> None:
         if waiting:
             frame, at = compress(b"".join(waiting), LEVEL), 0
             for lines in waiting:
-                places.append(Place(len(file), len(frame), at, len(lines)))
+                places.append(FrameSlice(len(file), len(frame), at, len(lines)))
                 at += len(lines)
             file.extend(frame)
             waiting.clear()
@@ -59,7 +59,7 @@ def packed_streams(streams: Iterable[tuple[StreamKey, Sequence[Entry]]]) -> tupl
     return bytes(file), places
 
 
-def unpacked_stream(frame: bytes, place: Place) -> tuple[str, list[Entry]]:
+def unpacked_stream(frame: bytes, place: FrameSlice) -> tuple[str, list[Entry]]:
     """Return the name and the entries of the stream at a place in its frame. Raises DamageError for another frame."""
     end = place.lines + place.lines_bytes
     lines = _unpacked(_zstd().ZstdDecompressor(), frame, end)[place.lines :]

@@ -11,13 +11,13 @@ import msgspec
 from ledger.core import codec
 from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
-from ledger.log.archive.frames import Place
+from ledger.log.archive.frames import FrameSlice
 from ledger.log.exported import EntryId
 from ledger.log.verify import Head, head_of
 from ledger.stores.port import Entry, Position, StreamKey
 
 MANIFEST: Final = "permission-ledger archive"
-FORMAT: Final = 2
+FORMAT: Final = 1
 
 _Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 _Bytes = Annotated[int, msgspec.Meta(ge=0)]
@@ -47,8 +47,8 @@ class ArchivedStream(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
         return Head(Position.parse(self.last), self.hash)
 
     @property
-    def place(self) -> Place:
-        return Place(*self.at)
+    def place(self) -> FrameSlice:
+        return FrameSlice(*self.at)
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,7 +89,7 @@ def decode_manifest(data: bytes, file: str) -> Manifest:
     return found
 
 
-def archived_stream(key: StreamKey, entries: Sequence[Entry], place: Place) -> ArchivedStream:
+def archived_stream(key: StreamKey, entries: Sequence[Entry], place: FrameSlice) -> ArchivedStream:
     """Return the line of a manifest for a stream, which has entries."""
     last = entries[-1]
     return ArchivedStream(
