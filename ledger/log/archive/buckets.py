@@ -176,8 +176,10 @@ class FolderBucket:
     def _get(self, name: str, start: int, length: int | None) -> bytes:
         try:
             with open_regular(self._root / name) as file:
-                file.seek(start)
-                return file.read(-1 if length is None else length)
+                # Room is taken for as many bytes as are asked for, whatever the file has.
+                left = max(os.fstat(file.fileno()).st_size - start, 0)
+                file.seek(start if left else 0)
+                return file.read(left if length is None else min(length, left))
         except (FileNotFoundError, NotADirectoryError) as error:
             raise MissingFileError(f"the archive {self.url} has no file `{name}`") from error
         except OSError as error:

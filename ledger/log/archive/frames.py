@@ -19,7 +19,7 @@ FRAME_BYTES: Final = 256 * 1024
 LEVEL: Final = 6
 
 READ_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""The lines of a file that is read whole: more are not what the archive has written."""
+"""The most that a frame, or a whole file, is unpacked to: more is not what the archive has written."""
 
 
 class FrameSlice(NamedTuple):
@@ -62,6 +62,8 @@ def packed_streams(streams: Iterable[tuple[StreamKey, Sequence[Entry]]]) -> tupl
 def unpacked_stream(frame: bytes, place: FrameSlice) -> tuple[str, list[Entry]]:
     """Return the name and the entries of the stream at a place in its frame. Raises DamageError for another frame."""
     end = place.lines + place.lines_bytes
+    if end > READ_BYTES_MAX:
+        raise DamageError(f"would have {end} bytes of lines in one frame")
     lines = _unpacked(_zstd().ZstdDecompressor(), frame, end)[place.lines :]
     found = _streams_in(lines)
     if len(found) != 1:

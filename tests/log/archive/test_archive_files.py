@@ -150,6 +150,18 @@ async def test_a_session_is_read_without_the_manifest_of_its_file(folder: Path, 
         assert await in_folder(folder).entries(key, written.file, head_in(entries)) == list(entries)
 
 
+@pytest.mark.parametrize("at", [(0, 2**60, 0, 10), (2**60, 10, 0, 10), (50, 100, 0, 2**60), (50, 100, 2**60, 2**60)])
+async def test_places_that_no_file_has_are_refused_without_taking_their_room(
+    folder: Path, at: tuple[int, int, int, int]
+) -> None:
+    written = await in_folder(folder).write(dict([ONE]), NOW_MS)
+    moved = replace(written, streams=(replace(written.streams[0], at=at),))
+    (folder / written.file.replace(".jsonl.zst", ".json")).write_bytes(moved.encoded())
+    with pytest.raises(DamageError, match="in the archive's file"):
+        await in_folder(folder).entries(ONE[0], written.file, head_in(ONE[1]))
+    assert await in_folder(folder).whole_streams(written.file, {ONE[0]: head_in(ONE[1])}) == {}
+
+
 async def test_a_lost_file_is_named_and_the_others_are_read(folder: Path) -> None:
     files = in_folder(folder)
     lost, kept = await files.write(dict([ONE]), NOW_MS), await files.write(dict([TWO]), NOW_MS + 1)
