@@ -13,8 +13,8 @@ from ledger.core.late_patterns import late_pattern
 from ledger.policy.data_files import TableError, read_entry
 from ledger.policy.shell.forms.nodes import Arity, Effect, OperandKind, Operands, Option, ProgramNode, Style
 
-_NAME = late_pattern(r"[^\s=\[\]]+")
-_VALUE = late_pattern(r"(?P<name>[^\s=\[\]]+)(?P<value>\[=?[^\]]*\]|=\S*)?")
+_NAME = late_pattern(r"[^\s=\[\],]+")
+_VALUE = late_pattern(r"(?P<name>[^\s=\[\],]+)(?P<value>\[=?[^\]]*\]|=\S*)?")
 
 
 _KINDS: Final = frozenset(one.value for one in OperandKind)
@@ -183,14 +183,14 @@ def _options(table: _Table, place: str) -> dict[str, Option]:
     found: dict[str, Option] = {}
     for effect in Effect:
         for line in getattr(table, effect.value).splitlines():
-            written = line.split("#", 1)[0] if line.lstrip().startswith("#") else line
-            if not written.strip():
+            if line.lstrip().startswith("#"):
                 continue
-            option = _option(written.split(), effect, place)
-            for name in option.names:
-                if name in found:
-                    raise TableError(f"program table `{place}`: the option `{name}` is listed twice")
-                found[name] = option
+            for written in filter(str.strip, line.split(", ")):
+                option = _option(written.split(), effect, place)
+                for name in option.names:
+                    if name in found:
+                        raise TableError(f"program table `{place}`: the option `{name}` is listed twice")
+                    found[name] = option
     return found
 
 

@@ -30,6 +30,16 @@ def test_the_compiled_file_is_what_its_sources_say() -> None:
     assert COMPILED.read_bytes() == compiled(), "run `python -m ledger.policy.compiling`"
 
 
+def test_options_stand_on_lines_or_with_commas_between_them() -> None:
+    one = '[a]\nplain = """\n-q --quiet, -n=A,B\n# a note, of two\n--color[=WHEN]\n"""'
+    other = '[a]\nplain = """\n-q --quiet\n-n=A,B\n--color[=WHEN]\n"""'
+    (node,) = read_tables(one)
+    assert (node,) == tuple(read_tables(other))
+    assert [option.names for option in node.listed] == [("-q", "--quiet"), ("-n",), ("--color",)]
+    with pytest.raises(TableError, match="is not written like an option"):
+        list(read_tables(one.replace(", -n", ",-n")))
+
+
 def test_no_program_has_two_tables() -> None:
     with pytest.raises(TableError, match="the program `b` is listed twice"):
         check_names(read_tables("[a]\naliases = ['b']\n[b]"), "the program")
