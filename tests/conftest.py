@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import signal
@@ -75,6 +76,7 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     # What stays frozen as the interpreter ends is never freed, and bindings list all of it as leaked.
     gc.unfreeze()
+    atexit.unregister(gc.freeze)  # of the commands that ran in this process
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -41,9 +41,7 @@ LATER: Final = (
         "SCHEMA_OF: Final[Mapping[type, int]] = {}",
         "SCHEMA_OF: Final[Mapping[type, int]] = {Cancelled: 2}",
     ),
-    Change(
-        "ledger/core/codec.py", "import Actor, Detail, Event, Value", "import Actor, Cancelled, Detail, Event, Value"
-    ),
+    Change("ledger/core/codec.py", "import Actor, Asked, Detail,", "import Actor, Asked, Cancelled, Detail,"),
     Change("ledger/stores/redis/append.lua", "-- Compare-and-append:", "-- Of the later version. Compare-and-append:"),
     Change("ledger/stores/redis/project.lua", "#!lua\n", "#!lua\n-- Of the later version.\n"),
 )
