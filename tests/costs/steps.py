@@ -19,10 +19,12 @@ import httpx
 import redis
 
 from ledger import Ledger, Session, Timeouts
-from ledger.stores.redis.connection import CLIENT_NAME
 from ledger.testing import TestClock
 from tests.support.backends import PARTITION_COUNT
 from workers.expiry.settlement import Settler
+
+CLIENT_NAME: Final = "permission-ledger"
+"""The name of the ledger's connections, in every version."""
 
 TIMES: Final = 30
 """The first runs fill caches, the ledger does other things too now and then, and a wake-up may come before its answer."""
