@@ -67,6 +67,7 @@ class CompleteLine(msgspec.Struct, forbid_unknown_fields=True):
 _lines: Final = msgspec.json.Encoder()
 _begin: Final = msgspec.json.Decoder(BeginLine)
 _entry: Final = msgspec.json.Decoder(EntryLine)
+_end: Final = msgspec.json.Decoder(EndLine)
 
 
 def entry_line(key: StreamKey, entry: Entry) -> EntryLine:
@@ -93,16 +94,21 @@ def stream_lines(key: StreamKey, entries: Sequence[Entry]) -> bytes:
     return _lines.encode_lines(lines)
 
 
-def read_streams(lines: bytes) -> Iterator[tuple[str, list[Entry]]]:
-    """Iterate over the streams of whole lines, which nobody has verified. Raises ValueError for other lines."""
+def streams_in(lines: bytes) -> Iterator[tuple[str, list[Entry]]]:
+    """Iterate over the streams of whole lines, whose entries nobody has verified. Raises ValueError for other lines."""
     name, entries = "", list[Entry]()
-    for line in lines.split(b"\n"):
-        if line.startswith(b'{"id":'):
+    for line in lines.splitlines():
+        if line.startswith(b'{"id":') and name:
             entries.append(_entry.decode(line).entry())
-        elif line.startswith(b'{"stream":'):
+        elif line.startswith(b'{"stream":') and not name:
             name = _begin.decode(line).stream
-        elif line.startswith(b'{"end":'):
+        elif line.startswith(b'{"end":') and name:
+            end = _end.decode(line)
+            if (end.end, end.entries) != (name, len(entries)):
+                raise ValueError(f"`{name}` does not end as it began")
             yield name, entries
             name, entries = "", []
-    if name or entries:
-        raise ValueError("a stream has no end")
+        elif name or not line.startswith((b'{"file":', b'{"complete":')):
+            raise ValueError("a line is out of place")
+    if name:
+        raise ValueError(f"`{name}` has no end")

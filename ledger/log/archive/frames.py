@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ledger.core.errors import DamageError
-from ledger.log.exported import CompleteLine, HeaderLine, read_streams, stream_lines
+from ledger.log.exported import CompleteLine, HeaderLine, stream_lines, streams_in
 from ledger.stores.port import Entry, StreamKey
 
 FRAME_BYTES: Final = 256 * 1024
@@ -93,7 +93,7 @@ def _unpacked(frame: Any, data: bytes, bytes_max: int) -> bytes:
 
 def _streams_in(lines: bytes) -> list[tuple[str, list[Entry]]]:
     try:
-        return list(read_streams(lines))
+        return list(streams_in(lines))
     except ValueError as error:
         raise DamageError(f"has lines that are no export: {str(error)[:200]}") from error
 

@@ -20,7 +20,7 @@ from ledger.log.archive.buckets import FolderBucket, check_url, open_bucket
 from ledger.log.archive.files import AT_ONCE_COUNT, ArchiveFiles
 from ledger.log.archive.frames import FRAME_BYTES
 from ledger.log.archive.manifests import Manifest
-from ledger.log.exported import stream_lines
+from ledger.log.exported import stream_lines, streams_in
 from ledger.log.verify import Head
 from ledger.stores.port import Entry, StreamKey
 from tests.support.archives import NOW_MS, MemoryBucket, bucket_of, head_in, lived
@@ -148,6 +148,28 @@ async def test_a_session_is_read_without_the_manifest_of_its_file(folder: Path, 
             path.write_bytes(replace(written, streams=written.streams[:1]).encoded())
     for key, entries in BOTH.items():
         assert await in_folder(folder).entries(key, written.file, head_in(entries)) == list(entries)
+
+
+LINES = stream_lines(*ONE)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        LINES[:-1].rpartition(b"\n")[0],
+        LINES.partition(b"\n")[2],
+        LINES.replace(b'"entries":', b'"entries":1'),
+        LINES.replace(b'{"end":"session:ses_1"', b'{"end":"session:ses_2"'),
+        LINES.replace(b'{"end"', b'{"stream":"session:ses_2"}\n{"end"'),
+        LINES.replace(b'{"end"', b'{"file":"x"}\n{"end"'),
+        LINES + b"more\n",
+        LINES.replace(b'{"id":"', b'{"id":"x'),
+    ],
+)
+def test_lines_that_are_no_whole_streams_are_refused(lines: bytes) -> None:
+    assert dict(streams_in(LINES)) == {ONE[0].name: list(ONE[1])}
+    with pytest.raises(ValueError):
+        list(streams_in(lines))
 
 
 @pytest.mark.parametrize("at", [(0, 2**60, 0, 10), (2**60, 10, 0, 10), (50, 100, 0, 2**60), (50, 100, 2**60, 2**60)])
