@@ -34,7 +34,7 @@ GROWTH: Final = "growth"
 SCRIPT: Final = "script floor"
 
 Found = Any
-"""What a program printed or wrote, as JSON."""
+"""The JSON that a program printed or wrote."""
 
 
 class Compared(NamedTuple):

@@ -31,8 +31,8 @@ SNAPSHOTS_VIEW: Final = "snapshots"
 SNAPSHOT_EVERY_EVENTS: Final = 1000
 """Shorter streams fold in milliseconds."""
 
-SNAPSHOT_BYTES_MAX: Final = 128 * 1024 * 1024
-"""A larger one is not stored: the server writes it in one piece."""
+SNAPSHOT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A larger one is not stored: the server writes it in one piece, and serves nobody meanwhile."""
 
 _EVENT_BYTES: Final = 700
 """The bytes of a usual event in the log. A snapshot is taken after at least half as many bytes of events as it writes."""

@@ -9,7 +9,7 @@ from ledger.stores.port import StreamKey
 from projections.views import FIXED
 from tests.projections.looking import data_of, project_all
 
-PROJECT = "/srv/work/customers/the-shop-of-the-north/services/payments"
+PROJECT = "/srv/customers/the-shop-of-the-north/services/payments"
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the views show, read whole: the tests' own queries. Each result has the version of each stream it is as of."""
+"""Queries of the tests, which read views whole. Each result has the version of each stream that it is as of."""
 
 from __future__ import annotations
 
