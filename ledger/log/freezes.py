@@ -7,6 +7,7 @@ flags: there the script refuses until a writer has read the stream and set the f
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -39,6 +40,8 @@ class Freezes:
         self._watch = watch
         self._observers: list[Callable[[], None]] = []
         self._is_followed = False
+        self._comparisons: dict[str, asyncio.Task[None]] = {}
+        """The comparison that runs for a server: after a start every stream's first append is refused at once."""
 
     @property
     def stream(self) -> Stream[FreezeState]:
@@ -90,13 +93,23 @@ class Freezes:
         """
         await self.follow()
         if isinstance(refused, Unverified):
-            # Read after the server's identity: a freeze that it may have lost was acknowledged before.
-            await self.repair()
-            await self._store.set_flags(self._flag(self.state), refused.server)
+            server = refused.server
+            if server not in self._comparisons:
+                self._comparisons[server] = asyncio.create_task(self._compare(server), name="ledger freezes")
+            await asyncio.shield(self._comparisons[server])
         elif self._stream.position > refused.at:
             await self._store.set_flags(self._flag(self.state))
         elif self._stream.position < refused.at:
             await self._record_again(decode_freeze(refused.freeze), refused.at)
+
+    async def _compare(self, server: str) -> None:
+        """Repair the stream by the flags, and set the flags as compared with this server, whose identity was read before."""
+        try:
+            # A freeze that the server may have lost was acknowledged before.
+            await self.repair()
+            await self._store.set_flags(self._flag(self.state), server)
+        finally:
+            del self._comparisons[server]
 
     async def raise_flags(self) -> None:
         """Set the flags of all partitions to the freezes in force.

@@ -69,6 +69,19 @@ async def test_waiters_share_at_most_four_connections(on_server: Ledger, onlooke
     assert await ledger_connections(onlooker) <= CONNECTION_COUNT_MAX
 
 
+async def test_the_flags_of_a_new_server_are_compared_once_for_all_who_are_refused_at_once(
+    on_server: Ledger, onlooker: Redis
+) -> None:
+    rules = [{"permission": "bash", "pattern": "*", "action": "allow"}]
+    sessions = [await on_server.session(f"ses_{number}", rules=rules) for number in range(SESSION_COUNT)]
+    before = await calls(onlooker)
+    results = await asyncio.gather(*(session.ask("bash", ["ls"]) for session in sessions))
+    assert {result.outcome for result in results} == {"allowed"}
+    read = (await calls(onlooker) - before)["hgetall"]
+    # Each partition's flag is read, and its script reads it again.
+    assert read == 2 * on_server.store.partition_count
+
+
 async def test_what_is_asked_of_one_session_at_once_leaves_as_one_append(on_server: Ledger, onlooker: Redis) -> None:
     session = await on_server.session("ses_1")
     await session.state()
