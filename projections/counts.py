@@ -14,8 +14,7 @@ from ledger.core.events import Replied
 from ledger.log.places import field_of
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey, ViewWrite
-from projections.outcomes import DecisionLabel
-from projections.projection import COUNTS, Seen, StreamState, counted
+from projections.projection import COUNTS, DecisionLabel, Seen, StreamState, counted
 
 DECISION: Final = "decision"
 """Requests by CONTRACT's metric labels."""

@@ -22,8 +22,7 @@ from projections.counts import ANSWER, DECISION, EVENTS_COUNT, HOUR, HOURS_COUNT
 from projections.durations import DURATION, DURATION_BUCKETS_MS, INFINITE, LATENESS, LATENESS_BUCKETS_MS, SUM
 from projections.lookups import PEOPLE_VIEW
 from projections.notifications import NOTIFICATION, TOLD
-from projections.outcomes import DECISIONS
-from projections.projection import COUNTS
+from projections.projection import COUNTS, DECISIONS
 from projections.sessions import LATEST_VIEW, OUTCOMES_VIEW, Latest
 
 Row = dict[str, Any]

@@ -53,14 +53,18 @@ from ledger.core.events import (
     ToolFinished,
     Unfrozen,
     UseTaken,
+    event_type,
 )
 from ledger.core.grants import Recorded
 from ledger.core.notification_event import Notification
 from ledger.core.policy import Verdict
+from ledger.core.times import format_time
+from ledger.log.history_cache import HistoryCache
 from ledger.session.approvals import counting
 from ledger.session.state import SessionState
 from ledger.session.texts import CANCEL_CAUSES, answerer
 from ledger.session.would_run import LINE_CHARS, WouldRun, cut, describe_asked, one_line, quoted, would_run
+from ledger.stores.port import StreamKey
 
 _NAMED_MAX: Final = 10
 """Versions that a sentence names; the rest are counted."""
@@ -369,3 +373,27 @@ _SENTENCES: Final[dict[type, Callable[[Any, _Context], str]]] = {
     HoldLifted: lambda event, at: f"{at.who} lifted the legal hold of {_held(event)}{at.reason(event)}",
     TokenRevoked: lambda event, at: f"{at.who} revoked {event.token_id}{at.reason(event)}",
 }
+
+
+async def timeline_page(history: HistoryCache, session: str, after: int, count: int) -> list[dict[str, Any]]:
+    """Return the lines of a session's events after a version, in order; at most `count`. Raises DamageError."""
+    passed = await history.passed(StreamKey("session", session), after, count)
+    return [line_of(one.recorded, one.before) for one in passed]
+
+
+def line_of(recorded: Recorded, before: SessionState) -> dict[str, Any]:
+    """Return the line of an event; `before` is the state before it."""
+    event, actor = recorded.event, recorded.actor
+    return {
+        "version": recorded.version,
+        "at": format_time(recorded.ms),
+        "type": event.event_type if isinstance(event, NewerEvent) else event_type(event),
+        "actor": {
+            "kind": actor.kind,
+            "name": actor.name,
+            "via": actor.via,
+            **({} if actor.made_by is None else {"made_by": actor.made_by}),
+        },
+        "text": sentence_of(recorded, before),
+        "request_id": getattr(event, "request_id", None),
+    }

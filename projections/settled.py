@@ -16,8 +16,7 @@ from ledger.session.state import Settled
 from ledger.stores.port import StreamKey
 from projections.counts import decision_field
 from projections.durations import DURATION_BUCKETS_MS, bucket_field, bucket_of, sum_field
-from projections.outcomes import DecisionLabel, decision_of
-from projections.projection import COUNTS
+from projections.projection import COUNTS, DecisionLabel, decision_of
 from projections.sessions import OUTCOMES_VIEW
 
 ViewPlace: TypeAlias = tuple[str, str]

@@ -11,33 +11,34 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from ledger.client.grounds import TRIES_MAX, Grounds
-from ledger.client.held import HeldRequests
 from ledger.client.plugins import opinions_of
 from ledger.client.results import Result, is_held_by, result_of
-from ledger.client.safe import AWAY_SECONDS, patiently, safe_result
 from ledger.client.spans import recorded_trace, spanned
 from ledger.core import codec
 from ledger.core.errors import AlreadyAnsweredError, InDoubtError, StoreError, UnauthorizedError
 from ledger.core.events import Actor, Asked, AskedDetail
+from ledger.core.grants import Recorded
 from ledger.core.ids import new_salt
+from ledger.core.limits import GIVE_UP_SECONDS
 from ledger.core.policy import Call, Policy
 from ledger.core.questions import Question
 from ledger.core.requests import by_agent, in_folder
 from ledger.core.runners import Runner
 from ledger.core.standing import as_policy_grants
+from ledger.log.freezes import Freezes
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
+from ledger.log.streams import Streams
 from ledger.log.tail import entry_at
-from ledger.log.waiters import Waiters
 from ledger.project.state import ProjectState
 from ledger.session.claims import require_unclaimed
-from ledger.session.commands import Ask, Cancel, Recheck, Release
+from ledger.session.commands import Ask, Cancel, Recheck, Release, Resume
 from ledger.session.decision import require_content, require_readable, standing_grants
 from ledger.session.pending import is_held
 from ledger.session.rechecks import has_changed, may_change
@@ -47,6 +48,127 @@ from ledger.stores.port import Position
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
+
+
+class Waiters:
+    """The tasks that wait for requests of a stream, which is observed while there are any."""
+
+    def __init__(self, streams: Streams, stream: Stream[Any]) -> None:
+        self._streams = streams
+        self._stream = stream
+        self._waiting: dict[str, list[asyncio.Future[None]]] = {}
+        self._stop_observing: Callable[[], None] | None = None
+
+    async def until_changed(self, request_id: str, deadline_ms: int | None) -> None:
+        """Return after the next event that may concern the request, at the latest at its deadline."""
+        if self._stop_observing is None:
+            self._stop_observing = self._stream.observe(self._changed)
+        future: asyncio.Future[None] = asyncio.Future()
+        self._waiting.setdefault(request_id, []).append(future)
+        alarm = None if deadline_ms is None else self._streams.set_alarm(deadline_ms, self._stream)
+        try:
+            await future
+        finally:
+            if alarm is not None:
+                self._streams.alarms.drop(alarm)  # a deadline may be a week away
+            waiting = self._waiting.get(request_id)
+            if waiting is not None:
+                # Not woken but cancelled; others may wait for the same request.
+                waiting[:] = [one for one in waiting if one is not future]
+                if not waiting:
+                    del self._waiting[request_id]
+            if not self._waiting and self._stop_observing is not None:
+                self._stop_observing()
+                self._stop_observing = None
+
+    def wake_all(self) -> None:
+        """Wake all waiters: something outside the stream changed that may concern them."""
+        self._changed(None)
+
+    def _changed(self, recorded: Recorded | None) -> None:
+        """Wake the waiters for the request of an event; all of them when it may concern any."""
+        request_id = None if recorded is None else getattr(recorded.event, "request_id", None)
+        for waited in [request_id] if request_id else list(self._waiting):
+            for future in self._waiting.pop(waited, ()):
+                if not future.done():
+                    future.set_result(None)
+
+
+T = TypeVar("T")
+
+AWAY_SECONDS = 0.5
+"""The interval of retries while the server, or a replica, is unreachable."""
+
+
+async def safe_result(result: Result, stream: Stream[SessionState], project: Stream[ProjectState] | None) -> Result:
+    """Return a result on which to act: an allow once it, and a project's grant behind it, has confirmed replication.
+
+    If the server lost the allow, return the present status, most likely pending. Raises InDoubtError without
+    confirmation after GIVE_UP_SECONDS.
+    """
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + GIVE_UP_SECONDS
+    while result.outcome == "allowed":
+        try:
+            if project is not None:
+                await project.make_safe()
+            if await stream.confirm():
+                return result
+        except InDoubtError as error:
+            if loop.time() + AWAY_SECONDS > give_up:
+                error.data.update(request_id=result.request_id, session=stream.state.session_id)
+                raise
+            await asyncio.sleep(AWAY_SECONDS)
+        result = result_of(stream.state, result.request_id)
+    return result
+
+
+async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
+    """Retry while the server is unreachable: a restart must not fail a waiting agent. InDoubtError is raised."""
+    while True:
+        try:
+            return await attempt()
+        except InDoubtError:
+            raise
+        except StoreError:
+            await asyncio.sleep(AWAY_SECONDS)
+
+
+class HeldRequests:
+    """The requests that rules and grants allow, and only a freeze keeps pending."""
+
+    def __init__(self, freezes: Freezes, stream: Stream[SessionState], grounds: Grounds) -> None:
+        self._freezes = freezes
+        self._stream = stream
+        self._grounds = grounds
+
+    def observe(self, observer: Callable[[], None]) -> Callable[[], None]:
+        """Call `observer` after each change of the freezes; return a function that ends this."""
+        return self._freezes.observe(observer)
+
+    async def let_go(self, request_id: str) -> bool:
+        """Judge the held requests again if the freeze has ended; return whether this one is settled now."""
+        state = await self._freezes.follow()
+        if state.over(self._stream.state.project) is None:
+            await self.resume()
+        return request_id not in self._stream.state.pending
+
+    async def resume(self) -> None:
+        """Judge all held requests again, by the rules and grants of now."""
+        while await self._grounds.by_current_rules(self._resume):
+            pass  # the next one may have to take uses of grants first
+
+    async def _resume(self) -> bool:
+        """Judge once; return whether something was settled."""
+        state = await self._grounds.folded()
+        project = await self._grounds.project(state)
+        command = Resume(
+            actor=SYSTEM,
+            policy=await self._grounds.policy(state),
+            policy_digest=state.policy_digest,
+            project=await project.refresh() if project else None,
+        )
+        return bool((await self._stream.submit(command, project)).events)
 
 
 JUST_NOW_MS = 1000

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from ledger.client.freezing import Freezing
 from ledger.client.grant_list import GrantList
 from ledger.client.grant_uses import GrantUse, uses_of
+from ledger.client.grounds import InboxPresence
 from ledger.client.holding import Holding
-from ledger.client.inbox_presence import InboxPresence
 from ledger.client.lookups import Lookups, waiting_first
 from ledger.client.machine import default_actor_name
 from ledger.client.mask_setting import masks_are_on, masks_of

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
-from ledger.client.answers import SessionAnswers
+from ledger.client.answers import RuleMemory, SessionAnswers
 from ledger.client.calls import Calls, Submission, carry_through
 from ledger.client.claims import SessionClaims
 from ledger.client.connection import ClientConnection, lease_ms
@@ -23,7 +23,6 @@ from ledger.client.results import (
     result_of,
     with_own_input,
 )
-from ledger.client.rule_memory import RuleMemory
 from ledger.client.runs import SessionRuns
 from ledger.client.tool_requests import ToolRequest, as_asked, digest_of_run, tool_requests
 from ledger.core.durations import check_duration_ms

@@ -10,9 +10,8 @@ from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
-from ledger.log.entries import contradicts, read_entry
+from ledger.log.entries import MissingContent, contradicts, read_entry
 from ledger.log.fresh_folds import fresh_fold
-from ledger.log.missing_content import MissingContent
 from ledger.log.plans import Fold
 from ledger.stores.port import START, Entry, Position, Store, StreamKey
 

@@ -20,10 +20,9 @@ from ledger.core.policy import Verdict
 from ledger.log.freezes import Freezes
 from ledger.log.inboxes import present_in, readable
 from ledger.log.plans import NOTHING, SYSTEM, AppendPlan, Fold, Regression
-from ledger.masks.masking import Masks, with_masked_reason
+from ledger.masks.masking import Masks, require_no_secret, with_masked_reason
 from ledger.policy.stored_rules import RulesState, decide_rules, evolve_rules
-from ledger.project.masking import masked_project_command
-from ledger.project.state import GrantInProject, ProjectState, decide_project, evolve_project, until_ms
+from ledger.project.state import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project, until_ms
 from ledger.session.commands import Ask, ClaimCall, Connect, Judging, Live, OutdatedRulesError, Recheck, Repeat
 from ledger.session.evolve import deadline_ms, evolve
 from ledger.session.masking import masked_command, masked_record, masked_repeat
@@ -32,6 +31,16 @@ from ledger.session.settle import needs_presence, settle
 from ledger.session.state import SessionState, claim_due_ms, next_due_ms
 from ledger.session.tiers import records_clients
 from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
+
+
+def masked_project_command(command: ProjectCommand, masks: Masks) -> ProjectCommand:
+    """Return a command with masks in its reason. Raises InputError for a grant's pattern with a secret in it."""
+    # The pattern of an answer comes from its request, which is in the log already.
+    if isinstance(command, GrantInProject) and command.request_id is None:
+        require_no_secret(command.pattern)
+    masked: ProjectCommand = with_masked_reason(command, masks)
+    return masked
+
 
 S = TypeVar("S")
 

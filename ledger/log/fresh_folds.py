@@ -14,8 +14,7 @@ from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
-from ledger.log.entries import check_info, read_entry
-from ledger.log.missing_content import MissingContent
+from ledger.log.entries import MissingContent, check_info, read_entry
 from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, load_snapshot
 from ledger.log.tail import Folded, evolve_any, foreign_is_damage, nothing_folded
 from ledger.stores.port import START, Entry, Position, Store, StreamKey

@@ -15,18 +15,16 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ledger.core import codec
-from ledger.core.allowing import any_allowing
+from ledger.core.allowing import any_allowing, any_binding
 from ledger.core.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
 from ledger.core.events import Presence
 from ledger.core.grants import Recorded
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
 from ledger.log.batches import Batch, Job, recorded_of
 from ledger.log.cached_fold import CachedFold
-from ledger.log.confirmed_events import any_binding
 from ledger.log.entries import contradicts
 from ledger.log.freezes import Freezes
 from ledger.log.plans import SETTLE, Done, Fold, Regression
-from ledger.log.tallies import Tallies
 from ledger.session.commands import PresenceWantedError
 from ledger.stores.port import (
     Append,
@@ -46,6 +44,20 @@ from ledger.stores.port import (
     WakeUp,
     append_to,
 )
+
+
+class Tallies:
+    """Counters since the start of the process."""
+
+    def __init__(self) -> None:
+        self.conflicts = 0
+        """Append conflicts (lost races, retried)."""
+        self.in_doubt = 0
+        """Writes without a reply."""
+
+    def failed(self, error: BaseException) -> None:
+        self.in_doubt += isinstance(error, InDoubtError)
+
 
 S = TypeVar("S")
 

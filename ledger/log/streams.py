@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ledger.access.freeze import FREEZE_ID
@@ -17,7 +18,6 @@ from ledger.access.passkeys.state import PASSKEYS_ID, PasskeysState
 from ledger.access.state import ACCESS_ID, AccessState
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import SWEEP_SECONDS
-from ledger.log.alarms import Alarm, Alarms
 from ledger.log.fold_room import SizedCache, fold_bytes, streams_room_bytes
 from ledger.log.folds import (
     ProjectFold,
@@ -32,13 +32,68 @@ from ledger.log.folds import (
 from ledger.log.freezes import Freezes
 from ledger.log.plans import SETTLE
 from ledger.log.rulesets import Rulesets
-from ledger.log.stream import Stream
-from ledger.log.tallies import Tallies
+from ledger.log.stream import Stream, Tallies
 from ledger.masks.masking import Masks
 from ledger.policy.stored_rules import RulesState
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Store, StreamKey, WakeUp
+
+_DROPPED_MIN_COUNT: Final = 64
+"""So many dropped alarms are kept before they are swept out, however few the others are."""
+
+
+class Alarm:
+    """One time (server ms) of one stream."""
+
+    __slots__ = ("at_ms", "is_dropped", "key")
+
+    def __init__(self, at_ms: int, key: StreamKey) -> None:
+        self.at_ms = at_ms
+        self.key = key
+        self.is_dropped = False
+
+
+class Alarms:
+    """Alarms in order of their times, and of their setting where these are the same."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Alarm]] = []
+        self._set_count = 0
+        self._dropped_count = 0
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._dropped_count
+
+    @property
+    def held_count(self) -> int:
+        """Return the number of alarms in memory: at most twice those that are wanted, and a few."""
+        return len(self._heap)
+
+    def add(self, at_ms: int, key: StreamKey) -> Alarm:
+        alarm = Alarm(at_ms, key)
+        self._set_count += 1
+        heapq.heappush(self._heap, (at_ms, self._set_count, alarm))
+        return alarm
+
+    def nearest(self) -> Alarm | None:
+        """Return the next alarm, which stays until it is dropped."""
+        while self._heap and self._heap[0][2].is_dropped:
+            heapq.heappop(self._heap)
+            self._dropped_count -= 1
+        return self._heap[0][2] if self._heap else None
+
+    def drop(self, alarm: Alarm) -> None:
+        """Forget an alarm; one that was dropped before is no problem."""
+        if alarm.is_dropped:
+            return
+        alarm.is_dropped = True
+        self._dropped_count += 1
+        if self._dropped_count > max(_DROPPED_MIN_COUNT, len(self._heap) // 2):
+            self._heap = [one for one in self._heap if not one[2].is_dropped]
+            heapq.heapify(self._heap)
+            self._dropped_count = 0
+
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from ledger import Ledger, Session
-from ledger.client import inbox_presence
+from ledger.client import grounds
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, POLICIES_KEPT_COUNT
 from ledger.policy import PolicySource
 from ledger.testing import TestClock
@@ -25,7 +25,7 @@ CONNECTION_COUNT_MAX: Final = 4
 @pytest.fixture(autouse=True)
 def inboxes_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second look in the middle of many asks would part them, on a machine that needs a second for them."""
-    monkeypatch.setattr(inbox_presence, "INBOX_FRESH_SECONDS", 600.0)
+    monkeypatch.setattr(grounds, "INBOX_FRESH_SECONDS", 600.0)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from ledger import Ledger
-from ledger.log.alarms import Alarm, Alarms
+from ledger.log.streams import Alarm, Alarms
 from ledger.stores.port import StreamKey
 from tests.support.askers import ASK
 from tests.support.waiting import wait_until_async

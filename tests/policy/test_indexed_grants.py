@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.core.events import Actor
-from ledger.core.grants import Grants, StandingGrant
-from ledger.core.pattern_index import PatternIndex
+from ledger.core.grants import Grants, PatternIndex, StandingGrant
 from ledger.core.policy import Call, ConsultedFile, Evaluation, Grant, Layer, Policy, PolicySource, without_facts
 from ledger.core.standing import Standing, as_policy_grants
 from ledger.policy.dialects import DIALECTS, compile_policy

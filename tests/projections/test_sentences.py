@@ -72,8 +72,7 @@ from ledger.session.evolve import evolve
 from ledger.session.state import SessionState
 from ledger.session.would_run import LINE_CHARS
 from ledger.stores.port import StreamKey
-from projections.sentences import sentence_of
-from projections.timeline import line_of
+from projections.sentences import line_of, sentence_of
 from tests.support.rows import every
 from workers.cli.log import event_line
 from workers.demo.story import Story

@@ -12,7 +12,7 @@ from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from projections import queries
 from projections.approved import APPROVED
-from projections.timeline import timeline_page
+from projections.sentences import timeline_page
 from tests.projections import whole_views
 from tests.projections.looking import RULES, as_rows, project_all
 

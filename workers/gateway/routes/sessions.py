@@ -10,7 +10,7 @@ from litestar.params import JSONBody, QueryParameter
 from ledger.core.errors import DamageError, InputError, UnknownSessionError
 from ledger.core.times import parse_moment, parse_time
 from ledger.stores.port import StreamKey
-from projections.timeline import timeline_page
+from projections.sentences import timeline_page
 from workers.gateway.bodies import OpenSession, ReasonBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.outline import BARS_MAX, LANES_MAX, bars_row, waits_row
