@@ -8,7 +8,7 @@ matches, in the order of the patterns, so that the last match can be searched on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ledger.core.late_patterns import late_pattern
@@ -30,7 +30,7 @@ class RuleIndex:
         runs = [_WILD.split(pattern.removesuffix(_OPTIONAL_TAIL)) for pattern in patterns]
         beginnings = [pieces[0][:PREFIX_CHARS_MAX] for pieces in runs]
         shared = Counter(beginnings)
-        grams = [{gram for piece in pieces for gram in _grams(piece)} for pieces in runs]
+        grams = [set().union(*map(_grams, pieces)) for pieces in runs]
         common = Counter(gram for found in grams for gram in found)
         self._all = range(len(patterns))
         self._open: list[int] = []
@@ -55,12 +55,12 @@ class RuleIndex:
         for length in self._lengths:
             if positions := by_beginning.get(text[:length]):
                 found += positions
-        if self._by_gram:
-            for gram in self._by_gram.keys() & set(_grams(text)):
-                found += self._by_gram[gram]
+        if by_gram := self._by_gram:
+            for gram in by_gram.keys() & _grams(text):
+                found += by_gram[gram]
         # A text shorter than a length gives the same slice again, and so the same positions.
         return sorted(set(found)) if len(found) > 1 else found
 
 
-def _grams(text: str) -> Iterator[str]:
-    return (text[at : at + GRAM_CHARS] for at in range(len(text) - GRAM_CHARS + 1))
+def _grams(text: str) -> set[str]:
+    return {text[at : at + GRAM_CHARS] for at in range(len(text) - GRAM_CHARS + 1)}

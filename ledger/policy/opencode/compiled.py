@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from ledger.core.indexed_grants import IndexedGrants
 from ledger.core.policy import Grant, Rule, RuleRef, Verdict
 from ledger.policy.matching.overlap import is_glob, wildcard_meets
-from ledger.policy.matching.wildcard import Matcher, compile_normalised, normalise
+from ledger.policy.matching.wildcard import Matcher, compile_normalised
 from ledger.policy.rule_index import RuleIndex
 
 _PERMISSIONS_KEPT_MAX: Final = 256
+_TEXTS_KEPT_MAX: Final = 32
+"""Texts, at most, whose candidates are kept: a call asks several times about the same few."""
+
+
+Rank = tuple[int, bytes]
+
+
+class Reading(NamedTuple):
+    r"""The reading of wildcards by a program. `slashes`: `\` and `/` are one character; `stop`: what no wildcard matches.
+
+    `rank` is the place of a permission among all: a grant lifts rules up to the rank of its own permission.
+    """
+
+    slashes: bool = True
+    stop: str = ""
+    rank: Callable[[str], Rank] = lambda _permission: (0, b"")
+
+    def normal(self, text: str) -> str:
+        return text.replace("\\", "/") if self.slashes else text
+
+    def matcher(self, pattern: str) -> Matcher:
+        """Return the matcher of a pattern for normalised texts."""
+        return compile_normalised(self.normal(pattern), dot_all=not self.stop)
+
+
+OPENCODE: Final = Reading()
 
 
 class CompiledRule(NamedTuple):
@@ -28,14 +54,9 @@ class CompiledRule(NamedTuple):
     action: Verdict
     refs: tuple[RuleRef, ...]
     spelt: dict[str, str]
-
-    @property
-    def text(self) -> str:
-        return self.spelt["pattern"]
-
-    @property
-    def catches_all(self) -> bool:
-        return not self.text.strip("*")
+    text: str
+    catches_all: bool
+    rank: Rank
 
 
 class CompiledGrant(NamedTuple):
@@ -45,14 +66,17 @@ class CompiledGrant(NamedTuple):
     pattern: Matcher
     narrow: Matcher
     text: str
+    rank: Rank
 
 
 class PermissionRules:
     """The rules of one permission, the last one first, indexed by a text that every match contains."""
 
-    def __init__(self, rules: Sequence[CompiledRule]) -> None:
+    def __init__(self, rules: Sequence[CompiledRule], reading: Reading = OPENCODE) -> None:
         self.all = tuple(rules)
-        self._index = RuleIndex([normalise(rule.text) for rule in self.all])
+        self.reading = reading
+        index = RuleIndex([reading.normal(rule.text) for rule in self.all])
+        self.candidates = lru_cache(_TEXTS_KEPT_MAX)(index.candidates)
 
     @cached_property
     def restricting(self) -> tuple[str, ...]:
@@ -62,18 +86,19 @@ class PermissionRules:
     @cached_property
     def caseless(self) -> PermissionRules:
         """Return the same rules for texts in lower case."""
-        return PermissionRules(tuple(map(_folded, self.all)))
+        return PermissionRules([self._folded(rule) for rule in self.all], self.reading)
 
-    def about(self, value: str) -> Iterator[CompiledRule]:
-        """Yield the rules that may match a normalised text, usually few of them."""
-        return map(self.all.__getitem__, self._index.candidates(value))
+    def _folded(self, rule: CompiledRule) -> CompiledRule:
+        pattern = rule.text.casefold()
+        return rule._replace(pattern=self.reading.matcher(pattern), text=pattern)
 
 
 class CompiledRules:
     """Rules by permission."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self._last_first = tuple(map(_compile, reversed(rules)))
+    def __init__(self, rules: Sequence[Rule], reading: Reading = OPENCODE) -> None:
+        self.reading = reading
+        self._last_first = tuple(_compile(rule, reading) for rule in reversed(rules))
         self._by_permission: dict[str, PermissionRules] = {}
 
     @cached_property
@@ -90,8 +115,8 @@ class CompiledRules:
         """Return the rules whose permission matches."""
         found = self._by_permission.get(permission)
         if found is None:
-            name = normalise(permission)
-            found = PermissionRules([rule for rule in self._last_first if rule.permission(name)])
+            name = self.reading.normal(permission)
+            found = PermissionRules([rule for rule in self._last_first if rule.permission(name)], self.reading)
             if len(self._by_permission) < _PERMISSIONS_KEPT_MAX:
                 self._by_permission[permission] = found
         return found
@@ -100,9 +125,10 @@ class CompiledRules:
 class CompiledGrants:
     """The grants of a call for one permission, compiled where a text asks for them."""
 
-    def __init__(self, grants: Sequence[Grant], permission: str) -> None:
-        self._grants, self._permission = grants, permission
-        self._all = () if isinstance(grants, IndexedGrants) else compile_grants(grants, permission)
+    def __init__(self, grants: Sequence[Grant], permission: str, reading: Reading = OPENCODE) -> None:
+        self._grants, self._permission, self._reading = grants, permission, reading
+        self.rank = reading.rank(permission)
+        self._all = () if isinstance(grants, IndexedGrants) else self._compiled(grants)
         self._about: dict[tuple[str, ...], tuple[CompiledGrant, ...]] = {}
 
     def about(self, *texts: str) -> tuple[CompiledGrant, ...]:
@@ -111,26 +137,29 @@ class CompiledGrants:
             return self._all
         found = self._about.get(texts)
         if found is None:
-            found = self._about[texts] = compile_grants(self._grants.about(texts), self._permission)
+            found = self._about[texts] = self._compiled(self._grants.about(texts))
         return found
 
-
-def compile_grants(grants: Iterable[Grant], permission: str) -> tuple[CompiledGrant, ...]:
-    """Return the grants whose permission matches, in the order given."""
-    name = normalise(permission)
-    return tuple(
-        CompiledGrant(grant.grant_id, *_matchers(grant.pattern), grant.pattern)
-        for grant in grants
-        if grant.permission == permission or compile_normalised(normalise(grant.permission))(name)
-    )
+    def _compiled(self, grants: Iterable[Grant]) -> tuple[CompiledGrant, ...]:
+        """Return the grants whose permission matches, in the order given."""
+        reading, permission = self._reading, self._permission
+        name = reading.normal(permission)
+        return tuple(
+            CompiledGrant(
+                grant.grant_id, *_matchers(grant.pattern, reading), grant.pattern, reading.rank(grant.permission)
+            )
+            for grant in grants
+            if grant.permission == permission or reading.matcher(grant.permission)(name)
+        )
 
 
 def last_match(text: str, rules: PermissionRules) -> CompiledRule | None:
     """Return the rule that decides about a text."""
-    value = normalise(text)
-    for rule in rules.about(value):
-        if rule.pattern(value):
-            return rule
+    value = rules.reading.normal(text) if "\\" in text else text
+    known = rules.all
+    for at in rules.candidates(value):
+        if known[at].pattern(value):
+            return known[at]
     return None
 
 
@@ -141,8 +170,9 @@ def is_restricted_apart(rule: CompiledRule | None, permission: str) -> bool:
 
 def last_narrow_match(text: str, shown: str, rules: PermissionRules) -> CompiledRule | None:
     """Return the rule that decides; an allow counts only if it matches `shown`, in which quoted blanks are replaced."""
-    value = normalise(text)
-    for rule in rules.about(value):
+    value = rules.reading.normal(text) if "\\" in text else text
+    for at in rules.candidates(value):
+        rule = rules.all[at]
         if rule.narrow(shown) if rule.action is Verdict.ALLOW else rule.pattern(value):
             return rule
     return None
@@ -153,33 +183,35 @@ def restricting(text: str, rules: PermissionRules) -> CompiledRule | None:
 
     `text` may be a shell glob: then each rule that it may match counts, unless a later one allows everything.
     """
-    for value, known in ((text, rules), (text.casefold(), rules.caseless)):
+    folded = text.casefold()
+    for value, known in ((text, rules), (folded, rules.caseless)):
         rule = last_match(value, known)
         if rule is not None and rule.action is not Verdict.ALLOW and not rule.catches_all:
             return rule
-    return next(_meeting(normalise(text.casefold()), rules.caseless), None) if is_glob(text) else None
+    return next(_meeting(rules.reading.normal(folded), rules.caseless), None) if is_glob(text) else None
 
 
 def _meeting(value: str, rules: PermissionRules) -> Iterator[CompiledRule]:
     for rule in rules.all:
         if rule.catches_all and rule.action is Verdict.ALLOW:
             return
-        if rule.action is not Verdict.ALLOW and not rule.catches_all and wildcard_meets(normalise(rule.text), value):
+        if (
+            rule.action is not Verdict.ALLOW
+            and not rule.catches_all
+            and wildcard_meets(rules.reading.normal(rule.text), value)
+        ):
             yield rule
 
 
-def _folded(rule: CompiledRule) -> CompiledRule:
-    pattern = rule.text.casefold()
-    return rule._replace(pattern=compile_normalised(normalise(pattern)), spelt={**rule.spelt, "pattern": pattern})
+def _compile(rule: Rule, reading: Reading) -> CompiledRule:
+    text = rule.pattern
+    ref = RuleRef(f"{rule.permission} {text} {rule.action.value}", rule.layer, rule.file, rule.line)
+    spelt = {"permission": rule.permission, "pattern": text, "action": rule.action.value}
+    permission, rank = reading.matcher(rule.permission), reading.rank(rule.permission)
+    matchers = _matchers(text, reading)
+    return CompiledRule(permission, *matchers, rule.action, (ref,), spelt, text, not text.strip("*"), rank)
 
 
-def _compile(rule: Rule) -> CompiledRule:
-    ref = RuleRef(f"{rule.permission} {rule.pattern} {rule.action.value}", rule.layer, rule.file, rule.line)
-    spelt = {"permission": rule.permission, "pattern": rule.pattern, "action": rule.action.value}
-    permission = compile_normalised(normalise(rule.permission))
-    return CompiledRule(permission, *_matchers(rule.pattern), rule.action, (ref,), spelt)
-
-
-def _matchers(pattern: str) -> tuple[Callable[[str], bool], Callable[[str], bool]]:
-    wide = compile_normalised(normalise(pattern))
-    return wide, compile_normalised(pattern) if "\\" in pattern else wide
+def _matchers(pattern: str, reading: Reading) -> tuple[Matcher, Matcher]:
+    wide = reading.matcher(pattern)
+    return wide, compile_normalised(pattern) if reading.slashes and "\\" in pattern else wide

@@ -1,28 +1,40 @@
-"""OpenCode rules for one command in the hardened profile."""
+"""OpenCode's rules in the hardened profile: for one command of a line, and for every other reading of a call's files."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
-from ledger.core.policy import Verdict, strictest
+from msgspec.structs import replace
+
+from ledger.core.policy import Call, Evaluation, Part, RuleRef, Verdict, strictest
 from ledger.policy.opencode.commands import ENTERING
 from ledger.policy.opencode.compiled import (
     CompiledGrants,
     CompiledRule,
     CompiledRules,
+    PermissionRules,
+    is_restricted_apart,
     last_match,
     last_narrow_match,
     restricting,
 )
+from ledger.policy.opencode.patch import patched_files
 from ledger.policy.opencode.places import OpenCodePlaces, below
+from ledger.policy.opencode.requests import OpenCodeRequest
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
-from ledger.policy.spelled import spelled_paths, with_inside
+from ledger.policy.spelled import is_of_a_process, spelled_paths, with_inside
 from ledger.policy.toolrules.commands import visible_text
+from ledger.policy.urls import UrlReading, read_address
 
 _HIDDEN_BLANK: Final = "\0"
+_HIDDEN: Final = dict.fromkeys(map(ord, " \t\n"), _HIDDEN_BLANK)
+FETCH: Final = "webfetch"
+SEARCH: Final = "grep"
+_FILES: Final = frozenset({"read", "edit", "list"})
+_MEMBERS: Final = ("filePath", "filepath", "file_path", "path")
 _SHADOW_TESTS_MAX: Final = 1_000_000
 """Pairs of rules, at most, that are compared; with more, every rule counts as in force, which only asks more."""
 
@@ -32,6 +44,12 @@ class OpenCodeCommands(CommandRules):
 
     `asks_first`: folders outside of the project are asked about in a call of their own.
     """
+
+    entering: ClassVar[Collection[str]] = ENTERING
+    """Commands that a catch-all ask is not about."""
+
+    guarded: ClassVar[Sequence[str]] = ("read", "edit")
+    """Permissions whose rules are about particular files."""
 
     def __init__(
         self,
@@ -45,44 +63,68 @@ class OpenCodeCommands(CommandRules):
         self.rules, self.grants, self.places, self.final_denies = rules, grants, places, final_denies
         self.asks_first = asks_first
         self.bash = rules.of("bash")
+        self._last: dict[str, CompiledRule | None] = {}
+
+    def last(self, text: str) -> CompiledRule | None:
+        """Return the rule that decides about a command's text, searched once."""
+        try:
+            return self._last[text]
+        except KeyError:
+            found = self._last[text] = last_match(text, self.bash)
+            return found
+
+    def lifting(self, rule: CompiledRule | None, text: str) -> tuple[str, ...]:
+        """Return the grants that match a text and come after the rule about it."""
+        known = self.grants.about(text)
+        if not known or (rule is not None and rule.action is Verdict.DENY and self.final_denies):
+            return ()
+        return tuple(one.grant_id for one in known if (rule is None or one.rank >= rule.rank) and one.narrow(text))
 
     def allow(self, command: ShellCommand) -> Ruling | None:
         """Match the words as written, or without quotes that hide nothing; the last rule that matches decides."""
         if command.assignments or not command.words:
             return None
-        for shown in dict.fromkeys(_narrow_texts(command)):
+        for shown in self.shown(command):
             rule = last_narrow_match(shown.replace(_HIDDEN_BLANK, " "), shown, self.bash)
             if rule is not None and rule.action is Verdict.ALLOW:
                 return Ruling(Verdict.ALLOW, rule.refs, spelled=self._spelled(shown))
-            if granted := [grant for grant in self.grants.about(shown) if grant.narrow(shown)]:
-                return Ruling(Verdict.ALLOW, (), tuple(grant.grant_id for grant in granted), self._spelled(shown))
+            if granted := self.lifting(rule, shown):
+                return Ruling(Verdict.ALLOW, (), granted, self._spelled(shown))
         return None
+
+    def shown(self, command: ShellCommand) -> Iterable[str]:
+        """Return the texts of a command, in which no pattern takes a blank inside a word for the end of the word."""
+        seen = visible_text(command.words)
+        if _HIDDEN_BLANK not in seen and seen == command.text:
+            return (seen,)
+        raw = [word.raw.translate(_HIDDEN) for word in command.words]
+        return dict.fromkeys((" ".join(raw), seen))
 
     def _spelled(self, shown: str) -> tuple[tuple[str, ...], ...]:
         """Return the words of all rules and grants that allow a command: one may name more than the deciding one."""
-        rules = [rule.text for rule in self.bash.about(shown) if rule.action is Verdict.ALLOW and rule.narrow(shown)]
-        granted = [grant.text for grant in self.grants.about(shown) if grant.narrow(shown)]
-        return tuple(dict.fromkeys(tuple(text.split()) for text in (*rules, *granted)))
+        known = self.bash.all
+        texts = {
+            known[at].text: None
+            for at in self.bash.candidates(shown)
+            if known[at].action is Verdict.ALLOW and known[at].narrow(shown)
+        }
+        texts |= {grant.text: None for grant in self.grants.about(shown) if grant.narrow(shown)}
+        return tuple(dict.fromkeys([tuple(text.split()) for text in texts]))
 
     def allow_exactly(self, command: ShellCommand) -> Ruling | None:
-        texts = tuple(dict.fromkeys((command.text, " ".join(word.raw for word in command.words))))
-        for text in texts:
-            rule = last_match(text, self.bash)
-            if rule is not None and rule.action is Verdict.ALLOW and _is_exactly(rule.text, text):
-                return Ruling(Verdict.ALLOW, rule.refs)
-        ids = tuple(
-            grant.grant_id
-            for grant in self.grants.about(*texts)
-            if any(_is_exactly(grant.text, text) for text in texts)
-        )
-        return Ruling(Verdict.ALLOW, (), ids) if ids else None
+        return self._spelled_out(command.text, " ".join([word.raw for word in command.words]))
 
     def allow_statement(self, command: ShellCommand) -> Ruling | None:
-        rule = last_match(command.statement, self.bash)
-        if rule is not None and rule.action is Verdict.ALLOW and _is_exactly(rule.text, command.statement):
-            return Ruling(Verdict.ALLOW, rule.refs)
-        statement = command.statement
-        ids = tuple(grant.grant_id for grant in self.grants.about(statement) if _is_exactly(grant.text, statement))
+        return self._spelled_out(command.statement)
+
+    def _spelled_out(self, *texts: str) -> Ruling | None:
+        """Return the rule, else the grants, without wildcards that equal one of these texts."""
+        plain = tuple(dict.fromkeys([text for text in texts if "*" not in text and "?" not in text]))
+        for text in plain:
+            rule = self.last(text)
+            if rule is not None and rule.action is Verdict.ALLOW and rule.text == text:
+                return Ruling(Verdict.ALLOW, rule.refs)
+        ids = tuple(grant.grant_id for grant in self.grants.about(*plain) if grant.text in plain)
         return Ruling(Verdict.ALLOW, (), ids) if ids else None
 
     def allow_path(self, access: Access, path: str, directory: str) -> Ruling | None:
@@ -98,20 +140,13 @@ class OpenCodeCommands(CommandRules):
         return self.rules.allow_everything
 
     def restrict(self, spelling: Spelling) -> Ruling | None:
-        rule = last_match(spelling.text, self.bash)
-        if rule is None or rule.action is Verdict.ALLOW or self._lifted(rule, spelling.text):
+        rule = self.last(spelling.text)
+        if rule is None or rule.action is Verdict.ALLOW or self.lifting(rule, spelling.text):
             return None
-        if rule.catches_all and (spelling.form is not SpellingForm.WRITTEN or self._merely_enters(rule, spelling)):
+        enters = rule.action is Verdict.ASK and spelling.words[0] in self.entering
+        if rule.catches_all and (enters or spelling.form is not SpellingForm.WRITTEN):
             return None
         return Ruling(rule.action, rule.refs)
-
-    def _merely_enters(self, rule: CompiledRule, spelling: Spelling) -> bool:
-        return rule.action is Verdict.ASK and spelling.words[0] in ENTERING
-
-    def _lifted(self, rule: CompiledRule, text: str) -> bool:
-        if rule.action is Verdict.DENY and self.final_denies:
-            return False
-        return any(grant.narrow(text) for grant in self.grants.about(text))
 
     def restrict_path(self, access: Access, path: str, directory: str) -> Ruling | None:
         full = self.places.absolute(self.places.expand(path), directory)
@@ -126,7 +161,7 @@ class OpenCodeCommands(CommandRules):
         return None
 
     def guards_files(self) -> bool:
-        return any(self.rules.of(permission).restricting for permission in ("read", "edit")) or any(
+        return any(self.rules.of(permission).restricting for permission in self.guarded) or any(
             rule.action is not Verdict.ALLOW for rule in self.rules.of("external_directory").all
         )
 
@@ -156,24 +191,120 @@ class OpenCodeCommands(CommandRules):
 
     def _in_force(self, rule: CompiledRule) -> bool:
         """Return whether the rule decides about some text that it matches; a later rule may match all of them."""
-        last = last_match(rule.text, self.bash)
-        return (last is None or last.action is not Verdict.ALLOW) and not self._lifted(rule, rule.text)
+        last = self.last(rule.text)
+        return (last is None or last.action is not Verdict.ALLOW) and not self.lifting(rule, rule.text)
 
     def enter(self, directory: str, target: str) -> str | None:
         return self.places.enter(directory, target)
 
 
-def _narrow_texts(command: ShellCommand) -> Iterator[str]:
-    yield " ".join(_hide(word.raw) for word in command.words)
-    yield visible_text(command.words)
+def led_to(request: OpenCodeRequest, call: Call, places: OpenCodePlaces) -> tuple[str, ...]:
+    """Return the patterns of the link targets of a call's paths, as far as they differ."""
+    if request.permission not in _FILES:
+        return ()
+    found: dict[str, None] = {}
+    for path in _written(request, call):
+        for one in (places.absolute(path), f"{places.directory}/{path}" if not path.startswith("/") else path):
+            found[places.from_worktree(places.facts.resolve(one))] = None
+    return tuple(text for text in found if text not in request.patterns + request.more)
 
 
-def _hide(raw: str) -> str:
-    """Replace the blanks inside a word, so that no pattern takes one for the end of the word."""
-    for blank in " \t\n":
-        raw = raw.replace(blank, _HIDDEN_BLANK)
-    return raw
+def restricted_readings(
+    request: OpenCodeRequest, call: Call, places: OpenCodePlaces, rules: CompiledRules
+) -> Iterable[Part]:
+    """Return the restricted ones among the other readings of the paths or addresses of a call."""
+    if request.permission == FETCH:
+        return _of_addresses(request.patterns, rules)
+    if request.permission in _FILES:
+        return _of_files(request, call, places, rules)
+    return _of_search(call, places, rules) if request.permission == SEARCH else ()
 
 
-def _is_exactly(pattern: str, text: str) -> bool:
-    return pattern == text and "*" not in pattern and "?" not in pattern
+def tightened(judged: Evaluation, readings: Iterable[Part]) -> Evaluation:
+    """Return the stricter of an evaluation and the other readings of a call."""
+    if judged.verdict is Verdict.DENY:
+        return judged
+    part = max(readings, key=lambda one: one.verdict is Verdict.DENY, default=None)
+    if part is None or part.verdict is judged.verdict:
+        return judged
+    message = f"Denied by rule: {part.rules[0].text}" if part.verdict is Verdict.DENY else None
+    reason = f"`{part.text}` is another reading of the call"
+    parts = (*judged.parts, part)
+    return replace(judged, verdict=part.verdict, parts=parts, rules=part.rules, message=message, reason=reason)
+
+
+def _written(request: OpenCodeRequest, call: Call) -> Iterator[str]:
+    """Yield the paths of a call as they are written."""
+    members: Mapping[str, Any] = call.input if isinstance(call.input, Mapping) and call.tool_name else {}
+    yield from _paths_in(members)
+    edits = members.get("edits")
+    for edit in edits if isinstance(edits, list | tuple) else ():
+        if isinstance(edit, Mapping):
+            yield from _paths_in(edit)
+    patch = members.get("patchText")
+    for file in patched_files(patch) if isinstance(patch, str) else ():
+        yield from (path for path in (file.path, file.moved_to) if path)
+    if not members:
+        yield from request.patterns
+
+
+def _paths_in(members: Mapping[str, Any]) -> Iterator[str]:
+    yield from (path for name in _MEMBERS if isinstance(path := members.get(name), str) and path)
+
+
+def _of_files(request: OpenCodeRequest, call: Call, places: OpenCodePlaces, rules: CompiledRules) -> Iterator[Part]:
+    known = rules.of(request.permission)
+    of_tool = None if call.tool_name in (None, request.permission) else rules.of(call.tool_name)
+    for path in _written(request, call):
+        for form in spelled_paths(path, places.directory, places.home, places.facts):
+            text = places.from_worktree(form)
+            if (rule := restricting(text, known)) is not None:
+                yield _part(text, rule.action, rule.refs)
+            own = None if of_tool is None else restricting(text, of_tool)
+            if own is not None and is_restricted_apart(own, request.permission):
+                yield _part(text, own.action, own.refs)
+            if is_of_a_process(form) or "\0" in path:
+                yield _part(path.replace("\0", "␀"), Verdict.ASK)
+
+
+def _of_search(call: Call, places: OpenCodePlaces, rules: CompiledRules) -> Iterator[Part]:
+    """Yield the files of which a search shows lines, judged by the rules for `read`."""
+    members: Mapping[str, Any] = call.input if isinstance(call.input, Mapping) else {}
+    for name in ("path", "include"):
+        path = members.get(name)
+        if isinstance(path, str) and path:
+            for form in spelled_paths(path, places.directory, places.home, places.facts):
+                text = places.from_worktree(form)
+                if (rule := restricting(text, rules.of("read"))) is not None:
+                    yield _part(text, Verdict.ASK, rule.refs)
+
+
+def _of_addresses(patterns: Sequence[str], rules: CompiledRules) -> Iterator[Part]:
+    known = rules.of(FETCH)
+    for pattern in patterns:
+        address = read_address(pattern)
+        for text in _spellings(address):
+            if (rule := restricting(text, known)) is not None:
+                yield _part(text, rule.action, rule.refs)
+        if not address.texts and known.restricting:
+            yield _part(pattern, Verdict.ASK)
+        plain = address.texts[0] if address.texts else ""
+        if plain and not address.is_clear and not _allowed(plain, known):
+            yield _part(plain, Verdict.ASK)
+
+
+def _spellings(address: UrlReading) -> Iterator[str]:
+    """Yield the texts that a rule may be written for; only the host of an address that cannot be parsed."""
+    yield from address.texts
+    if not address.texts:
+        yield from (f"{scheme}://{host}/" for host in sorted(address.hosts) for scheme in ("https", "http"))
+
+
+def _allowed(text: str, rules: PermissionRules) -> bool:
+    """Return whether a rule allows an address, with or without the slash at its end."""
+    found = [last_match(one, rules) for one in (text, text.removesuffix("/"))]
+    return any(rule is not None and rule.action is Verdict.ALLOW for rule in found)
+
+
+def _part(text: str, verdict: Verdict, rules: tuple[RuleRef, ...] = ()) -> Part:
+    return Part(text, verdict, rules, liftable=False)

@@ -61,7 +61,8 @@ class OpenCodePlaces(msgspec.Struct, frozen=True):
 
     def absolute(self, path: str, base: str | None = None) -> str:
         """Return a path from `base` (default: the directory) without `.` and `..`, without file access."""
-        return "/" + posixpath.normpath(posixpath.join(base or self.directory, path)).lstrip("/")
+        written = path if path[:1] == "/" else f"{base or self.directory}/{path}"
+        return "/" + posixpath.normpath(written).lstrip("/")
 
     def from_worktree(self, path: str) -> str:
         """Return the path that rules match: relative to the worktree; the worktree itself is the empty string."""
@@ -108,9 +109,9 @@ def worktree_of(directory: str, facts: FileFacts) -> str:
     """Return the root of the repository that contains a directory; the directory itself if none is known."""
     folder = posixpath.normpath(directory)
     while folder not in (_ROOT, UNKNOWN_FOLDER):
-        if facts.kind(posixpath.join(folder, _REPOSITORY)) is not None:
+        if facts.kind(f"{folder}/{_REPOSITORY}") is not None:
             return folder
-        folder = posixpath.dirname(folder)
+        folder = folder.rpartition("/")[0] or _ROOT
     return directory
 
 

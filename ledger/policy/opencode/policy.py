@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import ClassVar, Final, Self
 
 from msgspec.structs import replace
 
@@ -17,11 +17,18 @@ from ledger.policy.facts import FileFacts
 from ledger.policy.matching.wildcard import normalise
 from ledger.policy.opencode.builtin import OWN_AGENTS
 from ledger.policy.opencode.commands import hidden_directories, offered, shell_request
-from ledger.policy.opencode.compiled import CompiledGrants, CompiledRule, CompiledRules, is_restricted_apart, last_match
-from ledger.policy.opencode.hard import OpenCodeCommands
-from ledger.policy.opencode.hardening import led_to, tightened
+from ledger.policy.opencode.compiled import (
+    OPENCODE,
+    CompiledGrants,
+    CompiledRule,
+    CompiledRules,
+    Reading,
+    is_restricted_apart,
+    last_match,
+)
+from ledger.policy.opencode.hard import OpenCodeCommands, led_to, restricted_readings, tightened
 from ledger.policy.opencode.layers import check_count, configured_rules, rules_of_agents
-from ledger.policy.opencode.options import Compat, OpenCodeEdition, read_options
+from ledger.policy.opencode.options import Compat, OpenCodeEdition, OpenCodeOptions, read_options
 from ledger.policy.opencode.places import OpenCodePlaces
 from ledger.policy.opencode.requests import OpenCodeRequest, tool_request
 from ledger.policy.rules import disabled
@@ -60,17 +67,27 @@ class OpenCodePolicy:
     files, see `MappedFacts`). Raises PolicyError for any other option and for anything malformed.
     """
 
+    reading: ClassVar[Reading] = OPENCODE
+    judging: ClassVar[type[Judging]]
+
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
         self._source = source
         self._facts = facts
-        self._options = read_options(source.options, facts)
-        self._rules = configured_rules(source.layers, self._options)
-        sections = rules_of_agents(source.layers, self._options)
-        check_count(len(self._rules) + max(sections.values(), default=0))
-        self._agents = sections.keys() | (OWN_AGENTS if self._options.defaults else frozenset())
-        self._of_agents: OrderedDict[str, OpenCodePolicy] = OrderedDict()
-        self._compiled = CompiledRules(self._rules)
+        self._of_agents: OrderedDict[str, Self] = OrderedDict()
+        self._options, self._rules, self._agents = self._read(source, facts)
+        self._compiled = CompiledRules(self._rules, self.reading)
         self._final_denies = self._options.compat == "v2"
+
+    @classmethod
+    def _read(
+        cls, source: PolicySource, facts: FileFacts | None
+    ) -> tuple[OpenCodeOptions, tuple[Rule, ...], Collection[str]]:
+        """Return the options, the rules in force, and the agents with rules of their own. Raises PolicyError."""
+        options = read_options(source.options, facts)
+        rules = configured_rules(source.layers, options)
+        sections = rules_of_agents(source.layers, options)
+        check_count(len(rules) + max(sections.values(), default=0))
+        return options, rules, sections.keys() | (OWN_AGENTS if options.defaults else frozenset())
 
     @property
     def source(self) -> PolicySource:
@@ -86,44 +103,43 @@ class OpenCodePolicy:
         """Return the effective `compat` setting."""
         return self._options.compat
 
-    def with_facts(self, facts: FileFacts) -> OpenCodePolicy:
+    def with_facts(self, facts: FileFacts) -> Self:
         """Return the same policy with other facts about files; `fs` of the source takes precedence."""
-        return OpenCodePolicy(self._source, facts)
+        return type(self)(self._source, facts)
 
-    def of_agent(self, agent: str | None) -> OpenCodePolicy:
+    def of_agent(self, agent: str | None) -> Self:
         """Return the same policy with the section of `agent` in force; this one for an agent without a section."""
         if agent is None or agent == self._options.agent or agent not in self._agents:
             return self
         known = self._of_agents.get(agent)
         if known is None:
             own = replace(self._source, options={**self._source.options, "agent": agent})
-            known = self._of_agents[agent] = OpenCodePolicy(own, self._facts)
+            known = self._of_agents[agent] = type(self)(own, self._facts)
             if len(self._of_agents) > AGENTS_COUNT:
                 self._of_agents.popitem(last=False)
         return known
 
-    def request(self, call: Call) -> OpenCodeRequest | None:
+    def request(self, call: Call, places: OpenCodePlaces | None = None) -> OpenCodeRequest | None:
         """Return the program's request for a tool call; None if it cannot be derived from the input.
 
         Patterns in the call itself are used if they differ from those of its input; the request then has only these
-        patterns and no directories.
+        patterns and no directories. `places` are those of the call, if they are known already.
         """
-        named = OpenCodeRequest(call.permission, call.patterns, ())
         if call.tool_name is None:
-            return named
-        found = self._tool_request(call.tool_name, {} if call.input is None else call.input, call.cwd)
+            return OpenCodeRequest(call.permission, call.patterns, ())
+        found = self._tool_request(call.tool_name, call.input, places or self.places(call.cwd))
         if not call.patterns:
             return found
         same = found is not None and found.permission == call.permission and {*found.patterns} == {*call.patterns}
-        return found if same else named
+        return found if same else OpenCodeRequest(call.permission, call.patterns, ())
 
-    def _tool_request(self, tool: str, value: object, cwd: str | None) -> OpenCodeRequest | None:
-        if not isinstance(value, Mapping):
+    def _tool_request(self, tool: str, value: object, places: OpenCodePlaces) -> OpenCodeRequest | None:
+        members = {} if value is None else value
+        if not isinstance(members, Mapping):
             return None
-        places = self._options.places(cwd)
         if tool != BASH:
-            return tool_request(tool, value, places)
-        command, workdir = value.get("command"), value.get("workdir")
+            return tool_request(tool, members, places)
+        command, workdir = members.get("command"), members.get("workdir")
         if not isinstance(command, str) or not isinstance(workdir, str | None):
             return None
         return shell_request(command, workdir, places, tail=self.tail)
@@ -136,10 +152,7 @@ class OpenCodePolicy:
         and a single verdict is the strictest of all. In the hardened profile each pattern of a `bash` call without a
         tool is analysed as a separate command line, and of a tool call the whole line.
         """
-        request = self.request(call)
-        if request is None:
-            return _unknown_input(call)
-        return _Judging(self.of_agent(call.agent), request, grants, call).evaluation()
+        return self.judging(self.of_agent(call.agent), call, grants).evaluation()
 
     def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
         """Return whether a grant turns a part that was recorded as ask into an allow."""
@@ -148,46 +161,45 @@ class OpenCodePolicy:
             return False
         if permission != BASH or not self._options.hardened:
             return True
-        rules = self.command_rules(granted, self._options.places())
+        places = self.places(None)
+        rules = OpenCodeCommands(self._compiled, granted, places, final_denies=self._final_denies)
         lifted = Evaluation(Verdict.ALLOW, (Part(part.text, Verdict.ALLOW),))
-        return hardened(part.text, lifted, rules, self._options.places().directory).verdict is Verdict.ALLOW
+        return hardened(part.text, lifted, rules, places.directory).verdict is Verdict.ALLOW
 
     def disabled(self, tools: Iterable[str]) -> frozenset[str]:
         """Return the tools that the configured rules deny for every pattern (opencode-zh.md 9.4)."""
         return disabled(tools, self._rules)
 
-    def command_rules(
-        self, grants: CompiledGrants, places: OpenCodePlaces, *, asks_first: bool = False
-    ) -> OpenCodeCommands:
-        final = self._final_denies
-        return OpenCodeCommands(self._compiled, grants, places, final_denies=final, asks_first=asks_first)
-
     def places(self, cwd: str | None) -> OpenCodePlaces:
         return self._options.places(cwd)
 
-    def judge(self, permission: str, patterns: Sequence[str], grants: CompiledGrants) -> Evaluation:
+    def judge(
+        self, permission: str, patterns: Sequence[str], grants: CompiledGrants, always: tuple[str, ...] = ()
+    ) -> Evaluation:
         """Return the faithful verdict about some patterns of one permission."""
         if not patterns:
-            return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
+            reason = "the call names no pattern, so there is nothing to judge"
+            return Evaluation(Verdict.ALLOW, reason=reason, always=always)
         candidates = self._compiled.of(permission)
-        parts = tuple(self._part(text, last_match(text, candidates), grants) for text in patterns)
+        parts = tuple([self.part(text, last_match(text, candidates), grants) for text in patterns])
         if len(parts) == 1:
             verdict, rules = parts[0].verdict, parts[0].rules
         else:
-            verdict = strictest(part.verdict for part in parts)
-            rules = tuple(dict.fromkeys(ref for part in parts if part.verdict is verdict for ref in part.rules))
+            verdict = strictest([part.verdict for part in parts])
+            rules = tuple(dict.fromkeys([ref for part in parts if part.verdict is verdict for ref in part.rules]))
         message = self._denial(candidates.all) if verdict is Verdict.DENY else None
-        return Evaluation(verdict, parts, rules, message, _reason(verdict, parts))
+        return Evaluation(verdict, parts, rules, message, _reason(verdict, parts), always)
 
-    def _part(self, text: str, rule: CompiledRule | None, grants: CompiledGrants) -> Part:
-        liftable = rule is None or rule.action is not Verdict.DENY or not self._final_denies
-        if rule is not None and (rule.action is Verdict.ALLOW or not liftable):
-            return Part(text, rule.action, rule.refs, liftable)
-        if candidates := grants.about(text):
-            value = normalise(text)
-            if lifted := tuple(grant.grant_id for grant in candidates if grant.pattern(value)):
-                return Part(text, Verdict.ALLOW, (), liftable, lifted)
-        return Part(text, rule.action, rule.refs, liftable) if rule else Part(text, Verdict.ASK)
+    def part(self, text: str, rule: CompiledRule | None, grants: CompiledGrants) -> Part:
+        """Return a text with the verdict of the rule that decides about it, or of the grants that come after the rule."""
+        is_final = rule is not None and rule.action is Verdict.DENY and self._final_denies
+        liftable = rule is None or not (is_final or grants.rank < rule.rank)
+        if (rule is None or rule.action is not Verdict.ALLOW) and not is_final and (known := grants.about(text)):
+            value = self.reading.normal(text)
+            lifted = [one.grant_id for one in known if (rule is None or one.rank >= rule.rank) and one.pattern(value)]
+            if lifted:
+                return Part(text, Verdict.ALLOW, (), liftable, tuple(lifted))
+        return Part(text, Verdict.ASK) if rule is None else Part(text, rule.action, rule.refs, liftable)
 
     def _denial(self, candidates: Sequence[CompiledRule]) -> str:
         """Return OpenCode's message to the agent: the configured rules of this permission, in order."""
@@ -204,16 +216,21 @@ class OpenCodePolicy:
         return self._compiled
 
     @property
+    def final_denies(self) -> bool:
+        return self._final_denies
+
+    @property
     def is_hardened(self) -> bool:
         return self._options.hardened
 
 
-class _Judging:
+class Judging:
     """One call of one policy, with its grants."""
 
-    def __init__(self, policy: OpenCodePolicy, request: OpenCodeRequest, grants: Sequence[Grant], call: Call) -> None:
-        self.policy, self.request, self.call = policy, request, call
-        self.grants = CompiledGrants(grants, request.permission)
+    commands: ClassVar[type[OpenCodeCommands]] = OpenCodeCommands
+
+    def __init__(self, policy: OpenCodePolicy, call: Call, grants: Sequence[Grant]) -> None:
+        self.policy, self.call, self.granted = policy, call, grants
 
     @cached_property
     def places(self) -> OpenCodePlaces:
@@ -221,60 +238,76 @@ class _Judging:
         return self.policy.places(self.call.cwd)
 
     def evaluation(self) -> Evaluation:
-        request, hard, call = self.request, self.policy.is_hardened, self.call
-        if not hard and not request.always and not request.directories:
-            return self._judge(request.patterns)
-        first = request.directories
-        if not hard:
-            judged = replace(self._judge(request.patterns), always=request.always)
+        call = self.call
+        request = self.policy.request(call, None if call.tool_name is None else self.places)
+        if request is None:
+            return _unknown_input(call)
+        self.request, first = request, request.directories
+        self.grants = CompiledGrants(self.granted, request.permission, self.policy.reading)
+        if not self.policy.is_hardened:
+            judged = self.judge(request.patterns, request.always)
         elif request.permission != BASH:
-            more = request.more + led_to(request, call, self.places)
-            judged = replace(self._judge(request.patterns + more), always=request.always)
-            judged = tightened(judged, request, call, self.places, self.policy.compiled)
+            judged = self.tool()
         elif (line := request.command or _command_of(call)) is None:
             judged = self._lines(request.patterns)
         else:
             analysis = analyse(line)
-            always = offered(analysis, request, self.policy.tail)
-            judged = self._line(line, replace(self._judge(request.patterns), always=always), analysis)
+            judged = self._line(line, self.judge(request.patterns, self.offered(analysis)), analysis)
             if request.command is not None:
-                first += self._hidden(analysis)
-        asked = (Call(EXTERNAL, patterns, cwd=call.cwd, agent=call.agent) for patterns in first)
+                first = self.first(analysis)
+        if not first:
+            return judged
+        asked = [Call(EXTERNAL, patterns, cwd=call.cwd, agent=call.agent) for patterns in first]
         return replace(judged, ask_first=tuple(asked))
 
-    def _judge(self, patterns: Sequence[str]) -> Evaluation:
+    def judge(self, patterns: Sequence[str], always: tuple[str, ...]) -> Evaluation:
         """Judge patterns by the permission, and those that a rule by the tool's own name restricts by that rule too.
 
         Such a rule of opencode-zh.md 9.1 (`write: {*.env: deny}`) would decide nothing: the tool asks for `edit`.
         """
-        judged = self.policy.judge(self.request.permission, patterns, self.grants)
-        tool = self.call.tool_name
+        policy, tool = self.policy, self.call.tool_name
+        judged = policy.judge(self.request.permission, patterns, self.grants, always)
         if self.request.permission != EDIT or tool is None or tool == EDIT:
             return judged
-        known = self.policy.compiled.of(tool)
+        known = policy.compiled.of(tool)
         own = [text for text in patterns if is_restricted_apart(last_match(text, known), EDIT)]
-        return joined((judged, self.policy.judge(tool, own, self.grants))) if own else judged
+        return joined((judged, policy.judge(tool, own, self.grants, always))) if own else judged
+
+    def tool(self) -> Evaluation:
+        """Judge a call of another tool than the shell in the hardened profile."""
+        request = self.request
+        more = request.more + led_to(request, self.call, self.places)
+        judged = self.judge(request.patterns + more, request.always)
+        return tightened(judged, restricted_readings(request, self.call, self.places, self.policy.compiled))
+
+    def offered(self, analysis: Analysis) -> tuple[str, ...]:
+        return offered(analysis, self.request, self.policy.tail)
+
+    def first(self, analysis: Analysis) -> tuple[tuple[str, ...], ...]:
+        """Return the patterns of the requests for folders outside the project, and for those that the program misses."""
+        known = {pattern for patterns in self.request.directories for pattern in patterns}
+        found = hidden_directories(analysis, self.request.base or self.places.directory, self.places)
+        more = tuple([pattern for pattern in found if pattern not in known])
+        return (*self.request.directories, more) if more else self.request.directories
 
     def _line(self, command: str, judged: Evaluation, analysis: Analysis) -> Evaluation:
-        asks_first = self.request.command is not None
-        rules = self.policy.command_rules(self.grants, self.places, asks_first=asks_first)
-        return hardened(command, judged, rules, self.request.base or self.places.directory, analysis)
+        policy, places = self.policy, self.places
+        asks_first, final = self.request.command is not None, policy.final_denies
+        rules = self.commands(policy.compiled, self.grants, places, final_denies=final, asks_first=asks_first)
+        return hardened(command, judged, rules, self.request.base or places.directory, analysis)
 
     def _lines(self, texts: Sequence[str]) -> Evaluation:
         """Judge patterns that a caller gave without a line: each is parsed as a line."""
         if not texts:
-            return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
-        found = [self._line(text, self._judge((text,)), analyse(text)) for text in texts]
+            return self.judge((), ())
+        found = [self._line(text, self.judge((text,), self.request.always), analyse(text)) for text in texts]
         both = joined(found)
         return replace(
             both, reason=next((one.reason for one in found if one.verdict is both.verdict and one.reason), None)
         )
 
-    def _hidden(self, analysis: Analysis) -> tuple[tuple[str, ...], ...]:
-        known = {pattern for patterns in self.request.directories for pattern in patterns}
-        found = hidden_directories(analysis, self.request.base or self.places.directory, self.places)
-        more = tuple(pattern for pattern in found if pattern not in known)
-        return (more,) if more else ()
+
+OpenCodePolicy.judging = Judging
 
 
 def _command_of(call: Call) -> str | None:
