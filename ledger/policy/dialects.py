@@ -16,7 +16,7 @@ from ledger.policy.untrusted import UntrustedPolicy
 
 _CLASSES: Final = {
     "betcode": "ledger.policy.betcode.dialect:BetCodeDialect",
-    "brutus": "ledger.policy.brutus.dialect:BrutusDialect",
+    "brutus": "ledger.policy.brutus:BrutusDialect",
     "claude": "ledger.policy.claude.dialect:ClaudeDialect",
     "codelia": "ledger.policy.codelia.dialect:CodeliaDialect",
     "opencode": "ledger.policy.opencode.dialect:OpenCodeDialect",

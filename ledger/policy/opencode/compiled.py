@@ -126,18 +126,18 @@ class CompiledGrants:
     """The grants of a call for one permission, compiled where a text asks for them."""
 
     def __init__(self, grants: Sequence[Grant], permission: str, reading: Reading = OPENCODE) -> None:
-        self._grants, self._permission, self._reading = grants, permission, reading
+        self.given, self._permission, self._reading = grants, permission, reading
         self.rank = reading.rank(permission)
         self._all = () if isinstance(grants, IndexedGrants) else self._compiled(grants)
         self._about: dict[tuple[str, ...], tuple[CompiledGrant, ...]] = {}
 
     def about(self, *texts: str) -> tuple[CompiledGrant, ...]:
         """Return the grants that may match one of these texts, in order."""
-        if not isinstance(self._grants, IndexedGrants):
+        if not isinstance(self.given, IndexedGrants):
             return self._all
         found = self._about.get(texts)
         if found is None:
-            found = self._about[texts] = self._compiled(self._grants.about(texts))
+            found = self._about[texts] = self._compiled(self.given.about(texts))
         return found
 
     def _compiled(self, grants: Iterable[Grant]) -> tuple[CompiledGrant, ...]:

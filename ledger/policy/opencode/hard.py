@@ -48,9 +48,6 @@ class OpenCodeCommands(CommandRules):
     entering: ClassVar[Collection[str]] = ENTERING
     """Commands that a catch-all ask is not about."""
 
-    guarded: ClassVar[Sequence[str]] = ("read", "edit")
-    """Permissions whose rules are about particular files."""
-
     def __init__(
         self,
         rules: CompiledRules,
@@ -150,10 +147,14 @@ class OpenCodeCommands(CommandRules):
 
     def restrict_path(self, access: Access, path: str, directory: str) -> Ruling | None:
         full = self.places.absolute(self.places.expand(path), directory)
-        asked = [(access.value, self.places.from_worktree(full))]
+        asked = {access.value: (self.places.from_worktree(full),)}
         if self.places.outside(full):
-            asked.append(("external_directory", below(posixpath.dirname(full))))
-        found = [last_match(text, self.rules.of(permission)) for permission, text in asked]
+            asked["external_directory"] = (below(posixpath.dirname(full)),)
+        return self.ruling_on(asked)
+
+    def ruling_on(self, asked: Mapping[str, Iterable[str]]) -> Ruling | None:
+        """Return the strictest of the rules that decide about texts of several permissions, unless all allow."""
+        found = [last_match(text, self.rules.of(permission)) for permission, texts in asked.items() for text in texts]
         for action in (Verdict.DENY, Verdict.ASK):
             for rule in found:
                 if rule is not None and rule.action is action:
@@ -161,7 +162,7 @@ class OpenCodeCommands(CommandRules):
         return None
 
     def guards_files(self) -> bool:
-        return any(self.rules.of(permission).restricting for permission in self.guarded) or any(
+        return any(self.rules.of(permission).restricting for permission in ("read", "edit")) or any(
             rule.action is not Verdict.ALLOW for rule in self.rules.of("external_directory").all
         )
 
@@ -169,12 +170,15 @@ class OpenCodeCommands(CommandRules):
         known = [rules for access in accesses if (rules := self.rules.of(access.value)).restricting]
         if not known:
             return None
-        forms = spelled_paths(path, directory, self.places.home, self.places.facts)
-        texts = [text for form in forms for text in with_inside(self.places.from_worktree(form))]
+        texts = [text for one in self.readings(path, directory) for text in with_inside(one)]
         found = [rule for rules in known for text in texts if (rule := restricting(text, rules))]
         strict = strictest(rule.action for rule in found) if found else None
         rule = next((rule for rule in found if rule.action is strict), None)
         return None if rule is None else Ruling(rule.action, rule.refs)
+
+    def readings(self, path: str, directory: str) -> Iterable[str]:
+        """Return the texts that a rule about a file may be written for."""
+        return map(self.places.from_worktree, spelled_paths(path, directory, self.places.home, self.places.facts))
 
     def restricted_words(self) -> Sequence[tuple[str, ...]]:
         restricted = [rule for rule in self.bash.all if rule.action is not Verdict.ALLOW and "-" in rule.text]

@@ -31,8 +31,7 @@ def configured_rules(layers: tuple[Layer, ...], options: OpenCodeOptions) -> tup
     that rules of a session still come after it. `key-length` sorts the rules of all layers together, as opencode.md's
     "Last match wins" says; rules that a child session inherits stay last. Raises PolicyError.
     """
-    if len(layers) > LAYER_COUNT:
-        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are accepted")
+    check_layers(layers)
     inherited = _inherited_rules(layers, options)  # last in every order
     layers = tuple(layer for layer in layers if layer.name != INHERITED)
     rules: list[Rule] = []
@@ -48,6 +47,15 @@ def configured_rules(layers: tuple[Layer, ...], options: OpenCodeOptions) -> tup
     rules += _layer_rules(layers[len(files) :], options)
     check_count(len(rules) + len(inherited))
     return (*(sorted(rules, key=_key_length) if options.order == "key-length" else rules), *inherited)
+
+
+def check_layers(layers: Sequence[Layer]) -> None:
+    """Raise PolicyError for more layers than a policy may have, and for one with a configuration and rules."""
+    if len(layers) > LAYER_COUNT:
+        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are accepted")
+    for layer in layers:
+        if layer.config is not None and layer.rules:
+            raise origin_of(layer).problem("a layer holds either a configuration or rules, not both", ())
 
 
 def check_count(count: int) -> None:
@@ -83,11 +91,11 @@ def _layer_rules(layers: Sequence[Layer], options: OpenCodeOptions) -> list[Rule
     run: list[Layer] = []
     for layer in layers:
         if layer.config is not None and layer.trusted:
-            run.append(_checked(layer))
+            run.append(layer)
             continue
         rules += _run_rules(run, options)
         run.clear()
-        rules += _single_rules(_checked(layer), options)
+        rules += _single_rules(layer, options)
     rules += _run_rules(run, options)
     return rules
 
@@ -96,25 +104,17 @@ def _key_length(rule: Rule) -> tuple[int, str, int, str]:
     return len(rule.permission), rule.permission, len(rule.pattern), rule.pattern
 
 
-def _checked(layer: Layer) -> Layer:
-    if layer.config is not None and layer.rules:
-        raise origin_of(layer).problem("a layer holds either a configuration or rules, not both", ())
-    return layer
-
-
 def _single_rules(layer: Layer, options: OpenCodeOptions) -> tuple[Rule, ...]:
-    if layer.config is not None:
-        rules = _run_rules([layer], options)
-    else:
-        rules = tuple(_placed(rule, layer) for rule in as_rules(layer.rules, origin_of(layer)))
+    rules = _run_rules([layer], options) if layer.config is not None else placed_rules(layer)
     return rules if layer.trusted else drop_allows(rules)
 
 
-def _placed(rule: Rule, layer: Layer) -> Rule:
-    """Return a rule with its layer as origin, if it has no origin of its own."""
-    if rule.layer is not None:
-        return rule
-    return replace(rule, layer=layer.name, file=rule.file or layer.file)
+def placed_rules(layer: Layer) -> tuple[Rule, ...]:
+    """Return the rules of a layer, each with the layer as its origin, if it has none of its own. Raises PolicyError."""
+    return tuple(
+        rule if rule.layer is not None else replace(rule, layer=layer.name, file=rule.file or layer.file)
+        for rule in as_rules(layer.rules, origin_of(layer))
+    )
 
 
 def _run_rules(run: list[Layer], options: OpenCodeOptions) -> tuple[Rule, ...]:

@@ -31,19 +31,19 @@ _Choice = TypeVar("_Choice", bound=str)
 class OpenCodeOptions(msgspec.Struct, frozen=True):
     """Checked options, with all defaults resolved."""
 
-    profile: Profile
-    edition: OpenCodeEdition
-    order: Order
-    compat: Compat
-    agent: str | None
-    home: str | None
-    defaults: bool
-    cwd: str | None
-    worktree: str | None
-    sandbox_root: str | None
-    data: str | None
-    tmp: str
-    facts: FileFacts
+    profile: Profile = "hardened"
+    edition: OpenCodeEdition = "current"
+    order: Order = "insertion"
+    compat: Compat = "v2"
+    agent: str | None = None
+    home: str | None = None
+    defaults: bool = False
+    cwd: str | None = None
+    worktree: str | None = None
+    sandbox_root: str | None = None
+    data: str | None = None
+    tmp: str = _TEMPORARY
+    facts: FileFacts = msgspec.field(default_factory=NoFacts)
 
     @property
     def hardened(self) -> bool:

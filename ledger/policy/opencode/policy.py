@@ -78,9 +78,8 @@ class OpenCodePolicy:
         self._compiled = CompiledRules(self._rules, self.reading)
         self._final_denies = self._options.compat == "v2"
 
-    @classmethod
     def _read(
-        cls, source: PolicySource, facts: FileFacts | None
+        self, source: PolicySource, facts: FileFacts | None
     ) -> tuple[OpenCodeOptions, tuple[Rule, ...], Collection[str]]:
         """Return the options, the rules in force, and the agents with rules of their own. Raises PolicyError."""
         options = read_options(source.options, facts)
@@ -99,8 +98,8 @@ class OpenCodePolicy:
         return self._rules
 
     @property
-    def compat(self) -> Compat:
-        """Return the effective `compat` setting."""
+    def compat(self) -> Compat | None:
+        """Return the effective `compat` setting; None for a program without it."""
         return self._options.compat
 
     def with_facts(self, facts: FileFacts) -> Self:
@@ -192,14 +191,21 @@ class OpenCodePolicy:
 
     def part(self, text: str, rule: CompiledRule | None, grants: CompiledGrants) -> Part:
         """Return a text with the verdict of the rule that decides about it, or of the grants that come after the rule."""
-        is_final = rule is not None and rule.action is Verdict.DENY and self._final_denies
-        liftable = rule is None or not (is_final or grants.rank < rule.rank)
-        if (rule is None or rule.action is not Verdict.ALLOW) and not is_final and (known := grants.about(text)):
-            value = self.reading.normal(text)
-            lifted = [one.grant_id for one in known if (rule is None or one.rank >= rule.rank) and one.pattern(value)]
-            if lifted:
-                return Part(text, Verdict.ALLOW, (), liftable, tuple(lifted))
+        liftable = rule is None or not (self._is_final(rule) or grants.rank < rule.rank)
+        if (rule is None or rule.action is not Verdict.ALLOW) and (lifted := self.lifted(text, rule, grants)):
+            return Part(text, Verdict.ALLOW, (), liftable, lifted)
         return Part(text, Verdict.ASK) if rule is None else Part(text, rule.action, rule.refs, liftable)
+
+    def lifted(self, text: str, rule: CompiledRule | None, grants: CompiledGrants) -> tuple[str, ...]:
+        """Return the grants that match a text and come after the rule about it."""
+        known = grants.about(text)
+        if not known or (rule is not None and self._is_final(rule)):
+            return ()
+        value = self.reading.normal(text)
+        return tuple([one.grant_id for one in known if (rule is None or one.rank >= rule.rank) and one.pattern(value)])
+
+    def _is_final(self, rule: CompiledRule) -> bool:
+        return rule.action is Verdict.DENY and self._final_denies
 
     def _denial(self, candidates: Sequence[CompiledRule]) -> str:
         """Return OpenCode's message to the agent: the configured rules of this permission, in order."""
@@ -238,10 +244,9 @@ class Judging:
         return self.policy.places(self.call.cwd)
 
     def evaluation(self) -> Evaluation:
-        call = self.call
-        request = self.policy.request(call, None if call.tool_name is None else self.places)
-        if request is None:
-            return _unknown_input(call)
+        call, request = self.call, self.asked()
+        if isinstance(request, Evaluation):
+            return request
         self.request, first = request, request.directories
         self.grants = CompiledGrants(self.granted, request.permission, self.policy.reading)
         if not self.policy.is_hardened:
@@ -259,6 +264,11 @@ class Judging:
             return judged
         asked = [Call(EXTERNAL, patterns, cwd=call.cwd, agent=call.agent) for patterns in first]
         return replace(judged, ask_first=tuple(asked))
+
+    def asked(self) -> OpenCodeRequest | Evaluation:
+        """Return the request of the call, or the evaluation of one that cannot be derived or needs none."""
+        places = None if self.call.tool_name is None else self.places
+        return self.policy.request(self.call, places) or _unknown_input(self.call)
 
     def judge(self, patterns: Sequence[str], always: tuple[str, ...]) -> Evaluation:
         """Judge patterns by the permission, and those that a rule by the tool's own name restricts by that rule too.

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from ledger.policy import Call, Grant
-from ledger.policy.brutus import arity_prefix
-from ledger.policy.brutus.rules import matcher
+from ledger.policy.brutus import READING, arity_prefix
 from tests.policy.brutus.brutus_calls import PROFILES, bash, policy
 from tests.support.rows import every
 
@@ -19,7 +18,7 @@ TABLE: dict[str, list[Any]] = json.loads((Path(__file__).parents[2] / "data/poli
 
 @every(("pattern", "value", "matches"), TABLE["wildcards"])
 def test_a_wildcard_matches_as_gos_regular_expression_would(pattern: str, value: str, matches: bool) -> None:
-    assert matcher(pattern)(value) is matches
+    assert READING.matcher(pattern)(value) is matches
 
 
 @pytest.mark.parametrize("row", TABLE["judged"], ids=lambda row: row["what"])
