@@ -18,8 +18,7 @@ from ledger.policy.evaluations import joined
 from ledger.policy.facts import FileFacts
 from ledger.policy.opencode.compiled import CompiledGrants, Rank, Reading, last_match, restricting
 from ledger.policy.opencode.hard import OpenCodeCommands, tightened
-from ledger.policy.opencode.layers import check_count, check_layers, placed_rules
-from ledger.policy.opencode.options import OpenCodeOptions
+from ledger.policy.opencode.layers import OpenCodeOptions, check_count, check_layers, placed_rules
 from ledger.policy.opencode.places import OpenCodePlaces, within
 from ledger.policy.opencode.policy import BASH, EXTERNAL, Judging, OpenCodePolicy
 from ledger.policy.opencode.requests import OpenCodeRequest
@@ -36,7 +35,7 @@ from ledger.policy.shell.unwrap import peeled
 from ledger.policy.shell.words import loosen
 from ledger.policy.spelled import is_of_a_process, spelled_paths
 from ledger.policy.toolrules.commands import visible_text
-from ledger.policy.toolrules.options import read_options
+from ledger.policy.toolrules.policy import read_options
 from ledger.policy.unknown import UNKNOWN_FOLDER, readable_evaluation
 from ledger.policy.urls import read_address
 from ledger.policy.wildcard_dialect import WildcardDialect

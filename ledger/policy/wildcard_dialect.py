@@ -11,7 +11,7 @@ from ledger.core.policy import Layer, Rule, RuleRef, Verdict
 from ledger.policy.dialect import DEFAULT_LAYER, Dialect
 from ledger.policy.loader import load_rules
 from ledger.policy.matching.wildcard import wildcard_covers
-from ledger.policy.opencode.names import OTHER_PERMISSIONS, PERMISSIONS
+from ledger.policy.opencode.requests import OTHER_PERMISSIONS, PERMISSIONS
 from ledger.policy.rule_list import ListedRule
 from ledger.policy.rules import permission_of
 

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.policy.matching.automaton import Automaton
-from ledger.policy.matching.tokens import ANY, STAR, CharacterSet, GlobToken, Star, name_tokens, takes, wildcard_tokens
+from ledger.policy.matching.tokens import (
+    ANY,
+    STAR,
+    Automaton,
+    CharacterSet,
+    GlobToken,
+    Star,
+    name_tokens,
+    takes,
+    wildcard_tokens,
+)
 from ledger.policy.matching.wildcard import compile_tokens
 from ledger.policy.own.paths import OwnPaths
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.policy.matching.wildcard import compile_normalised
-from ledger.policy.rule_index import INDEXED_TEXT_CHARS_MAX, RuleIndex
+from ledger.policy.opencode.compiled import INDEXED_TEXT_CHARS_MAX, RuleIndex
 
 texts = st.text(alphabet="ab c", max_size=8)
 patterns = st.lists(st.text(alphabet="ab c*?", max_size=8) | texts.map(lambda text: text + " *"), max_size=30)

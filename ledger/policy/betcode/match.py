@@ -1,25 +1,141 @@
-"""Matching of betcode rules with units: widely for deny and ask, narrowly for allow (betcode.md, "Rule format")."""
+"""The rules that match a call, and their precedence (betcode.md, "Permission Rule Matching")."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ledger.core.policy import Verdict
-from ledger.policy.betcode.tiers import names
+import msgspec
+
+from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.matching.paths import PathMatcher, exact_glob, ignore_glob, ignore_reaches
 from ledger.policy.matching.wildcard import name_glob
-from ledger.policy.shell import Access, ShellCommand
+from ledger.policy.shell import Access, Analysis, ShellCommand, Wrapper
+from ledger.policy.shell.model import accesses
+from ledger.policy.shell.words import loosen
 from ledger.policy.spelled import ANY_FILE
-from ledger.policy.toolrules.calls import BASH, WEB_FETCH
-from ledger.policy.toolrules.commands import covers, reaches
+from ledger.policy.toolrules.commands import BASH, WEB_FETCH, covers, reaches, touched
 from ledger.policy.toolrules.domains import address_of, reaches_host
-from ledger.policy.toolrules.filecommands import touched
-from ledger.policy.toolrules.options import ToolRuleOptions
-from ledger.policy.toolrules.pathrules import ACCESS_RULE, governs, split_root
-from ledger.policy.toolrules.paths import EDITORS, absolute, both_forms, relative, within
-from ledger.policy.toolrules.rule import ToolRule
+from ledger.policy.toolrules.paths import (
+    ACCESS_RULE,
+    EDITORS,
+    absolute,
+    both_forms,
+    governs,
+    relative,
+    split_root,
+    within,
+)
+from ledger.policy.toolrules.policy import ToolRuleOptions
+from ledger.policy.toolrules.rule import ToolRule, is_glob, may_allow, names_tool
 from ledger.policy.unknown import UNKNOWN_HOME, possible_roots
+
+TOP_TIER = 2
+_STRICTEST_FIRST = (Verdict.DENY, Verdict.ASK, Verdict.ALLOW)
+
+MatchesToolRule = Callable[[ToolRule], bool]
+
+
+class TierDecision(msgspec.Struct, frozen=True):
+    """The verdict of the rules on a unit; `rules` are those of the deciding tier and action, in file order."""
+
+    verdict: Verdict
+    rules: tuple[ToolRule, ...]
+
+    @property
+    def refs(self) -> tuple[RuleRef, ...]:
+        return tuple(rule.ref for rule in self.rules)
+
+
+def tier(rule: ToolRule) -> int:
+    """Return 2 for `Tool(specifier)`, 1 for the exact tool, 0 for a glob over tools or a bare MCP server."""
+    if rule.specifier is not None:
+        return TOP_TIER
+    return 0 if is_glob(rule.tool) else 1
+
+
+def names(rule: ToolRule, tool: str) -> bool:
+    """Return whether a rule without specifier matches a tool; an allow must name it, or its server, literally."""
+    return names_tool(rule.tool, tool) and (rule.action is not Verdict.ALLOW or may_allow(rule.tool))
+
+
+def decide(rules: Iterable[ToolRule], matches: MatchesToolRule) -> TierDecision | None:
+    """Return the decision of the rules that match; None if none does.
+
+    A milder, more specific rule lifts a stricter, wider one only if its layer ranks at least as high, and never a final
+    deny: a repository's settings must not undo the denies of its user.
+    """
+    matching = [rule for rule in rules if matches(rule)]
+    if not matching:
+        return None
+    best = max(map(tier, matching))
+    deciding = _strictest([rule for rule in matching if tier(rule) == best])
+    rank = max(rule.rank for rule in deciding.rules)
+    outranking = [
+        rule
+        for rule in matching
+        if tier(rule) < best
+        and _stricter(rule.action, deciding.verdict)
+        and (rule.rank > rank or (rule.final and rule.action is Verdict.DENY))
+    ]
+    return _strictest(outranking) if outranking else deciding
+
+
+def _stricter(one: Verdict, other: Verdict) -> bool:
+    return _STRICTEST_FIRST.index(one) < _STRICTEST_FIRST.index(other)
+
+
+def _strictest(rules: Sequence[ToolRule]) -> TierDecision:
+    for action in _STRICTEST_FIRST:
+        chosen = tuple(rule for rule in rules if rule.action is action)
+        if chosen:
+            return TierDecision(action, chosen)
+    raise AssertionError("there is at least one rule")
+
+
+class CommandUnit(msgspec.Struct, frozen=True):
+    """A command with the commands that it wraps (`sudo rm x` with `rm x`), which deny and ask rules also match."""
+
+    text: str
+    command: ShellCommand
+    wrapped: tuple[ShellCommand, ...]
+
+
+class FileUnit(msgspec.Struct, frozen=True):
+    """A redirection: its accesses and its file, as far as known."""
+
+    text: str
+    accesses: tuple[Access, ...]
+    path: str
+
+
+Unit = CommandUnit | FileUnit
+
+
+def units_of(analysis: Analysis) -> tuple[Unit, ...]:
+    """Return commands in source order, then redirections in source order."""
+    groups: list[list[ShellCommand]] = []
+    for command in analysis.commands:
+        wrapped = command.wrapper in (Wrapper.TRANSPARENT, Wrapper.OPAQUE)
+        if wrapped and groups:
+            groups[-1].append(command)
+        else:
+            groups.append([command])
+    commands = [
+        CommandUnit(_text(first), first, tuple(rest)) for first, *rest in groups if first.words or first.assignments
+    ]
+    files = [
+        FileUnit(f"{redirect.operator} {redirect.target.raw}", touching, loosen(redirect.target))
+        for command in analysis.commands
+        for redirect in command.redirects
+        if (touching := accesses(redirect))
+    ]
+    return (*commands, *files)
+
+
+def _text(command: ShellCommand) -> str:
+    return " ".join(command.text.split())
+
 
 _SUBAGENTS = frozenset({"Agent", "Task"})
 

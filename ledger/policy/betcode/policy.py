@@ -8,20 +8,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledger.core.policy import Call, Evaluation, Grant, Part, RuleRef, Verdict, strictest
-from ledger.policy.betcode.hard import BetCodeCommands
-from ledger.policy.betcode.judge import BetCodeJudge
-from ledger.policy.betcode.match import Matching
-from ledger.policy.betcode.tiers import TierDecision, decide, names
-from ledger.policy.betcode.units import CommandUnit, units_of
+from ledger.policy.betcode.judge import BetCodeCommands, BetCodeJudge
+from ledger.policy.betcode.match import CommandUnit, Matching, TierDecision, decide, names, units_of
 from ledger.policy.evaluations import joined_calls
 from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Analysis
-from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
+from ledger.policy.toolrules.commands import BASH, command_of, inputs_of
 from ledger.policy.toolrules.grants import GrantedRules, grant_rule
-from ledger.policy.toolrules.pathrules import exact_path, is_path_tool
-from ledger.policy.toolrules.paths import absolute, path_of
+from ledger.policy.toolrules.paths import absolute, exact_path, is_path_tool, path_of
 from ledger.policy.toolrules.policy import ToolRulePolicy
 from ledger.policy.unknown import readable_evaluation
 

@@ -29,7 +29,7 @@ from ledger.policy.claude.words import (
 )
 from ledger.policy.shell.model import Access, Word
 from ledger.policy.shell.text import too_long
-from ledger.policy.toolrules.calls import BASH
+from ledger.policy.toolrules.commands import BASH
 from ledger.policy.toolrules.grants import GrantedRules
 from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.unknown import UNKNOWN_HOME

@@ -9,7 +9,7 @@ from ledger.core.policy import Layer, Policy, PolicySource
 from ledger.policy.claude.policy import OPTIONS, ClaudePolicy
 from ledger.policy.toolrules.dialect import ToolRuleDialect
 from ledger.policy.toolrules.loader import load_settings, settings_files
-from ledger.policy.toolrules.pathrules import ACCESS_RULE, access_of
+from ledger.policy.toolrules.paths import ACCESS_RULE, access_of
 
 
 class ClaudeDialect(ToolRuleDialect):

@@ -24,10 +24,9 @@ from ledger.policy.toolrules.commands import (
     normal_specifier,
     specifier_words,
     spelled_by,
+    touched,
 )
-from ledger.policy.toolrules.filecommands import touched
-from ledger.policy.toolrules.pathrules import is_access_rule
-from ledger.policy.toolrules.paths import absolute
+from ledger.policy.toolrules.paths import absolute, is_access_rule
 from ledger.policy.toolrules.rule import ToolRule
 
 

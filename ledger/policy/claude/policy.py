@@ -17,13 +17,10 @@ from ledger.policy.claude.tools import DENIED_FILE, Tools, ToolVerdict, has_memb
 from ledger.policy.claude.words import narrow_texts
 from ledger.policy.evaluations import joined_calls
 from ledger.policy.shell.hardened import hardened
-from ledger.policy.toolrules.callfiles import RESTRICTED_FILE, files_of
-from ledger.policy.toolrules.calls import BASH, command_of, inputs_of
+from ledger.policy.toolrules.commands import BASH, command_of, inputs_of
 from ledger.policy.toolrules.grants import GrantedRules, grant_rule
-from ledger.policy.toolrules.options import ToolRuleOptions
-from ledger.policy.toolrules.pathrules import access_of, governs, is_path_tool
-from ledger.policy.toolrules.paths import path_of
-from ledger.policy.toolrules.policy import ToolRulePolicy
+from ledger.policy.toolrules.paths import RESTRICTED_FILE, access_of, files_of, governs, is_path_tool, path_of
+from ledger.policy.toolrules.policy import ToolRuleOptions, ToolRulePolicy
 from ledger.policy.toolrules.rule import ToolRule, parse_rule
 from ledger.policy.unknown import readable_evaluation
 

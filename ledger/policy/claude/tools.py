@@ -11,12 +11,11 @@ from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.claude.places import ClaudePlaces
 from ledger.policy.matching.wildcard import name_glob
 from ledger.policy.shell.model import Access
-from ledger.policy.toolrules.calls import WEB_FETCH
+from ledger.policy.toolrules.commands import WEB_FETCH
 from ledger.policy.toolrules.domains import UNREADABLE, address_of, host_of, is_unreadable, reaches_host
 from ledger.policy.toolrules.grants import GrantedRules, texts_of
-from ledger.policy.toolrules.names import MCP, may_allow, names_tool
-from ledger.policy.toolrules.pathrules import access_of, governs, is_path_tool
-from ledger.policy.toolrules.rule import ToolRule, parse_rule
+from ledger.policy.toolrules.paths import access_of, governs, is_path_tool
+from ledger.policy.toolrules.rule import MCP, ToolRule, may_allow, names_tool, parse_rule
 
 UNASKED: Final = frozenset({
     "Agent", "Task", "TodoWrite", "TodoRead", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TaskOutput",

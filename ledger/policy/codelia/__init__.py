@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from ledger.policy.codelia.confirm import ConfirmRequest, confirm_request
-from ledger.policy.codelia.edit import remembered
-from ledger.policy.codelia.loader import config_files, load_config, load_layers, write_remembered
+from ledger.policy.codelia.loader import config_files, load_config, load_layers, remembered, write_remembered
+from ledger.policy.codelia.options import system_layer
 from ledger.policy.codelia.policy import CodeliaPolicy
 from ledger.policy.codelia.remember import RuleObject
-from ledger.policy.codelia.system import system_layer
 
 __all__ = [
     "CodeliaPolicy",

@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Final
 from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict
 from ledger.policy.checks import check_filled
 from ledger.policy.codelia.confirm import confirm_request
-from ledger.policy.codelia.loader import config_files, load_config, load_layers
+from ledger.policy.codelia.loader import config_files, load_config, load_layers, project_file, remember_in
 from ledger.policy.codelia.options import OPTIONS
 from ledger.policy.codelia.policy import CodeliaPolicy
-from ledger.policy.codelia.project_file import project_file, remember_in
 from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, Ruleset, canonical, rule_text
 from ledger.policy.dialect import DEFAULT_LAYER, Dialect
 from ledger.policy.named_entries import NamedEntry, every_call

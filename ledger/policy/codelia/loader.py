@@ -1,26 +1,152 @@
 """Reading and writing of Codelia's `config.json`. The only module of this dialect that accesses files.
 
-An unreadable file is an error, never a policy without rules. A failed write leaves the file as it was.
+An unreadable file is an error, never a policy without rules. A failed write leaves the file as it was; writing is idempotent.
 """
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import POLICY_BYTES
-from ledger.core.policy import Layer
+from ledger.core.policy import Layer, PolicySource
 from ledger.core.regular_files import read_regular
-from ledger.policy.checks import RuleOrigin, shown
-from ledger.policy.codelia.edit import remembered
-from ledger.policy.codelia.rule import read_config
+from ledger.policy.checks import NOWHERE, RuleOrigin, shown
+from ledger.policy.codelia.policy import CodeliaPolicy
+from ledger.policy.codelia.remember import not_allowed_yet, remembered_rules, same_rule
+from ledger.policy.codelia.rule import VERSION, read_config, read_layers, rule_text
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
+from ledger.policy.jsonc import JsonSyntaxError, parse
 from ledger.policy.rule_files import cause_of, parse_document, read_text
+
+# --- insertion of rules into a text; everything else in it is kept (codelia.md 8) -------------------------------------
+
+
+_BLANK = late_pattern(r"[ \t\r\n]*")
+_INDENT: Final = "  "
+_MARK: Final = "\ufeff"  # some editors write it first; JSON does not define it
+
+_decoder: Final = json.JSONDecoder()
+
+
+class _Place(NamedTuple):
+    """The span of a value in a text: from its first character to behind its last."""
+
+    start: int
+    end: int
+
+
+def remembered(config_text: str, rules: Sequence[Mapping[str, str]], origin: RuleOrigin = NOWHERE) -> str:
+    """Return `config_text` with `rules` appended to `permissions.allow`; rules that it already has are left out.
+
+    An empty text becomes a whole configuration. The existing text keeps its order, spelling and indentation. Raises
+    PolicyError for a text that is no configuration; nothing is ever replaced.
+    """
+    body = config_text.removeprefix(_MARK)
+    mark = config_text[: len(config_text) - len(body)]
+    if not body.strip():
+        return (
+            mark
+            + json.dumps({"version": VERSION, "permissions": {"allow": _new([], rules)}}, ensure_ascii=False, indent=2)
+            + "\n"
+        )
+    before = _parsed(body, origin)
+    standing = before.get("permissions", {}).get("allow", [])
+    new = _new(standing, rules)
+    if not new:
+        return config_text
+    after = _inserted(body, new)
+    expected = {**before, "permissions": {**before.get("permissions", {}), "allow": [*standing, *new]}}
+    assert json.loads(after) == expected
+    return mark + after
+
+
+def _new(standing: Sequence[Any], rules: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    new: list[Mapping[str, str]] = []
+    for rule in rules:
+        if not any(isinstance(other, Mapping) and same_rule(other, rule) for other in (*standing, *new)):
+            new.append(rule)
+    return new
+
+
+def _parsed(text: str, origin: RuleOrigin) -> dict[str, Any]:
+    try:
+        value = parse(text, comments=False).value
+    except JsonSyntaxError as problem:
+        raise RuleOrigin(origin.layer, origin.file, {"": problem.line}).problem(problem.text, ()) from None
+    read_config(value, origin, strict=False)
+    if not isinstance(value, dict):  # read_config has refused it
+        raise origin.problem(f"a configuration is an object, not {shown(value)}", ())
+    return value
+
+
+def _inserted(text: str, rules: Sequence[Mapping[str, str]]) -> str:
+    root = _Place(*_value(text, 0))
+    permissions = _member(text, root, "permissions")
+    if permissions is None:
+        return _appended(text, root, [f'"permissions": {{"allow": [{_on_one_line(rules)}]}}'])
+    allow = _member(text, permissions, "allow")
+    if allow is None:
+        return _appended(text, permissions, [f'"allow": [{_on_one_line(rules)}]'])
+    return _appended(text, allow, list(map(rule_text, rules)))
+
+
+def _on_one_line(rules: Sequence[Mapping[str, str]]) -> str:
+    return ", ".join(map(rule_text, rules))
+
+
+def _skip(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return found.end() if found else at
+
+
+def _value(text: str, at: int) -> tuple[int, int]:
+    start = _skip(text, at)
+    return start, _decoder.raw_decode(text, start)[1]
+
+
+def _member(text: str, place: _Place, wanted: str) -> _Place | None:
+    """Return the span of a member's value in the object at `place`."""
+    at = _skip(text, place.start + 1)
+    while text[at] != "}":
+        name, end = _decoder.raw_decode(text, at)
+        value = _Place(*_value(text, _skip(text, end) + 1))
+        if name == wanted:
+            return value
+        at = _skip(text, value.end)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+    return None
+
+
+def _appended(text: str, place: _Place, entries: Sequence[str]) -> str:
+    """Return the text with entries appended to the list or object at `place`, in the layout of its first entry."""
+    first = _skip(text, place.start + 1)
+    last = len(text[: place.end - 1].rstrip(" \t\r\n"))
+    if first == place.end - 1:
+        line = _line_start(text, place.start)
+        inner = "\n" + line + _INDENT
+        return text[: place.start + 1] + inner + ("," + inner).join(entries) + "\n" + line + text[place.end - 1 :]
+    gap = text[place.start + 1 : first]
+    separator = "," + (gap if "\n" in gap else " ")
+    return text[:last] + "".join(separator + entry for entry in entries) + text[last:]
+
+
+def _line_start(text: str, at: int) -> str:
+    """Return the indentation of the line of a position."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
 
 PROJECT_CONFIG: Final = ".codelia/config.json"
 
@@ -165,3 +291,36 @@ def _make_durable(folder: Path) -> None:
         os.fsync(held)
     finally:
         os.close(held)
+
+
+# --- the rules that a "remember" adds to the project's file, besides its grant (codelia.md 8) -------------------------
+
+
+def project_file(source: PolicySource, folder: str | Path | None) -> Path | None:
+    """Return the file of the session's own layer, else that of the session's folder; no folder is created."""
+    loaded = next((layer.file for layer in reversed(source.layers) if _is_projects(layer)), None)
+    if loaded is not None:
+        return Path(loaded)
+    named = source.options.get("sandbox_root") or source.options.get("cwd") or folder
+    return Path(named) / PROJECT_CONFIG if named is not None and Path(named).is_absolute() else None
+
+
+def _is_projects(layer: Layer) -> bool:
+    file = layer.file
+    return layer.name == "project" and file is not None and file.startswith("/") and file.endswith(f"/{PROJECT_CONFIG}")
+
+
+def remember_in(file: Path, source: PolicySource, permission: str, entries: Sequence[str]) -> str | None:
+    """Add the rules of granted entries; return them in words, or None where the rules or the file had all of them."""
+    rules = not_allowed_yet(remembered_rules(permission, entries), CodeliaPolicy(source).rules.allow)
+    if not rules:
+        return None
+    project = file.parent.parent
+    if not project.is_dir():
+        # The session may belong to another machine; a folder created here would be no project.
+        raise PolicyError(f"there is no folder {shown(str(project))} on this machine", file=str(file))
+    allowed = read_layers((load_config(file, strict=False),), strict=False).allow if file.exists() else ()
+    new = not_allowed_yet(rules, allowed)
+    if not new or not write_remembered(file, new):
+        return None
+    return f"remembered in `{file}`: {', '.join(map(rule_text, new))}"

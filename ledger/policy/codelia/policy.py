@@ -9,11 +9,8 @@ from msgspec.structs import replace
 
 from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict
 from ledger.policy.codelia.confirm import ConfirmRequest, confirm_request
-from ledger.policy.codelia.hard import CodeliaCommands
-from ledger.policy.codelia.index import indexed
-from ledger.policy.codelia.judge import CodeliaJudge, CodeliaVerdict
-from ledger.policy.codelia.match import matches_text, matches_tool
-from ledger.policy.codelia.options import CodeliaOptions, read_codelia_options
+from ledger.policy.codelia.judge import CodeliaCommands, CodeliaJudge, CodeliaVerdict
+from ledger.policy.codelia.options import CodeliaOptions, read_codelia_options, system_layer
 from ledger.policy.codelia.remember import line_rules, plain_line_rules, tool_rules
 from ledger.policy.codelia.rule import (
     SHELL,
@@ -22,10 +19,12 @@ from ledger.policy.codelia.rule import (
     Ruleset,
     canonical,
     granted_rule,
+    indexed,
+    matches_text,
+    matches_tool,
     read_layers,
     rule_text,
 )
-from ledger.policy.codelia.system import system_layer
 from ledger.policy.codelia.text import split
 from ledger.policy.evaluations import joined_calls
 from ledger.policy.facts import FileFacts

@@ -8,8 +8,17 @@ from typing import Any, Final
 
 from ledger.core.late_patterns import late_pattern
 from ledger.policy.codelia.judge import CodeliaJudge
-from ledger.policy.codelia.match import matches_text, matches_tool, skills_of
-from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, canonical, granted_rule, skill_name
+from ledger.policy.codelia.rule import (
+    SHELL,
+    SKILL,
+    CodeliaRule,
+    canonical,
+    granted_rule,
+    matches_text,
+    matches_tool,
+    skill_name,
+    skills_of,
+)
 from ledger.policy.codelia.text import CodeliaLine, is_cd, normalise, words_of
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.danger import never_allowed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -243,3 +243,100 @@ def granted_rule(permission: str, pattern: str) -> CodeliaRule | None:
         return _read_rule(members, NOWHERE, (), deny=False, strict=True)
     except PolicyError:
         return None
+
+
+# --- matching (codelia.md 3.2, 6.2 and 6.3) ---------------------------------------------------------------------------
+
+
+def matches_text(rule: CodeliaRule, text: str) -> bool:
+    """Match a rule for commands with one normalised text, a segment or the full text. All its conditions must hold."""
+    if rule.tool != SHELL or rule.skill is not None or rule.inert or not text:
+        return False
+    if rule.words is not None:
+        wanted = len(rule.words)
+        if not wanted or tuple(text.split(" ", wanted)[:wanted]) != rule.words:
+            return False
+    return rule.matches is None or rule.matches(text)
+
+
+def matches_full_text(rule: CodeliaRule, text: str) -> bool:
+    """Match a rule with the full text; only rules with `command_glob` apply to it (codelia.md 6.4)."""
+    return rule.glob is not None and matches_text(rule, text)
+
+
+def matches_tool(rule: CodeliaRule, tool: str, skill: str | None) -> bool:
+    """Match a rule with a call of another tool; `skill` is the skill that `skill_load` asks for."""
+    if rule.tool != tool or rule.words is not None or rule.glob is not None or rule.inert:
+        return False
+    if rule.skill is None:
+        return True
+    return tool == SKILL and rule.skill == skill
+
+
+def skills_of(value: Any) -> tuple[str | None, str | None]:
+    """Return the skill that an input names, and the skill of its path; normalised, None where missing."""
+    if not isinstance(value, Mapping):
+        return None, None
+    return skill_name(value.get("name")), _skill_of_path(value.get("path"))
+
+
+def is_misnamed(value: Any) -> bool:
+    """Return whether an input names a skill by an invalid name."""
+    name = value.get("name") if isinstance(value, Mapping) else None
+    return name not in (None, "") and skill_name(name) is None
+
+
+def _skill_of_path(path: object) -> str | None:
+    """Return the folder's name, also when its `SKILL.md` is given."""
+    if not isinstance(path, str):
+        return None
+    parts = [part for part in normalise(path).replace("\\", "/").split("/") if part]
+    if len(parts) > 1 and parts[-1].lower() == "skill.md":
+        parts.pop()
+    return skill_name(parts[-1]) if parts else None
+
+
+# --- finding the first match ------------------------------------------------------------------------------------------
+
+
+_NONE: Final[tuple[tuple[int, CodeliaRule], ...]] = ()
+
+
+class Index:
+    """The rules of one list. Finds the first match in the list's order."""
+
+    __slots__ = ("_by_word", "_others", "rules")
+
+    def __init__(self, rules: Iterable[CodeliaRule]) -> None:
+        self.rules = tuple(rules)
+        by_word: dict[str, list[tuple[int, CodeliaRule]]] = {}
+        others: list[tuple[int, CodeliaRule]] = []
+        for place in enumerate(self.rules):
+            words = place[1].words
+            if words is None:
+                others.append(place)
+            elif words:
+                by_word.setdefault(words[0], []).append(place)
+        self._by_word = {word: tuple(places) for word, places in by_word.items()}
+        self._others = tuple(others)
+
+    def first(self, word: str | None, matches: Callable[[CodeliaRule], bool]) -> CodeliaRule | None:
+        """Return the first match among the rules for `word` and those for no word; None as `word` is no word."""
+        found = next(((at, rule) for at, rule in self._by_word.get(word or "", _NONE) if matches(rule)), None)
+        for at, rule in self._others:
+            if found is not None and found[0] < at:
+                break
+            if matches(rule):
+                return rule
+        return found[1] if found else None
+
+
+class Indexes(NamedTuple):
+    """Both lists of a ruleset."""
+
+    allow: Index
+    deny: Index
+
+
+def indexed(rules: Ruleset) -> Indexes:
+    return Indexes(Index(rules.allow), Index(rules.deny))

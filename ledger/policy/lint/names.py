@@ -10,8 +10,8 @@ from ledger.core.policy import Verdict
 from ledger.policy.dialect import Dialect
 from ledger.policy.lint.findings import LintFinding, about
 from ledger.policy.rule_list import WHOLE, ListedRule
-from ledger.policy.toolrules.names import MCP, may_allow
-from ledger.policy.toolrules.pathrules import ACCESS_RULE, access_of, is_path_tool
+from ledger.policy.toolrules.paths import ACCESS_RULE, access_of, is_path_tool
+from ledger.policy.toolrules.rule import MCP, may_allow
 
 ALIKE: Final = 0.7
 """The similarity, from 0 to 1, above which a name counts as a misspelling of another."""

@@ -9,7 +9,7 @@ from ledger.policy.dialect import Dialect
 from ledger.policy.lint.findings import LintFinding, about
 from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.rule_relations import covers, decides_before, is_redundant, lifts
-from ledger.policy.toolrules.pathrules import is_path_tool
+from ledger.policy.toolrules.paths import is_path_tool
 
 
 def overridden(dialect: Dialect, rules: list[ListedRule], index: int) -> Iterator[LintFinding]:

@@ -11,8 +11,17 @@ from functools import lru_cache
 from typing import Final
 
 from ledger.core.late_patterns import late_pattern
-from ledger.policy.matching.automaton import Automaton
-from ledger.policy.matching.tokens import ANY, STAR, CharacterSet, GlobToken, Star, name_tokens, takes, wildcard_tokens
+from ledger.policy.matching.tokens import (
+    ANY,
+    STAR,
+    Automaton,
+    CharacterSet,
+    GlobToken,
+    Star,
+    name_tokens,
+    takes,
+    wildcard_tokens,
+)
 
 UNKNOWN: Final = "\ufffe"
 """Any text at all in a word, slashes and dots included. It is a Unicode noncharacter."""

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from ledger.policy.matching.automaton import Automaton
 from ledger.policy.matching.overlap import UNKNOWN, is_glob, meets, word_tokens
-from ledger.policy.matching.tokens import name_tokens
+from ledger.policy.matching.tokens import Automaton, name_tokens
 from ledger.policy.matching.wildcard import Matcher, name_glob
 
 PathMatcher = Callable[[str], bool]

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from ledger.policy.matching.automaton import Automaton
-from ledger.policy.matching.tokens import GlobToken, Star, name_tokens, pieces_of, takes, wildcard_tokens
+from ledger.policy.matching.tokens import Automaton, GlobToken, Star, name_tokens, pieces_of, takes, wildcard_tokens
 
 Matcher = Callable[[str], bool]
 

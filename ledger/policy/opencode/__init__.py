@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ledger.policy.opencode.builtin import child_rules
+from ledger.policy.opencode.layers import child_rules
 from ledger.policy.opencode.loader import config_files, load_layers
-from ledger.policy.opencode.names import ACTION_ONLY, PERMISSIONS, unknown_permissions
 from ledger.policy.opencode.policy import OpenCodePolicy
-from ledger.policy.opencode.requests import OpenCodeRequest
+from ledger.policy.opencode.requests import ACTION_ONLY, PERMISSIONS, OpenCodeRequest, unknown_permissions
 from ledger.policy.rules import permission_of
 
 __all__ = [

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from ledger.core.policy import Layer, Policy, PolicySource, Rule
 from ledger.policy.dialect import FAITHFUL, INHERITED
 from ledger.policy.named_entries import NamedEntry
-from ledger.policy.opencode.builtin import child_rules
+from ledger.policy.opencode.layers import child_rules
 from ledger.policy.opencode.loader import config_files, load_layers
-from ledger.policy.opencode.names import ACTION_ONLY
 from ledger.policy.opencode.policy import OpenCodePolicy
+from ledger.policy.opencode.requests import ACTION_ONLY
 from ledger.policy.rules import EDIT_TOOLS
 from ledger.policy.wildcard_dialect import WildcardDialect
 

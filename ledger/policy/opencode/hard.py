@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final
 from msgspec.structs import replace
 
 from ledger.core.policy import Call, Evaluation, Part, RuleRef, Verdict, strictest
-from ledger.policy.opencode.commands import ENTERING
 from ledger.policy.opencode.compiled import (
     CompiledGrants,
     CompiledRule,
@@ -20,9 +19,8 @@ from ledger.policy.opencode.compiled import (
     last_narrow_match,
     restricting,
 )
-from ledger.policy.opencode.patch import patched_files
 from ledger.policy.opencode.places import OpenCodePlaces, below
-from ledger.policy.opencode.requests import OpenCodeRequest
+from ledger.policy.opencode.requests import ENTERING, OpenCodeRequest, patched_files
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
 from ledger.policy.spelled import is_of_a_process, spelled_paths, with_inside

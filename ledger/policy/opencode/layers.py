@@ -1,22 +1,256 @@
-"""One list of rules from the layers of an OpenCode policy (opencode-zh.md 9.3)."""
+"""OpenCode's options, its built-in rules, and one list of rules from the layers of a policy (opencode-zh.md 9.3)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
-from ledger.core.policy import Layer, Rule
+from ledger.core.policy import Layer, Rule, Verdict
 from ledger.policy.checks import RuleOrigin, as_rules, origin_of, shown
 from ledger.policy.config import PermissionSection, drop_allows, merge_sections, read_section, read_tools, section_rules
 from ledger.policy.dialect import INHERITED
 from ledger.policy.errors import PolicyError
+from ledger.policy.facts import FileFacts, MappedFacts, NoFacts
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
-from ledger.policy.opencode.builtin import agent_rules, default_rules, tool_output_rules
-from ledger.policy.opencode.names import ACTION_ONLY
-from ledger.policy.opencode.options import OpenCodeOptions
+from ledger.policy.opencode.places import OpenCodePlaces, below
+from ledger.policy.opencode.requests import ACTION_ONLY
+from ledger.policy.rules import from_config
+
+# --- built-in rules of OpenCode 1.18: for every agent, for each of its own agents, and for its own output -------------
+
+
+DEFAULT_AGENT: Final = "build"
+OWN_AGENTS: Final = frozenset({"build", "plan", "general", "explore", "compaction", "title", "summary"})
+_LAYER: Final = "built-in"
+
+
+class Folders(msgspec.Struct, frozen=True):
+    """The folders of the program's own files: `data` (`~/.local/share/opencode`) and `temporary` (`/tmp/opencode`).
+
+    `data` is None when neither it nor the home directory is known; no rule is made for it then. `plans` is the
+    pattern of plan files in `data`, relative to the worktree.
+    """
+
+    data: str | None
+    temporary: str
+    plans: str | None
+
+    @property
+    def tool_output(self) -> str | None:
+        return None if self.data is None else self.data + "/tool-output/*"
+
+
+def default_rules(folders: Folders) -> tuple[Rule, ...]:
+    """Return the rules of every agent. The vendor's page says that `*.env` is denied; the program asks."""
+    return _rules(
+        {
+            "*": "allow",
+            "doom_loop": "ask",
+            "external_directory": _own_folders(folders),
+            "question": "deny",
+            "plan_enter": "deny",
+            "plan_exit": "deny",
+            "read": {"*": "allow", "*.env": "ask", "*.env.*": "ask", "*.env.example": "allow"},
+        }
+    )
+
+
+def agent_rules(agent: str, folders: Folders) -> tuple[Rule, ...]:
+    """Return the rules that the program adds for one of its own agents; nothing for any other."""
+    looking = dict.fromkeys(("grep", "glob", "list", "bash", "webfetch", "websearch", "read"), "allow")
+    planning: dict[str, Any] = {"question": "allow", "plan_exit": "allow", "task": {"general": "deny"}}
+    if folders.data is not None:
+        planning["external_directory"] = {below(folders.data + "/plans"): "allow"}
+    planning["edit"] = {"*": "deny", ".opencode/plans/*.md": "allow"}
+    if folders.plans is not None:
+        planning["edit"][folders.plans] = "allow"
+    agents: Mapping[str, Mapping[str, Any]] = {
+        "build": {"question": "allow", "plan_enter": "allow"},
+        "plan": planning,
+        "general": {"todowrite": "deny"},
+        "explore": {"*": "deny", **looking, "external_directory": _own_folders(folders)},
+        "compaction": {"*": "deny"},
+        "title": {"*": "deny"},
+        "summary": {"*": "deny"},
+    }
+    return _rules(agents.get(agent, {}))
+
+
+def tool_output_rules(folders: Folders, before: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Return rules that keep the program's own output readable, unless an earlier rule denies exactly that pattern."""
+    pattern = folders.tool_output
+    if pattern is None:
+        return ()
+    for rule in before:
+        if rule.permission == "external_directory" and rule.pattern == pattern and rule.action is Verdict.DENY:
+            return ()
+    return _rules({"external_directory": {pattern: "allow"}})
+
+
+def child_rules(parent_session: Iterable[Rule], subagent: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Return the session rules of a sub-agent's session, which come after all other rules of `subagent`.
+
+    `parent_session` are the rules of the parent's *session* (not of its agent): its denies and its rules for
+    `external_directory` are inherited. `subagent` are all rules of the sub-agent; `todowrite` and `task` are denied if
+    it has no rule for them.
+    """
+    own = {rule.permission for rule in subagent}
+    kept = [rule for rule in parent_session if rule.permission == "external_directory" or rule.action is Verdict.DENY]
+    denied = from_config({name: "deny" for name in ("todowrite", "task") if name not in own})
+    return (*kept, *denied)
+
+
+def _own_folders(folders: Folders) -> dict[str, str]:
+    own = [folders.tool_output, below(folders.temporary)]
+    return {"*": "ask", **{pattern: "allow" for pattern in own if pattern is not None}}
+
+
+def _rules(config: Mapping[str, Any]) -> tuple[Rule, ...]:
+    rules = section_rules(read_section(config), home=None)
+    return tuple(msgspec.structs.replace(rule, layer=_LAYER) for rule in rules)
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+Profile = Literal["hardened", "faithful"]
+OpenCodeEdition = Literal["current", "opencode.md"]
+Order = Literal["insertion", "key-length"]
+Compat = Literal["v1", "v2"]
+
+_PROFILES: Final[tuple[Profile, ...]] = ("hardened", "faithful")
+_EDITIONS: Final[tuple[OpenCodeEdition, ...]] = ("current", "opencode.md")
+_ORDERS: Final[tuple[Order, ...]] = ("insertion", "key-length")
+_COMPATS: Final[tuple[Compat, ...]] = ("v1", "v2")
+_DATA: Final = "/.local/share/opencode"
+_TEMPORARY: Final = "/tmp/opencode"  # noqa: S108 (the program's own folder, named in a rule and never opened)
+
+_Choice = TypeVar("_Choice", bound=str)
+
+
+class OpenCodeOptions(msgspec.Struct, frozen=True):
+    """Checked options, with all defaults resolved."""
+
+    profile: Profile = "hardened"
+    edition: OpenCodeEdition = "current"
+    order: Order = "insertion"
+    compat: Compat = "v2"
+    agent: str | None = None
+    home: str | None = None
+    defaults: bool = False
+    cwd: str | None = None
+    worktree: str | None = None
+    sandbox_root: str | None = None
+    data: str | None = None
+    tmp: str = _TEMPORARY
+    facts: FileFacts = msgspec.field(default_factory=NoFacts)
+
+    @property
+    def hardened(self) -> bool:
+        return self.profile == "hardened"
+
+    def places(self, cwd: str | None = None) -> OpenCodePlaces:
+        """Return the places of a call that runs in its own `cwd`, or in the agent's start directory."""
+        return OpenCodePlaces.of(
+            project=self.cwd,
+            cwd=cwd,
+            worktree=self.worktree,
+            home=self.home,
+            facts=self.facts,
+            deep=self.hardened,
+            sandbox=self.sandbox_root,
+        )
+
+    def folders(self) -> Folders:
+        plans = None
+        if self.data is not None and (self.worktree or self.cwd) is not None:
+            plans = self.places().from_worktree(self.data + "/plans") + "/*.md"
+        return Folders(self.data, self.tmp, plans)
+
+
+_NAMES: Final = (*(name for name in OpenCodeOptions.__struct_fields__ if name != "facts"), "fs")
+
+
+def read_options(options: Mapping[str, Any], facts: FileFacts | None) -> OpenCodeOptions:
+    """Check the options of a source; `fs` among them replaces `facts`. Raises PolicyError."""
+    for name in options:
+        if name not in _NAMES:
+            known = ", ".join(_NAMES)
+            raise PolicyError(f"the opencode dialect has no option {shown(name)}; it has {known}", key=name)
+    profile = _choice(options, "profile", _PROFILES, "hardened")
+    edition = _choice(options, "edition", _EDITIONS, "current")
+    defaults = _flag(options, "defaults")
+    home, cwd = _text(options, "home"), _folder(options, "cwd")
+    data = _folder(options, "data")
+    if data is None and home is not None:
+        data = home.rstrip("/") + _DATA
+    return OpenCodeOptions(
+        profile=profile,
+        edition=edition,
+        order=_choice(options, "order", _ORDERS, "insertion" if edition == "current" else "key-length"),
+        compat=_choice(options, "compat", _COMPATS, "v2" if profile == "hardened" else "v1"),
+        agent=_text(options, "agent") or (DEFAULT_AGENT if defaults else None),
+        home=home,
+        defaults=defaults,
+        cwd=cwd,
+        worktree=_folder(options, "worktree"),
+        sandbox_root=_folder(options, "sandbox_root"),
+        data=data,
+        tmp=_folder(options, "tmp") or _TEMPORARY,
+        facts=_facts(options, cwd) or facts or NoFacts(),
+    )
+
+
+def _facts(options: Mapping[str, Any], cwd: str | None) -> FileFacts | None:
+    entries = options.get("fs")
+    if entries is None:
+        return None
+    if not isinstance(entries, Mapping):
+        raise PolicyError(f"the option `fs` must be an object from path to fact, not {shown(entries)}", key="fs")
+    return MappedFacts(entries, cwd or "/")
+
+
+def _choice(options: Mapping[str, Any], name: str, known: Sequence[_Choice], default: _Choice) -> _Choice:
+    value = options.get(name)
+    if value is None:
+        return default
+    for choice in known:
+        if choice == value:
+            return choice
+    wanted = " or ".join(f"`{choice}`" for choice in known)
+    raise PolicyError(f"the option `{name}` must be {wanted}, not {shown(value)}", key=name)
+
+
+def _text(options: Mapping[str, Any], name: str) -> str | None:
+    value = options.get(name)
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise PolicyError(f"the option `{name}` must be a string that is not empty, not {shown(value)}", key=name)
+
+
+def _flag(options: Mapping[str, Any], name: str) -> bool:
+    value = options.get(name)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise PolicyError(f"the option `{name}` must be true or false, not {shown(value)}", key=name)
+
+
+def _folder(options: Mapping[str, Any], name: str) -> str | None:
+    value = options.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise PolicyError(f"the option `{name}` must be an absolute path, not {shown(value)}", key=name)
+    return value.rstrip("/") or "/"
+
+
+# --- layers -----------------------------------------------------------------------------------------------------------
+
 
 _AGENT_KEYS = ("agent", "mode")
 """Members that hold sections of agents; `mode` is the older name, and its sections come last."""

@@ -15,8 +15,6 @@ from ledger.policy.checks import shown
 from ledger.policy.evaluations import joined
 from ledger.policy.facts import FileFacts
 from ledger.policy.matching.wildcard import normalise
-from ledger.policy.opencode.builtin import OWN_AGENTS
-from ledger.policy.opencode.commands import hidden_directories, offered, shell_request
 from ledger.policy.opencode.compiled import (
     OPENCODE,
     CompiledGrants,
@@ -27,10 +25,18 @@ from ledger.policy.opencode.compiled import (
     last_match,
 )
 from ledger.policy.opencode.hard import OpenCodeCommands, led_to, restricted_readings, tightened
-from ledger.policy.opencode.layers import check_count, configured_rules, rules_of_agents
-from ledger.policy.opencode.options import Compat, OpenCodeEdition, OpenCodeOptions, read_options
+from ledger.policy.opencode.layers import (
+    OWN_AGENTS,
+    Compat,
+    OpenCodeEdition,
+    OpenCodeOptions,
+    check_count,
+    configured_rules,
+    read_options,
+    rules_of_agents,
+)
 from ledger.policy.opencode.places import OpenCodePlaces
-from ledger.policy.opencode.requests import OpenCodeRequest, tool_request
+from ledger.policy.opencode.requests import OpenCodeRequest, hidden_directories, offered, shell_request, tool_request
 from ledger.policy.rules import disabled
 from ledger.policy.shell import Analysis, analyse, hardened
 

@@ -1,16 +1,100 @@
-"""OpenCode 1.18 requests for tool calls: a permission, its patterns, and directories outside the project."""
+"""OpenCode 1.18 requests: a permission, its patterns, and directories outside the project. Also the names of permissions."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
-from ledger.policy.opencode.patch import patched_files
+from ledger.core.late_patterns import late_pattern
+from ledger.core.policy import Rule
+from ledger.policy.opencode.arity import prefix
 from ledger.policy.opencode.places import OpenCodePlaces, below
+from ledger.policy.reach import leads_out
 from ledger.policy.rules import permission_of
+from ledger.policy.shell import Analysis, ShellCommand, Word, accesses, source_commands
+from ledger.policy.shell.forms.files import named_paths
+from ledger.policy.shell.names import basename
+from ledger.policy.shell.words import loosen
+
+PERMISSIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "read": "reading a file or directory; pattern: its path from the worktree",
+        "edit": "changing a file (edit, write, patch, multiedit, apply_patch); pattern: its path from the worktree",
+        "glob": "finding files by name; pattern: the glob",
+        "grep": "searching in files; pattern: the regular expression",
+        "list": "listing a directory; pattern: its path from the worktree",
+        "bash": "running a shell command; pattern: the source text of each command of the line",
+        "task": "starting a sub-agent; pattern: its name",
+        "external_directory": "touching what is outside the project; pattern: the directory and `/*`",
+        "todowrite": "writing the list of things to do",
+        "todoread": "reading the list of things to do",
+        "question": "asking the user a question",
+        "webfetch": "fetching a page; pattern: its address",
+        "websearch": "searching the web; pattern: the query",
+        "codesearch": "searching public code; pattern: the query",
+        "lsp": "asking a language server",
+        "doom_loop": "going on after the same call was made again and again; pattern: the tool's name",
+        "write": "writing a file, besides `edit`, which it asks: a rule that asks or denies counts for this tool too",
+    }
+)
+"""The 16 names of opencode.md, and `write` of opencode-zh.md."""
+
+OTHER_PERMISSIONS: Final = frozenset({"skill", "plan_enter", "plan_exit"})
+"""Names that the current program asks for and the pages do not list."""
+
+ACTION_ONLY: Final = frozenset({"todowrite", "question", "webfetch", "websearch", "doom_loop"})
+"""Keys that take an action and no object of patterns."""
+
+
+def unknown_permissions(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Return rules whose permission is neither known nor a wildcard. They are valid, but may be typing errors."""
+    known = PERMISSIONS.keys() | OTHER_PERMISSIONS
+    return tuple(rule for rule in rules if rule.permission not in known and not set("*?") & set(rule.permission))
+
+
+# --- the files of a patch ---------------------------------------------------------------------------------------------
+
+
+_BEGIN: Final = "*** Begin Patch"
+_END: Final = "*** End Patch"
+_FILE: Final = late_pattern(r"\*\*\* (?:Add|Delete|(?P<update>Update)) File:(?P<path>.*)")
+_MOVE: Final = "*** Move to:"
+
+
+class PatchedFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file that a patch adds, changes or deletes, and the target if it is moved; both as written."""
+
+    path: str
+    moved_to: str | None = None
+
+
+def patched_files(text: str) -> tuple[PatchedFile, ...]:
+    """Return the files of a patch in order; none if it has no beginning or no end.
+
+    A header counts anywhere between the two: an extra one causes an unnecessary question, a missed one would leave a
+    file unchecked.
+    """
+    lines = text.split("\n")
+    stripped = [line.strip() for line in lines]
+    if _BEGIN not in stripped or _END not in stripped:
+        return ()
+    found: list[PatchedFile] = []
+    start, end = stripped.index(_BEGIN), len(stripped) - 1 - stripped[::-1].index(_END)
+    for index in range(start + 1, end):
+        header = _FILE.match(lines[index])
+        if header is None or not (path := header["path"].strip()):
+            continue
+        after = lines[index + 1] if header["update"] else ""
+        found.append(PatchedFile(path, after.removeprefix(_MOVE).strip() or None if after.startswith(_MOVE) else None))
+    return tuple(found)
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
 
 _ANY: Final = ("*",)
 
@@ -145,3 +229,113 @@ def _directories(path: str, places: OpenCodePlaces, *, itself: bool) -> tuple[tu
     if not places.outside(path):
         return ()
     return ((below(path if itself else posixpath.dirname(path)),),)
+
+
+# --- shell lines ------------------------------------------------------------------------------------------------------
+
+
+ENTERING: Final = frozenset({"cd", "chdir", "popd", "pushd", "push-location", "set-location"})
+"""Commands that only change the directory; they add no pattern."""
+
+FILE_COMMANDS: Final = ENTERING | {
+    "rm", "cp", "mv", "mkdir", "touch", "chmod", "chown", "cat",
+    "get-content", "set-content", "add-content", "copy-item", "move-item", "remove-item", "new-item", "rename-item",
+}  # fmt: skip
+_WILD: Final = late_pattern(r"[*?\\]")
+_GLOB: Final = late_pattern(r"[?*\[]")
+_QUOTED_CHARS_MIN: Final = 2
+_STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+
+
+def shell_request(
+    command: str, workdir: str | None, places: OpenCodePlaces, *, tail: str = " *"
+) -> OpenCodeRequest | None:
+    """Return the request of the shell tool; None for a line that is too long or too complex to parse.
+
+    `tail` is appended to a command's prefix in `always`.
+    """
+    found = source_commands(command)
+    if found is None:
+        return None
+    base = places.absolute(workdir) if workdir else places.directory
+    named = [one for one in found if one.words and one.words[0].raw not in ENTERING]
+    folders = list(_outside_folders(found, base, places))
+    if (workdir or places.roots) and places.outside(base):
+        folders.append(base)
+    patterns = tuple(dict.fromkeys(map(below, folders)))
+    return OpenCodeRequest(
+        "bash",
+        tuple(dict.fromkeys(one.statement for one in named)),
+        tuple(dict.fromkeys(" ".join(prefix([word.raw for word in one.words])) + tail for one in named)),
+        (patterns,) if patterns else (),
+        command,
+        base,
+    )
+
+
+def offered(analysis: Analysis, request: OpenCodeRequest, tail: str) -> tuple[str, ...]:
+    """Return the `always` entries of the hardened profile; a command with a redirection to a file is spelled whole.
+
+    A pattern for its words alone would not cover it: the file would be asked about the next time.
+    """
+    if not analysis.redirects_only or analysis.flow is not None:
+        return request.always
+    named = [one for one in analysis.top if one.words and one.words[0].raw not in ENTERING]
+    return tuple(dict.fromkeys(entry for one in named for entry in _entries(one, request.patterns, tail)))
+
+
+def _entries(command: ShellCommand, patterns: Sequence[str], tail: str) -> Iterator[str]:
+    is_redirected = any(map(accesses, command.redirects))
+    # The grammar assigns a redirection at the end of a pipeline to the whole pipeline: then the words are a pattern too.
+    if not is_redirected or command.statement not in patterns:
+        yield " ".join(prefix([word.raw for word in command.words])) + tail
+    if is_redirected and not _WILD.search(command.statement):
+        yield command.statement
+
+
+def hidden_directories(analysis: Analysis, base: str, places: OpenCodePlaces) -> tuple[str, ...]:
+    """Return the directories that the program misses: behind quotes, wrappers, and in commands it does not parse."""
+    bare = [_bare(command) for command in analysis.commands if command.words]
+    folders = [*_outside_folders(bare, base, places), *_named_outside(analysis.commands, base, places)]
+    return tuple(dict.fromkeys(map(below, folders)))
+
+
+def _named_outside(commands: Iterable[ShellCommand], base: str, places: OpenCodePlaces) -> Iterator[str]:
+    for command in commands:
+        for path in named_paths(command) if command.words else ():
+            if path not in _STREAMS and leads_out(path, base, places.roots, places.facts, places.home):
+                full = places.absolute(places.expand(path), base)
+                yield full if places.is_directory(full) else posixpath.dirname(full)
+
+
+def _bare(command: ShellCommand) -> ShellCommand:
+    texts = [loosen(word) for word in command.words]
+    return ShellCommand(command.text, tuple(Word(text, text) for text in (basename(texts[0]), *texts[1:])))
+
+
+def _outside_folders(commands: Iterable[ShellCommand], base: str, places: OpenCodePlaces) -> Iterable[str]:
+    for command in commands:
+        words = [word.raw for word in command.words]
+        if not words or words[0] not in FILE_COMMANDS:
+            continue
+        for written in _paths(words, places):
+            path = places.reached(written, base)
+            if places.outside(path):
+                yield path if places.is_directory(path) else posixpath.dirname(path)
+
+
+def _paths(words: Sequence[str], places: OpenCodePlaces) -> Iterable[str]:
+    for word in words[1:]:
+        if word.startswith("-") or (words[0] == "chmod" and word.startswith("+")):
+            continue
+        text = places.expand(_unquoted(word))
+        glob = _GLOB.search(text)
+        written = text[: glob.start()] if glob else text
+        if written and not written.startswith("(") and "$" not in written and "`" not in written:
+            yield written
+
+
+def _unquoted(word: str) -> str:
+    if len(word) >= _QUOTED_CHARS_MIN and word[0] == word[-1] and word[0] in "\"'":
+        return word[1:-1]
+    return word

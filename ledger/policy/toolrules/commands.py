@@ -1,14 +1,44 @@
-"""Matching of `Bash(…)` specifiers with commands: by words for deny and ask, narrowly for allow."""
+"""The subjects of a call, and `Bash(…)` specifiers matched with commands: by words for deny and ask, narrowly for allow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
+from ledger.core.policy import Call
 from ledger.policy.matching.wildcard import Matcher, compile_stars, optional_tail
-from ledger.policy.shell import ShellCommand, Word
+from ledger.policy.shell import Access, ShellCommand, Word
+from ledger.policy.shell.tables.files import PROGRAMS
+from ledger.policy.toolrules.paths import PATH_FIELDS
 from ledger.policy.toolrules.rule import ToolRule
+
+BASH = "Bash"
+WEB_FETCH = "WebFetch"
+
+
+def inputs_of(call: Call) -> tuple[str, list[Any]]:
+    """Return the tool's name and each input to judge; a permission with patterns has one input per pattern."""
+    if call.tool_name is not None:
+        return call.tool_name, [call.input]
+    tool = call.permission
+    return tool, [_input_of(tool, pattern) for pattern in call.patterns]
+
+
+def _input_of(tool: str, pattern: str) -> dict[str, str]:
+    if tool == BASH:
+        return {"command": pattern}
+    if tool == WEB_FETCH:
+        return {"url": pattern}
+    field = PATH_FIELDS.get(tool, ("pattern",))[0]
+    return {field: pattern}
+
+
+def command_of(value: Any) -> str | None:
+    """Return the command line of a Bash input; None if it has none."""
+    command = value.get("command") if isinstance(value, Mapping) else None
+    return command if isinstance(command, str) else None
+
 
 _HIDDEN_BLANK: Final = "\0"
 _PREFIX: Final = ":*"
@@ -91,3 +121,21 @@ def _visible(word: Word) -> str:
 
 def _is_simple(text: str) -> bool:
     return bool(text) and all(character.isalnum() or character in "_-./:=@%+," for character in text)
+
+
+def touched(words: Sequence[str]) -> list[tuple[Access, str]]:
+    """Return every word of a command that may be a file, with its possible accesses. For deny and ask rules only.
+
+    The value of a long option counts, and the text after `=` in `dd of=x`. A pattern or script counts as a file too.
+    """
+    accesses = PROGRAMS.get(words[0].rpartition("/")[2], ()) if words else ()
+    found: list[tuple[Access, str]] = []
+    ended = False
+    for word in words[1:] if accesses else ():
+        if word == "--" and not ended:
+            ended = True
+            continue
+        value = word if ended or not word.startswith("-") else word.partition("=")[2]
+        operands = [value, value.partition("=")[2]] if not word.startswith("-") else [value]
+        found += [(access, operand) for operand in operands if operand for access in accesses]
+    return found

@@ -10,15 +10,12 @@ from ledger.core.policy import Call, Grant, Layer, Rule, Verdict
 from ledger.policy.dialect import DEFAULT_LAYER, Dialect
 from ledger.policy.named_entries import NamedEntry, every_call
 from ledger.policy.rule_list import WHOLE, ListedRule
-from ledger.policy.toolrules.calls import BASH, WEB_FETCH, inputs_of
-from ledger.policy.toolrules.commands import normal_specifier
+from ledger.policy.toolrules.commands import BASH, WEB_FETCH, inputs_of, normal_specifier
 from ledger.policy.toolrules.domains import host_of
 from ledger.policy.toolrules.grants import read_grant
 from ledger.policy.toolrules.loader import SECTION, load_tool_rules
-from ledger.policy.toolrules.names import names_tool
-from ledger.policy.toolrules.pathrules import exact_path, is_path_tool
-from ledger.policy.toolrules.paths import SEARCHERS
-from ledger.policy.toolrules.rule import ToolRule
+from ledger.policy.toolrules.paths import SEARCHERS, exact_path, is_path_tool
+from ledger.policy.toolrules.rule import ToolRule, names_tool
 
 
 class ToolRuleDialect(Dialect):

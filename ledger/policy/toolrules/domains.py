@@ -9,7 +9,7 @@ from typing import Any, Final
 from ledger.core.policy import Verdict
 from ledger.policy.matching.tokens import STAR, Star
 from ledger.policy.matching.wildcard import Matcher, compile_tokens
-from ledger.policy.toolrules.calls import WEB_FETCH
+from ledger.policy.toolrules.commands import WEB_FETCH
 from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.urls import UrlReading, ascii_host, read_address
 

@@ -9,7 +9,7 @@ from ledger.core.indexed_grants import IndexedGrants
 from ledger.core.policy import Grant, RuleRef, Verdict
 from ledger.policy.checks import NOWHERE, check_action, shown
 from ledger.policy.errors import PolicyError
-from ledger.policy.toolrules.calls import WEB_FETCH
+from ledger.policy.toolrules.commands import WEB_FETCH
 from ledger.policy.toolrules.domains import address_of
 from ledger.policy.toolrules.paths import EDITORS, READERS
 from ledger.policy.toolrules.rule import ToolRule, parse_rule

@@ -1,12 +1,15 @@
-"""Resolution of the paths of rules and calls: `~`, `..`, the working directory, and links."""
+"""Paths of calls and of rules: the tools that path rules govern, and the files that a call may access."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ledger.policy.facts import FileFacts
+from ledger.policy.shell import Access
+from ledger.policy.spelled import is_of_a_process, spelled_paths
+from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.unknown import UNKNOWN_HOME
 
 PATH_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -61,3 +64,81 @@ def both_forms(path: str, facts: FileFacts) -> tuple[str, ...]:
     """Return a path as written, and with its links followed if that differs."""
     resolved = facts.resolve(path)
     return (path,) if resolved == path else (path, resolved)
+
+
+ACCESS_RULE: Final = {Access.READ: "Read", Access.EDIT: "Edit"}
+_PATH_TOOLS: Final = READERS | EDITORS
+
+
+def is_path_tool(tool: str) -> bool:
+    return tool in _PATH_TOOLS
+
+
+def governs(rule_tool: str, tool: str) -> bool:
+    """Return whether a path rule for one tool governs another: `Edit(…)` all that write, `Read(…)` all that read."""
+    return rule_tool == tool or (rule_tool == "Edit" and tool in EDITORS) or (rule_tool == "Read" and tool in READERS)
+
+
+def access_of(tool: str) -> Access:
+    return Access.EDIT if tool in EDITORS else Access.READ
+
+
+def split_root(specifier: str) -> tuple[str, str]:
+    """Return the root of a pattern as spelt (`//`, `~/`, `/` or nothing), and the rest.
+
+    The rest has a leading `/` if it is anchored.
+    """
+    if specifier.startswith("//"):
+        return "//", specifier[1:]
+    if specifier == "~" or specifier.startswith("~/"):
+        return "~/", specifier[1:] or "/"
+    if specifier.startswith("/"):
+        return "/", specifier
+    return "", specifier
+
+
+def exact_path(tool: str, path: str) -> str:
+    """Return the rule of a tool for one absolute path; characters with a meaning in patterns are escaped."""
+    escaped = "".join("\\" + character if character in "*?[\\" else character for character in path)
+    return f"{tool}(/{escaped})"
+
+
+def is_access_rule(rule: ToolRule, access: Access) -> bool:
+    return rule.tool == ACCESS_RULE[access] and rule.specifier is not None
+
+
+_PATHS: Final = tuple(dict.fromkeys(field for fields in PATH_FIELDS.values() for field in fields))
+_GLOBS: Final = {"Glob": "pattern", "Grep": "glob"}
+"""The member of a search that selects files by a glob."""
+
+
+RESTRICTED_FILE: Final = "a rule restricts a file that the call may lead to"
+
+
+class CallFiles(NamedTuple):
+    """The files of a call: absolute paths, and globs that may match more of them."""
+
+    paths: tuple[str, ...]
+    globs: tuple[str, ...] = ()
+    reason: str | None = None
+    """Reason why the file cannot be determined; None if it can."""
+
+
+def files_of(tool: str, value: Any, base: str, home: str | None, facts: FileFacts) -> CallFiles:
+    """Return every file that the input of a file tool may lead to from the folder `base`."""
+    members = value if isinstance(value, Mapping) else {}
+    written = [path for field in _PATHS if isinstance(path := members.get(field), str) and path]
+    paths = dict.fromkeys(form for path in written for form in spelled_paths(path, base, home, facts))
+    glob = members.get(_GLOBS.get(tool, ""))
+    globs: tuple[str, ...] = ()
+    if isinstance(glob, str) and glob:
+        globs = spelled_paths(glob, posixpath.join(base, written[0] if written else ""), home, facts)
+    return CallFiles(tuple(paths), globs, _unknown(written, tuple(paths)))
+
+
+def _unknown(written: list[str], paths: tuple[str, ...]) -> str | None:
+    if any("\0" in path for path in written):
+        return "the path holds a NUL, and may end there"
+    if any(map(is_of_a_process, paths)):
+        return "the path is below `/proc/PID`, and is different for every process"
+    return None

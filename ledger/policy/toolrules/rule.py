@@ -7,12 +7,14 @@ from typing import Any, Final
 
 import msgspec
 
+from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import NAME_LENGTH_CHARS
 from ledger.core.policy import Layer, RuleRef, Verdict
 from ledger.policy.checks import RuleOrigin, check_pattern, origin_of, shown
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
+from ledger.policy.matching.wildcard import compile_normalised
 
 _SECTION: Final = "permissions"
 _FINAL: Final = "final"
@@ -120,3 +122,31 @@ def _check_text(text: Any, origin: RuleOrigin, keys: JsonKeys) -> str:
     if len(name) > NAME_LENGTH_CHARS:
         raise origin.problem(f"the tool of {shown(text)} has more than {NAME_LENGTH_CHARS} characters", keys)
     return text
+
+
+# --- tools of a rule without a specifier ------------------------------------------------------------------------------
+
+
+MCP: Final = "mcp__"
+_LITERAL_SERVER = late_pattern(r"mcp__(?!_)(?:(?!__)[^*])+__")
+
+
+def is_glob(tool: str) -> bool:
+    """Return whether a rule's tool is a glob, or the name of an MCP server, which stands for all of its tools."""
+    return "*" in tool or is_server(tool)
+
+
+def is_server(tool: str) -> bool:
+    return tool.startswith(MCP) and "__" not in tool.removeprefix(MCP)
+
+
+def names_tool(rule_tool: str, tool: str) -> bool:
+    """Return whether the tool side of a rule matches a tool."""
+    if "*" in rule_tool:
+        return compile_normalised(rule_tool)(tool)
+    return tool == rule_tool or (is_server(rule_tool) and tool.startswith(rule_tool + "__"))
+
+
+def may_allow(rule_tool: str) -> bool:
+    """Return whether an allow may use this tool side: `*` is accepted only behind the literal name of an MCP server."""
+    return "*" not in rule_tool or _LITERAL_SERVER.match(rule_tool) is not None

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.policy.codelia import ConfirmRequest
-from ledger.policy.codelia.confirm import visible
-from ledger.policy.codelia.danger import DANGEROUS, is_dangerous
+from ledger.policy.codelia.confirm import DANGEROUS, is_dangerous, visible
 from tests.policy.codelia.codelia_calls import bash, policy, tool
 
 

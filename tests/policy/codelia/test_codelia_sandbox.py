@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.policy import Verdict
-from ledger.policy.codelia.sandbox import real_cd, virtual_cd
+from ledger.policy.codelia.text import real_cd, virtual_cd
 from ledger.policy.facts import MappedFacts
 from tests.policy.codelia.codelia_calls import PROFILES, ROOT, commands, grant, judge, policy, verdict
 from tests.support.rows import every

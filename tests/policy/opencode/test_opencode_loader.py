@@ -10,7 +10,7 @@ import pytest
 from ledger.policy import Call, PolicyError, PolicySource, Rule, Verdict
 from ledger.policy.checks import shown
 from ledger.policy.opencode import OpenCodePolicy, load_layers
-from ledger.policy.opencode.frontmatter import read_frontmatter
+from ledger.policy.opencode.loader import read_frontmatter
 
 AGENT = """---
 name: reviewer

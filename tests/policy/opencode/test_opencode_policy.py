@@ -15,7 +15,7 @@ from ledger.policy.opencode import (
     permission_of,
     unknown_permissions,
 )
-from ledger.policy.opencode.builtin import OWN_AGENTS, Folders, agent_rules
+from ledger.policy.opencode.layers import OWN_AGENTS, Folders, agent_rules
 from ledger.policy.opencode.policy import AGENTS_COUNT
 
 ALLOW, ASK, DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY

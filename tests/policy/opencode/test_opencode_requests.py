@@ -8,7 +8,7 @@ import pytest
 
 from ledger.policy import Call, Layer, Part, PolicySource, Verdict
 from ledger.policy.opencode import OpenCodePolicy, OpenCodeRequest
-from ledger.policy.opencode.patch import PatchedFile, patched_files
+from ledger.policy.opencode.requests import PatchedFile, patched_files
 from tests.support.rows import every
 
 FILES = {"../.git": "dir", "../outside": "dir", "../../etc": "dir", "link": "-> /etc"}

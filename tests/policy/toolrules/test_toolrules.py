@@ -16,7 +16,7 @@ from ledger.policy.matching.paths import exact_glob, ignore_glob
 from ledger.policy.matching.wildcard import name_glob
 from ledger.policy.toolrules import load_settings, load_tool_rules, parse_rule, read_grant, read_rules
 from ledger.policy.toolrules.grants import grant_rule
-from ledger.policy.toolrules.names import may_allow, names_tool
+from ledger.policy.toolrules.rule import may_allow, names_tool
 
 
 def test_a_rule_is_a_tool_with_or_without_a_specifier() -> None:
