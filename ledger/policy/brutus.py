@@ -18,10 +18,11 @@ from ledger.policy.evaluations import joined
 from ledger.policy.facts import FileFacts
 from ledger.policy.opencode.compiled import CompiledGrants, Rank, Reading, last_match, restricting
 from ledger.policy.opencode.hard import OpenCodeCommands, tightened
-from ledger.policy.opencode.layers import OpenCodeOptions, check_count, check_layers, placed_rules
+from ledger.policy.opencode.layers import OpenCodeOptions, placed_rules
 from ledger.policy.opencode.places import OpenCodePlaces, within
 from ledger.policy.opencode.policy import BASH, EXTERNAL, Judging, OpenCodePolicy
 from ledger.policy.opencode.requests import OpenCodeRequest
+from ledger.policy.options import check_count, check_layers
 from ledger.policy.reach import leads_out
 from ledger.policy.rules import permission_of
 from ledger.policy.shell import Access, Analysis, Ruling, ShellCommand, Word
@@ -409,7 +410,7 @@ class BrutusPolicy(OpenCodePolicy):
         """Judge each pattern; the first one that is not allowed decides (brutus.md, `Ask`), in hardened the strictest."""
         if not patterns:
             return super().judge(permission, patterns, grants)
-        rules = self._compiled.of(permission)
+        rules = self.compiled.of(permission)
         parts = [self.part(text, last_match(text, rules), grants) for text in patterns]
         verdict = next((part.verdict for part in parts if part.verdict is not Verdict.ALLOW), Verdict.ALLOW)
         message = self._denial_with(grants.given) if verdict is Verdict.DENY else None
@@ -436,11 +437,11 @@ class BrutusPolicy(OpenCodePolicy):
             return False
         granted = CompiledGrants((grant,), permission, READING)
         if permission != BASH or not self.is_hardened:
-            return bool(self.lifted(part.text, last_match(part.text, self._compiled.of(permission)), granted))
+            return bool(self.lifted(part.text, last_match(part.text, self.compiled.of(permission)), granted))
         analysis = lex(part.text)
         if not analysis.plain or len(analysis.commands) != 1:
             return False
-        rules = BrutusCommands(self._compiled, granted, self.places(None), final_denies=True)
+        rules = BrutusCommands(self.compiled, granted, self.places(None), final_denies=True)
         ruling = rules.allow(peeled(analysis.commands[0]))
         return ruling is not None and bool(ruling.grants)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from ledger.core.indexed_grants import IndexedGrants
 from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import NAME_LENGTH_CHARS
 from ledger.core.policy import Grant, Layer, Rule, RuleRef, Verdict
@@ -15,8 +14,9 @@ from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, origin_of, 
 from ledger.policy.codelia.text import normalise
 from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import JsonKeys
-from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
 from ledger.policy.matching.wildcard import Matcher, compile_marks
+from ledger.policy.options import check_count, check_layers
+from ledger.policy.read_grants import ReadGrants
 
 SHELL: Final = "bash"
 SKILL: Final = "skill_load"
@@ -82,16 +82,14 @@ def read_layers(layers: tuple[Layer, ...], *, strict: bool) -> Ruleset:
     `strict` refuses every rule that Codelia would read differently than it is written; otherwise such a rule is inert
     or wider than written, as in Codelia. Raises PolicyError, which names file and line.
     """
-    if len(layers) > LAYER_COUNT:
-        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are accepted")
+    check_layers(layers)
     allow: list[CodeliaRule] = []
     deny: list[CodeliaRule] = []
     for layer in layers:
         rules = _layer_rules(layer, strict=strict)
         allow += rules.allow if layer.trusted else ()
         deny += rules.deny
-    if len(allow) + len(deny) > RULE_COUNT:
-        raise PolicyError(f"the policy has {len(allow) + len(deny)} rules; at most {RULE_COUNT} are accepted")
+    check_count(len(allow) + len(deny))
     return Ruleset(tuple(allow), tuple(deny))
 
 
@@ -99,8 +97,6 @@ def _layer_rules(layer: Layer, *, strict: bool) -> Ruleset:
     origin = origin_of(layer)
     if layer.config is None:
         return _of_program(layer.rules, origin, strict=strict)
-    if layer.rules:
-        raise origin.problem("a layer holds either a configuration or rules, not both", ())
     return read_config(layer.config, origin, strict=strict)
 
 
@@ -168,7 +164,7 @@ def _read_rule(members: object, origin: RuleOrigin, keys: JsonKeys, *, deny: boo
         canonical(tool),
         None if command is None else tuple(word for word in normalise(command).split(" ") if word),
         pattern,
-        None if pattern is None else _glob(pattern),
+        None if pattern is None else compile_marks(pattern),  # a final ` *` is not optional (codelia.md 6.3)
         name,
         RuleRef(rule_text(members), origin.layer, origin.file, origin.line(keys)),
         inert,
@@ -198,30 +194,11 @@ def _text(members: Mapping[str, Any], name: str, origin: RuleOrigin, keys: JsonK
     return check_pattern(value, origin, (*keys, name))
 
 
-def _glob(pattern: str) -> Matcher:
-    """Compile a glob: `*` is any text, `?` one character, the rest is literal (codelia.md 6.3). Linear in the text.
-
-    A final ` *` is not optional.
-    """
-    return compile_marks(pattern)
-
-
-class RememberedRules:
-    """Grants as allow rules, each with its id, read where a text asks for them; an unreadable one is none of them."""
+class RememberedRules(ReadGrants[tuple[str, CodeliaRule]]):
+    """Grants as allow rules, each with its id; an unreadable one is none of them."""
 
     def __init__(self, grants: Sequence[Grant] = ()) -> None:
-        self._grants = grants
-        self._all = [] if isinstance(grants, IndexedGrants) else _remembered(grants)
-        self._about: dict[tuple[str, ...], list[tuple[str, CodeliaRule]]] = {}
-
-    def about(self, *texts: str) -> list[tuple[str, CodeliaRule]]:
-        """Return the rules that may match a tool's name or one of these texts, in order."""
-        if not isinstance(self._grants, IndexedGrants):
-            return self._all
-        found = self._about.get(texts)
-        if found is None:
-            found = self._about[texts] = _remembered(self._grants.about((_NAMES, *texts)))
-        return found
+        super().__init__(grants, _remembered, (_NAMES,))
 
 
 def _remembered(grants: Iterable[Grant]) -> list[tuple[str, CodeliaRule]]:

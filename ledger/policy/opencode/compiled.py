@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
-from ledger.core.indexed_grants import IndexedGrants
 from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import Grant, Rule, RuleRef, Verdict
 from ledger.policy.matching.overlap import is_glob, wildcard_meets
 from ledger.policy.matching.wildcard import Matcher, compile_normalised
+from ledger.policy.read_grants import ReadGrants
 
 PREFIX_CHARS_MAX: Final = 24
 SHARED_PREFIX_COUNT_MAX: Final = 8
@@ -65,6 +65,9 @@ class RuleIndex:
 def _grams(text: str) -> set[str]:
     return {text[at : at + GRAM_CHARS] for at in range(len(text) - GRAM_CHARS + 1)}
 
+
+_SHADOW_TESTS_MAX: Final = 1_000_000
+"""Pairs of rules, at most, that are compared; with more, every rule counts as in force, which only asks more."""
 
 _PERMISSIONS_KEPT_MAX: Final = 256
 _TEXTS_KEPT_MAX: Final = 32
@@ -138,6 +141,17 @@ class PermissionRules:
         return tuple(rule.text for rule in self.all if rule.action is not Verdict.ALLOW and not rule.catches_all)
 
     @cached_property
+    def in_force(self) -> tuple[CompiledRule, ...]:
+        """Return the rules that deny or ask about an option, and that no later rule allows wholly."""
+        found = [rule for rule in self.all if rule.action is not Verdict.ALLOW and "-" in rule.text]
+        if len(found) * len(self.all) <= _SHADOW_TESTS_MAX:
+            lasts = [last_match(rule.text, self) for rule in found]
+            found = [
+                one for one, last in zip(found, lasts, strict=True) if not last or last.action is not Verdict.ALLOW
+            ]
+        return tuple([rule for rule in found if rule.text.strip("* ")])
+
+    @cached_property
     def caseless(self) -> PermissionRules:
         """Return the same rules for texts in lower case."""
         return PermissionRules([self._folded(rule) for rule in self.all], self.reading)
@@ -165,6 +179,13 @@ class CompiledRules:
                 return True
         return False
 
+    @cached_property
+    def guard_files(self) -> bool:
+        """Return whether a rule restricts particular files, or folders outside the project."""
+        return any(self.of(permission).restricting for permission in ("read", "edit")) or any(
+            rule.action is not Verdict.ALLOW for rule in self.of("external_directory").all
+        )
+
     def of(self, permission: str) -> PermissionRules:
         """Return the rules whose permission matches."""
         found = self._by_permission.get(permission)
@@ -176,35 +197,20 @@ class CompiledRules:
         return found
 
 
-class CompiledGrants:
-    """The grants of a call for one permission, compiled where a text asks for them."""
+class CompiledGrants(ReadGrants[CompiledGrant]):
+    """The grants of a call whose permission matches, in the order given."""
 
     def __init__(self, grants: Sequence[Grant], permission: str, reading: Reading = OPENCODE) -> None:
-        self.given, self._permission, self._reading = grants, permission, reading
-        self.rank = reading.rank(permission)
-        self._all = () if isinstance(grants, IndexedGrants) else self._compiled(grants)
-        self._about: dict[tuple[str, ...], tuple[CompiledGrant, ...]] = {}
+        self.rank, name, matcher = reading.rank(permission), reading.normal(permission), reading.matcher
 
-    def about(self, *texts: str) -> tuple[CompiledGrant, ...]:
-        """Return the grants that may match one of these texts, in order."""
-        if not isinstance(self.given, IndexedGrants):
-            return self._all
-        found = self._about.get(texts)
-        if found is None:
-            found = self._about[texts] = self._compiled(self.given.about(texts))
-        return found
-
-    def _compiled(self, grants: Iterable[Grant]) -> tuple[CompiledGrant, ...]:
-        """Return the grants whose permission matches, in the order given."""
-        reading, permission = self._reading, self._permission
-        name = reading.normal(permission)
-        return tuple(
-            CompiledGrant(
-                grant.grant_id, *_matchers(grant.pattern, reading), grant.pattern, reading.rank(grant.permission)
+        def compiled(some: Sequence[Grant]) -> tuple[CompiledGrant, ...]:
+            return tuple(
+                CompiledGrant(one.grant_id, *_matchers(one.pattern, reading), one.pattern, reading.rank(one.permission))
+                for one in some
+                if one.permission == permission or matcher(one.permission)(name)
             )
-            for grant in grants
-            if grant.permission == permission or reading.matcher(grant.permission)(name)
-        )
+
+        super().__init__(grants, compiled)
 
 
 def last_match(text: str, rules: PermissionRules) -> CompiledRule | None:

@@ -33,8 +33,6 @@ FETCH: Final = "webfetch"
 SEARCH: Final = "grep"
 _FILES: Final = frozenset({"read", "edit", "list"})
 _MEMBERS: Final = ("filePath", "filepath", "file_path", "path")
-_SHADOW_TESTS_MAX: Final = 1_000_000
-"""Pairs of rules, at most, that are compared; with more, every rule counts as in force, which only asks more."""
 
 
 class OpenCodeCommands(CommandRules):
@@ -70,6 +68,8 @@ class OpenCodeCommands(CommandRules):
 
     def lifting(self, rule: CompiledRule | None, text: str) -> tuple[str, ...]:
         """Return the grants that match a text and come after the rule about it."""
+        if self.grants.nothing:
+            return ()
         known = self.grants.about(text)
         if not known or (rule is not None and rule.action is Verdict.DENY and self.final_denies):
             return ()
@@ -103,7 +103,8 @@ class OpenCodeCommands(CommandRules):
             for at in self.bash.candidates(shown)
             if known[at].action is Verdict.ALLOW and known[at].narrow(shown)
         }
-        texts |= {grant.text: None for grant in self.grants.about(shown) if grant.narrow(shown)}
+        if not self.grants.nothing:
+            texts |= {grant.text: None for grant in self.grants.about(shown) if grant.narrow(shown)}
         return tuple(dict.fromkeys([tuple(text.split()) for text in texts]))
 
     def allow_exactly(self, command: ShellCommand) -> Ruling | None:
@@ -119,6 +120,8 @@ class OpenCodeCommands(CommandRules):
             rule = self.last(text)
             if rule is not None and rule.action is Verdict.ALLOW and rule.text == text:
                 return Ruling(Verdict.ALLOW, rule.refs)
+        if self.grants.nothing:
+            return None
         ids = tuple(grant.grant_id for grant in self.grants.about(*plain) if grant.text in plain)
         return Ruling(Verdict.ALLOW, (), ids) if ids else None
 
@@ -160,9 +163,7 @@ class OpenCodeCommands(CommandRules):
         return None
 
     def guards_files(self) -> bool:
-        return any(self.rules.of(permission).restricting for permission in ("read", "edit")) or any(
-            rule.action is not Verdict.ALLOW for rule in self.rules.of("external_directory").all
-        )
+        return self.rules.guard_files
 
     def restrict_file(self, accesses: Sequence[Access], path: str, directory: str) -> Ruling | None:
         known = [rules for access in accesses if (rules := self.rules.of(access.value)).restricting]
@@ -179,10 +180,10 @@ class OpenCodeCommands(CommandRules):
         return map(self.places.from_worktree, spelled_paths(path, directory, self.places.home, self.places.facts))
 
     def restricted_words(self) -> Sequence[tuple[str, ...]]:
-        restricted = [rule for rule in self.bash.all if rule.action is not Verdict.ALLOW and "-" in rule.text]
-        if len(restricted) * len(self.bash.all) <= _SHADOW_TESTS_MAX:
-            restricted = [rule for rule in restricted if self._in_force(rule)]
-        return [tuple(rule.text.split()) for rule in restricted if rule.text.strip("* ")]
+        rules = self.bash.in_force
+        if not self.grants.nothing:
+            rules = tuple([rule for rule in rules if not self.lifting(rule, rule.text)])
+        return [tuple(rule.text.split()) for rule in rules]
 
     def restricting(self) -> tuple[str, ...]:
         return self.bash.restricting
@@ -190,11 +191,6 @@ class OpenCodeCommands(CommandRules):
     def outside(self, path: str, directory: str) -> bool:
         places = self.places
         return not self.asks_first and leads_out(path, directory, places.roots, places.facts, places.home)
-
-    def _in_force(self, rule: CompiledRule) -> bool:
-        """Return whether the rule decides about some text that it matches; a later rule may match all of them."""
-        last = self.last(rule.text)
-        return (last is None or last.action is not Verdict.ALLOW) and not self.lifting(rule, rule.text)
 
     def enter(self, directory: str, target: str) -> str | None:
         return self.places.enter(directory, target)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -13,12 +13,11 @@ from ledger.core.policy import Layer, Rule, Verdict
 from ledger.policy.checks import RuleOrigin, as_rules, origin_of, shown
 from ledger.policy.config import PermissionSection, drop_allows, merge_sections, read_section, read_tools, section_rules
 from ledger.policy.dialect import INHERITED
-from ledger.policy.errors import PolicyError
-from ledger.policy.facts import FileFacts, MappedFacts, NoFacts
+from ledger.policy.facts import FileFacts, NoFacts
 from ledger.policy.jsonc import JsonKeys
-from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
 from ledger.policy.opencode.places import OpenCodePlaces, below
 from ledger.policy.opencode.requests import ACTION_ONLY
+from ledger.policy.options import PROFILES, GivenOptions, Profile, check_count, check_layers
 from ledger.policy.rules import from_config
 
 # --- built-in rules of OpenCode 1.18: for every agent, for each of its own agents, and for its own output -------------
@@ -118,19 +117,15 @@ def _rules(config: Mapping[str, Any]) -> tuple[Rule, ...]:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
-Profile = Literal["hardened", "faithful"]
 OpenCodeEdition = Literal["current", "opencode.md"]
 Order = Literal["insertion", "key-length"]
 Compat = Literal["v1", "v2"]
 
-_PROFILES: Final[tuple[Profile, ...]] = ("hardened", "faithful")
 _EDITIONS: Final[tuple[OpenCodeEdition, ...]] = ("current", "opencode.md")
 _ORDERS: Final[tuple[Order, ...]] = ("insertion", "key-length")
 _COMPATS: Final[tuple[Compat, ...]] = ("v1", "v2")
 _DATA: Final = "/.local/share/opencode"
 _TEMPORARY: Final = "/tmp/opencode"  # noqa: S108 (the program's own folder, named in a rule and never opened)
-
-_Choice = TypeVar("_Choice", bound=str)
 
 
 class OpenCodeOptions(msgspec.Struct, frozen=True):
@@ -178,75 +173,26 @@ _NAMES: Final = (*(name for name in OpenCodeOptions.__struct_fields__ if name !=
 
 def read_options(options: Mapping[str, Any], facts: FileFacts | None) -> OpenCodeOptions:
     """Check the options of a source; `fs` among them replaces `facts`. Raises PolicyError."""
-    for name in options:
-        if name not in _NAMES:
-            known = ", ".join(_NAMES)
-            raise PolicyError(f"the opencode dialect has no option {shown(name)}; it has {known}", key=name)
-    profile = _choice(options, "profile", _PROFILES, "hardened")
-    edition = _choice(options, "edition", _EDITIONS, "current")
-    defaults = _flag(options, "defaults")
-    home, cwd = _text(options, "home"), _folder(options, "cwd")
-    data = _folder(options, "data")
+    given = GivenOptions("opencode", options, _NAMES)
+    profile, edition = given.choice("profile", PROFILES), given.choice("edition", _EDITIONS)
+    defaults, home, cwd, data = given.flag("defaults"), given.text("home"), given.folder("cwd"), given.folder("data")
     if data is None and home is not None:
         data = home.rstrip("/") + _DATA
     return OpenCodeOptions(
         profile=profile,
         edition=edition,
-        order=_choice(options, "order", _ORDERS, "insertion" if edition == "current" else "key-length"),
-        compat=_choice(options, "compat", _COMPATS, "v2" if profile == "hardened" else "v1"),
-        agent=_text(options, "agent") or (DEFAULT_AGENT if defaults else None),
+        order=given.choice("order", _ORDERS, "insertion" if edition == "current" else "key-length"),
+        compat=given.choice("compat", _COMPATS, "v2" if profile == "hardened" else "v1"),
+        agent=given.text("agent") or (DEFAULT_AGENT if defaults else None),
         home=home,
         defaults=defaults,
         cwd=cwd,
-        worktree=_folder(options, "worktree"),
-        sandbox_root=_folder(options, "sandbox_root"),
+        worktree=given.folder("worktree"),
+        sandbox_root=given.folder("sandbox_root"),
         data=data,
-        tmp=_folder(options, "tmp") or _TEMPORARY,
-        facts=_facts(options, cwd) or facts or NoFacts(),
+        tmp=given.folder("tmp") or _TEMPORARY,
+        facts=given.facts(cwd or "/", facts),
     )
-
-
-def _facts(options: Mapping[str, Any], cwd: str | None) -> FileFacts | None:
-    entries = options.get("fs")
-    if entries is None:
-        return None
-    if not isinstance(entries, Mapping):
-        raise PolicyError(f"the option `fs` must be an object from path to fact, not {shown(entries)}", key="fs")
-    return MappedFacts(entries, cwd or "/")
-
-
-def _choice(options: Mapping[str, Any], name: str, known: Sequence[_Choice], default: _Choice) -> _Choice:
-    value = options.get(name)
-    if value is None:
-        return default
-    for choice in known:
-        if choice == value:
-            return choice
-    wanted = " or ".join(f"`{choice}`" for choice in known)
-    raise PolicyError(f"the option `{name}` must be {wanted}, not {shown(value)}", key=name)
-
-
-def _text(options: Mapping[str, Any], name: str) -> str | None:
-    value = options.get(name)
-    if value is None or (isinstance(value, str) and value):
-        return value
-    raise PolicyError(f"the option `{name}` must be a string that is not empty, not {shown(value)}", key=name)
-
-
-def _flag(options: Mapping[str, Any], name: str) -> bool:
-    value = options.get(name)
-    if value is None or isinstance(value, bool):
-        return bool(value)
-    raise PolicyError(f"the option `{name}` must be true or false, not {shown(value)}", key=name)
-
-
-def _folder(options: Mapping[str, Any], name: str) -> str | None:
-    value = options.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value.startswith("/"):
-        raise PolicyError(f"the option `{name}` must be an absolute path, not {shown(value)}", key=name)
-    return value.rstrip("/") or "/"
 
 
 # --- layers -----------------------------------------------------------------------------------------------------------
@@ -281,21 +227,6 @@ def configured_rules(layers: tuple[Layer, ...], options: OpenCodeOptions) -> tup
     rules += _layer_rules(layers[len(files) :], options)
     check_count(len(rules) + len(inherited))
     return (*(sorted(rules, key=_key_length) if options.order == "key-length" else rules), *inherited)
-
-
-def check_layers(layers: Sequence[Layer]) -> None:
-    """Raise PolicyError for more layers than a policy may have, and for one with a configuration and rules."""
-    if len(layers) > LAYER_COUNT:
-        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are accepted")
-    for layer in layers:
-        if layer.config is not None and layer.rules:
-            raise origin_of(layer).problem("a layer holds either a configuration or rules, not both", ())
-
-
-def check_count(count: int) -> None:
-    """Raise PolicyError for more rules than a policy may have."""
-    if count > RULE_COUNT:
-        raise PolicyError(f"the policy has {count} rules; at most {RULE_COUNT} are accepted")
 
 
 def rules_of_agents(layers: Iterable[Layer], options: OpenCodeOptions) -> dict[str, int]:

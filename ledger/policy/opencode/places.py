@@ -73,7 +73,10 @@ class OpenCodePlaces(msgspec.Struct, frozen=True):
 
     def outside(self, path: str) -> bool:
         """Return whether an absolute path is in none of the roots."""
-        if not any(within(path, root) for root in self.roots):
+        for root in self.roots:
+            if within(path, root):
+                break
+        else:
             return True
         return self.deep and not self._leads_into(self.facts.resolve(path), self.roots)
 

@@ -30,13 +30,13 @@ from ledger.policy.opencode.layers import (
     Compat,
     OpenCodeEdition,
     OpenCodeOptions,
-    check_count,
     configured_rules,
     read_options,
     rules_of_agents,
 )
 from ledger.policy.opencode.places import OpenCodePlaces
 from ledger.policy.opencode.requests import OpenCodeRequest, hidden_directories, offered, shell_request, tool_request
+from ledger.policy.options import check_count
 from ledger.policy.rules import disabled
 from ledger.policy.shell import Analysis, analyse, hardened
 
@@ -81,8 +81,9 @@ class OpenCodePolicy:
         self._facts = facts
         self._of_agents: OrderedDict[str, Self] = OrderedDict()
         self._options, self._rules, self._agents = self._read(source, facts)
-        self._compiled = CompiledRules(self._rules, self.reading)
-        self._final_denies = self._options.compat == "v2"
+        self.compiled = CompiledRules(self._rules, self.reading)
+        self.final_denies = self._options.compat == "v2"
+        self.is_hardened = self._options.hardened
 
     def _read(
         self, source: PolicySource, facts: FileFacts | None
@@ -164,10 +165,10 @@ class OpenCodePolicy:
         granted = CompiledGrants((grant,), permission)
         if not part.liftable or not any(one.pattern(normalise(part.text)) for one in granted.about(part.text)):
             return False
-        if permission != BASH or not self._options.hardened:
+        if permission != BASH or not self.is_hardened:
             return True
         places = self.places(None)
-        rules = OpenCodeCommands(self._compiled, granted, places, final_denies=self._final_denies)
+        rules = OpenCodeCommands(self.compiled, granted, places, final_denies=self.final_denies)
         lifted = Evaluation(Verdict.ALLOW, (Part(part.text, Verdict.ALLOW),))
         return hardened(part.text, lifted, rules, places.directory).verdict is Verdict.ALLOW
 
@@ -185,7 +186,7 @@ class OpenCodePolicy:
         if not patterns:
             reason = "the call names no pattern, so there is nothing to judge"
             return Evaluation(Verdict.ALLOW, reason=reason, always=always)
-        candidates = self._compiled.of(permission)
+        candidates = self.compiled.of(permission)
         parts = tuple([self.part(text, last_match(text, candidates), grants) for text in patterns])
         if len(parts) == 1:
             verdict, rules = parts[0].verdict, parts[0].rules
@@ -204,6 +205,8 @@ class OpenCodePolicy:
 
     def lifted(self, text: str, rule: CompiledRule | None, grants: CompiledGrants) -> tuple[str, ...]:
         """Return the grants that match a text and come after the rule about it."""
+        if grants.nothing:
+            return ()
         known = grants.about(text)
         if not known or (rule is not None and self._is_final(rule)):
             return ()
@@ -211,7 +214,7 @@ class OpenCodePolicy:
         return tuple([one.grant_id for one in known if (rule is None or one.rank >= rule.rank) and one.pattern(value)])
 
     def _is_final(self, rule: CompiledRule) -> bool:
-        return rule.action is Verdict.DENY and self._final_denies
+        return rule.action is Verdict.DENY and self.final_denies
 
     def _denial(self, candidates: Sequence[CompiledRule]) -> str:
         """Return OpenCode's message to the agent: the configured rules of this permission, in order."""
@@ -222,18 +225,6 @@ class OpenCodePolicy:
     def tail(self) -> str:
         """Return the text that an `always` appends to the words that identify a command."""
         return _TAIL[self._options.edition]
-
-    @property
-    def compiled(self) -> CompiledRules:
-        return self._compiled
-
-    @property
-    def final_denies(self) -> bool:
-        return self._final_denies
-
-    @property
-    def is_hardened(self) -> bool:
-        return self._options.hardened
 
 
 class Judging:

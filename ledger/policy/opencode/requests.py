@@ -265,8 +265,8 @@ def shell_request(
     patterns = tuple(dict.fromkeys(map(below, folders)))
     return OpenCodeRequest(
         "bash",
-        tuple(dict.fromkeys(one.statement for one in named)),
-        tuple(dict.fromkeys(" ".join(prefix([word.raw for word in one.words])) + tail for one in named)),
+        tuple(dict.fromkeys([one.statement for one in named])),
+        tuple(dict.fromkeys([" ".join(prefix([word.raw for word in one.words])) + tail for one in named])),
         (patterns,) if patterns else (),
         command,
         base,

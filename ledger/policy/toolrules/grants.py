@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ledger.core.indexed_grants import IndexedGrants
 from ledger.core.policy import Grant, RuleRef, Verdict
 from ledger.policy.checks import NOWHERE, check_action, shown
 from ledger.policy.errors import PolicyError
+from ledger.policy.read_grants import ReadGrants
 from ledger.policy.toolrules.commands import WEB_FETCH
 from ledger.policy.toolrules.domains import address_of
 from ledger.policy.toolrules.paths import EDITORS, READERS
@@ -38,30 +38,16 @@ def read_grant(value: Mapping[str, Any], grant_id: str = "grant") -> ToolGrant:
     return ToolGrant(grant_id, tool, pattern or tool, action=action)
 
 
-class GrantedRules:
-    """Grants as rules, each with its id, read where a text asks for them."""
+class GrantedRules(ReadGrants[tuple[str, ToolRule]]):
+    """Grants as rules, each with its id. A rule for one of the tools that rules can be for may match a call of another."""
 
     def __init__(self, grants: Sequence[Grant] = ()) -> None:
-        self._grants = grants
-        self._all = [] if isinstance(grants, IndexedGrants) else _as_rules(grants)
-        self._about: dict[tuple[str, ...], list[tuple[str, ToolRule]]] = {}
+        super().__init__(grants, _as_rules, (_NAMES,))
 
     @property
     def denying(self) -> list[ToolRule]:
         """Return those that deny, which no grant of a ledger does."""
-        return [rule for _, rule in self._all if rule.action is Verdict.DENY]
-
-    def about(self, *texts: str) -> list[tuple[str, ToolRule]]:
-        """Return the grants that may match a tool's name or one of these texts, in order.
-
-        A rule for one of the tools that rules can be for may match a call of another.
-        """
-        if not isinstance(self._grants, IndexedGrants):
-            return self._all
-        found = self._about.get(texts)
-        if found is None:
-            found = self._about[texts] = _as_rules(self._grants.about((_NAMES, *texts)))
-        return found
+        return [rule for _, rule in self.all if rule.action is Verdict.DENY]
 
 
 def texts_of(tool: str, value: Any, path: str | None) -> tuple[str, ...]:

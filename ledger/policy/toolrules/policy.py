@@ -8,13 +8,11 @@ from typing import Any, ClassVar, Final, Self
 import msgspec
 
 from ledger.core.policy import PolicySource
-from ledger.policy.checks import shown
-from ledger.policy.errors import PolicyError
-from ledger.policy.facts import FileFacts, MappedFacts, NoFacts
+from ledger.policy.facts import FileFacts
+from ledger.policy.options import PROFILES, GivenOptions
 from ledger.policy.toolrules.rule import ToolRule, read_rules
 from ledger.policy.unknown import UNKNOWN_FOLDER
 
-PROFILES: Final = ("hardened", "faithful")
 MODES: Final = ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions")
 
 
@@ -54,39 +52,16 @@ def read_options(
     dialect: str, options: Mapping[str, Any], facts: FileFacts | None, names: Sequence[str]
 ) -> ToolRuleOptions:
     """Check the options of a source. `fs` among them replaces `facts`. Raises PolicyError."""
-    for name in options:
-        if name not in names:
-            known = ", ".join(names)
-            raise PolicyError(f"the {dialect} dialect has no option {shown(name)}; it has {known}", key=name)
-    profile = _choice(options, "profile", PROFILES)
-    cwd = _folder(options, "cwd") or UNKNOWN_FOLDER
-    entries = options.get("fs")
-    if entries is not None:
-        if not isinstance(entries, Mapping):
-            raise PolicyError(f"the option `fs` must be an object from path to fact, not {shown(entries)}", key="fs")
-        facts = MappedFacts(entries, "/" if cwd == UNKNOWN_FOLDER else cwd)
-    mode = _choice(options, "mode", MODES)
-    return ToolRuleOptions(profile == "hardened", cwd, _folder(options, "home"), facts or NoFacts(), mode, cwd)
-
-
-def _choice(options: Mapping[str, Any], name: str, known: Sequence[str]) -> str:
-    """Return an option with a closed list of values; the first one is the default."""
-    value = options.get(name)
-    if value is None:
-        return known[0]
-    if isinstance(value, str) and value in known:
-        return value
-    wanted = " or ".join(f"`{choice}`" for choice in known)
-    raise PolicyError(f"the option `{name}` must be {wanted}, not {shown(value)}", key=name)
-
-
-def _folder(options: Mapping[str, Any], name: str) -> str | None:
-    value = options.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value.startswith("/"):
-        raise PolicyError(f"the option `{name}` must be an absolute path, not {shown(value)}", key=name)
-    return value.rstrip("/") or "/"
+    given = GivenOptions(dialect, options, names)
+    hardened, cwd = given.choice("profile", PROFILES) == "hardened", given.folder("cwd")
+    return ToolRuleOptions(
+        hardened,
+        cwd or UNKNOWN_FOLDER,
+        given.folder("home"),
+        given.facts(cwd or "/", facts),
+        given.choice("mode", MODES),
+        cwd or UNKNOWN_FOLDER,
+    )
 
 
 class ToolRulePolicy:

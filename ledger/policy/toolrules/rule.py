@@ -11,10 +11,9 @@ from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import NAME_LENGTH_CHARS
 from ledger.core.policy import Layer, RuleRef, Verdict
 from ledger.policy.checks import RuleOrigin, check_pattern, origin_of, shown
-from ledger.policy.errors import PolicyError
 from ledger.policy.jsonc import JsonKeys
-from ledger.policy.limits import LAYER_COUNT, RULE_COUNT
 from ledger.policy.matching.wildcard import compile_normalised
+from ledger.policy.options import check_count, check_layers
 
 _SECTION: Final = "permissions"
 _FINAL: Final = "final"
@@ -52,20 +51,16 @@ def read_rules(layers: tuple[Layer, ...]) -> tuple[ToolRule, ...]:
 
     A layer that is not trusted gives no allow rules. Raises PolicyError, which names file and line.
     """
-    if len(layers) > LAYER_COUNT:
-        raise PolicyError(f"the policy has {len(layers)} layers; at most {LAYER_COUNT} are accepted")
+    check_layers(layers)
     rules: list[ToolRule] = []
     for rank, layer in enumerate(layers):
         rules += _layer_rules(layer, rank, len(rules))
-    if len(rules) > RULE_COUNT:
-        raise PolicyError(f"the policy has {len(rules)} rules; at most {RULE_COUNT} are accepted")
+    check_count(len(rules))
     return tuple(rules)
 
 
 def _layer_rules(layer: Layer, rank: int, first: int) -> list[ToolRule]:
     origin = origin_of(layer)
-    if layer.config is not None and layer.rules:
-        raise origin.problem("a layer holds either a configuration or rules, not both", ())
     written: list[Written]
     if layer.config is None:
         written = [
