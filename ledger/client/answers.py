@@ -21,7 +21,7 @@ from ledger.core.policy import PolicySource
 from ledger.core.proofs import Proof, Signed
 from ledger.log.plans import SYSTEM, Done
 from ledger.log.stream import Stream
-from ledger.policy.dialect import Dialect
+from ledger.policy.dialect import MemoryFile
 from ledger.policy.dialects import dialect_of
 from ledger.policy.errors import PolicyError
 from ledger.project.state import GrantInProject, ProjectState, TakeUse
@@ -50,8 +50,8 @@ class RuleMemory:
             return result
         try:
             state = await self._stream.refresh()
-            dialect = dialect_of(state.language)
-            if state.rules_redacted or not dialect.remembers_in_file:
+            memory = dialect_of(state.language).memory
+            if state.rules_redacted or memory is None:
                 return result
             rules = await self._grounds.rules(state)
             if settled.bounds is not None:
@@ -62,13 +62,13 @@ class RuleMemory:
                 revoked |= _revoked((await project.refresh()).grants)
         except (StoreError, RulesUnreadableError) as error:
             return _told(result, _failed(error))
-        file = dialect.memory_file(rules, state.cwd or folder)
+        file = memory.file(rules, state.cwd or folder)
         if file is None:
             log.info("session %s has no folder, so no rule was written to a file", result.session)
             return result
         granted = zip(settled.grants, settled.granted_patterns, strict=False)
         entries = [pattern for grant_id, pattern in granted if grant_id not in revoked]
-        return _told(result, await _written(dialect, file, rules, result.request.permission, entries))
+        return _told(result, await _written(memory, file, rules, result.request.permission, entries))
 
 
 def _revoked(grants: Grants) -> frozenset[str]:
@@ -85,10 +85,10 @@ def _failed(error: LedgerError) -> str:
 
 
 async def _written(
-    dialect: Dialect, file: Path, source: PolicySource, permission: str, entries: list[str]
+    memory: MemoryFile, file: Path, source: PolicySource, permission: str, entries: list[str]
 ) -> str | None:
     try:
-        return await asyncio.to_thread(dialect.remember, file, source, permission, entries)
+        return await asyncio.to_thread(memory.remember, file, source, permission, entries)
     except PolicyError as error:
         return _failed(error)
 

@@ -42,10 +42,10 @@ def policy_source_of(
     if rules is None:
         return None
     spoken = dialect_of(PolicySource(dialect))
-    if isinstance(rules, Mapping) and spoken.sections and spoken.sections.isdisjoint(rules):
+    if isinstance(rules, Mapping) and spoken.language.sections and spoken.language.sections.isdisjoint(rules):
         # An object without any section is an error, not "no rules".
         raise InputError(
-            f"rules given as an object are a whole configuration, with `{spoken.section}` in it; this one has only "
+            f"rules given as an object are a whole configuration, with `{spoken.language.section}` in it; this one has only "
             f"{', '.join(f'`{name}`' for name in list(rules)[:5]) or 'nothing'}"
         )
     given: dict[str, Any] = {"rules": merge(rules)} if not isinstance(rules, Mapping) else _of_config(rules)
@@ -71,8 +71,8 @@ def settings_of(
     changes: dict[str, Any] = {}
     if state.opened_ms is None:
         dialect = dialect_of(source)
-        changes["cascade_reject"] = dialect.cascade_reject
-        changes["extending"] = dialect.extending(source)
+        changes["cascade_reject"] = dialect.answers.cascade_reject
+        changes["extending"] = dialect.answers.extending(source)
     if timeouts is not None:
         changes.update(timeouts.as_ms())
     given = {name: value for name, value in named.items() if value is not None}

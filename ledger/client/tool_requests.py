@@ -134,7 +134,7 @@ def _names_the_call(state: SessionState, known: Request) -> bool:
 
 def _confirm(policy: Policy, call: Call, evaluation: Evaluation) -> dict[str, Any]:
     """Return the dialect's confirm request as metadata for display; empty without one, or if it is too long."""
-    shown = dialect_of(policy.source).confirmation(call, evaluation)
+    shown = dialect_of(policy.source).answers.confirmation(call, evaluation)
     return {CONFIRM: shown} if shown and _fits(shown["message"]) else {}
 
 

@@ -30,7 +30,7 @@ def not_accepted(policy: Policy, call: Call, evaluation: Evaluation, entries: It
     source = policy.source
     dialect = dialect_of(source)
     shell = dialect.shell_permission
-    if dialect.keeps_suggestions or source.options.get("profile") == "faithful":
+    if dialect.language.keeps_suggestions or source.options.get("profile") == "faithful":
         return ()
     if call.permission != shell:
         return ()

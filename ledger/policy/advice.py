@@ -99,13 +99,13 @@ class _Adviser:
 
     def _kind(self) -> Fix | None:
         """Return a fix for the family of a command that no rule names alone; None if it loosens a deny or an ask."""
-        if self.judged.first or self.call.permission != self.dialect.shell:
+        if self.judged.first or self.call.permission != self.dialect.language.shell:
             return None
         kinds = [one for one in offers(self.policy, self.call, self.judged.own) if one.reach == "kind" and not one.wide]
         named = [
             NamedEntry(self.call.permission, entry) for one in kinds[:1] if not one.still_asked for entry in one.entries
         ]
-        if not named or (self.dialect.last_match and any(self._meets(one.entry) for one in named)):
+        if not named or (self.dialect.language.last_match and any(self._meets(one.entry) for one in named)):
             return None
         after, config = self._tried(named, Verdict.ALLOW)
         if after is not Verdict.ALLOW:
@@ -125,10 +125,12 @@ class _Adviser:
     def _below(self) -> str:
         """Return the position of the new rule in a file whose order decides."""
         rules = self.judged.rules
-        if not self.dialect.last_match or not rules or self.source.options.get("order") == "key-length":
+        if not self.dialect.language.last_match or not rules or self.source.options.get("order") == "key-length":
             return ""
         own = {self.call.permission, *(call.permission for call, _ in self.judged.first)}
-        above = [rule for rule in rules if not self.dialect.sorts_permissions or rule.text.split(" ")[0] in own]
+        above = [
+            rule for rule in rules if not self.dialect.language.sorts_permissions or rule.text.split(" ")[0] in own
+        ]
         return f" below {placed(above[-1])}" if above else ""
 
     def _last(self, named: Sequence[NamedEntry]) -> Fix | None:
@@ -136,7 +138,7 @@ class _Adviser:
 
         Needed because a known key of a file keeps its position, and the section of an agent is read later.
         """
-        if not self.dialect.last_match:
+        if not self.dialect.language.last_match:
             return None
         written = {(rule.permission, rule.pattern) for rule in self.rules if rule.action is Verdict.DENY}
         rules = tuple(Rule(one.permission, one.entry, Verdict.ALLOW) for one in named)
@@ -180,10 +182,10 @@ class _Adviser:
         return JudgedCall(policy, self.call).verdict, config
 
     def _config(self, named: Sequence[NamedEntry], action: Verdict) -> dict[str, Any]:
-        return self.dialect.config([(one.permission, one.entry) for one in named], action, self.source.layers)
+        return self.dialect.notation.config([(one.permission, one.entry) for one in named], action, self.source.layers)
 
     def _layer(self, config: dict[str, Any]) -> Layer:
-        return Layer(self.dialect.suggested_layer, config=config)
+        return Layer(self.dialect.language.suggested_layer, config=config)
 
     def _with(self, layer: Layer) -> Policy | None:
         try:
@@ -208,6 +210,6 @@ class _Adviser:
 def _probes(dialect: Dialect, rules: Sequence[ListedRule]) -> Iterator[Call]:
     """Yield example calls for each configured rule."""
     for rule in rules[:PROBED_COUNT]:
-        name = dialect.shell if rule.permission == "*" else rule.permission.replace("*", "x").replace("?", "x")
+        name = dialect.language.shell if rule.permission == "*" else rule.permission.replace("*", "x").replace("?", "x")
         plain = rule.pattern.removesuffix(":*").replace("*", "x").replace("?", "x")
         yield from (Call(name, (text,)) for text in (plain, f"{plain} x"))

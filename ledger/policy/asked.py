@@ -27,7 +27,7 @@ INLINE: Final = "config"
 @cache
 def option_names() -> frozenset[str]:
     """Return the names of the options of all dialects, each of which is imported for that."""
-    return frozenset(name for dialect in DIALECTS.values() for name in dialect.options)
+    return frozenset(name for dialect in DIALECTS.values() for name in dialect.language.options)
 
 
 def source_of(asked: PolicyOptions) -> PolicySource:
@@ -48,7 +48,7 @@ def source_of(asked: PolicyOptions) -> PolicySource:
         layers.append(config if isinstance(config, Layer) else Layer(INLINE, config=config, demands=demands_in(config)))
     if denying := dialect.denials(_listed_grants(asked)):
         layers.append(Layer("grants", rules=denying))
-    options = {name: asked[name] for name in dialect.options if asked.get(name) is not None}
+    options = {name: asked[name] for name in dialect.language.options if asked.get(name) is not None}
     return PolicySource(dialect.name, tuple(layers), options)
 
 

@@ -11,9 +11,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from ledger.core.policy import Evaluation, Grant, Layer, Part, Policy, PolicySource, Rule, Verdict, strictest
 from ledger.policy.checks import RuleOrigin, origin_of, shown
 from ledger.policy.config import drop_allows, read_section
+from ledger.policy.dialect import Answers
 from ledger.policy.evaluations import joined
 from ledger.policy.facts import FileFacts
 from ledger.policy.opencode.compiled import CompiledGrants, Rank, Reading, last_match, restricting
@@ -39,7 +42,7 @@ from ledger.policy.toolrules.commands import visible_text
 from ledger.policy.toolrules.policy import read_options
 from ledger.policy.unknown import UNKNOWN_FOLDER, readable_evaluation
 from ledger.policy.urls import read_address
-from ledger.policy.wildcard_dialect import WildcardDialect
+from ledger.policy.wildcard_dialect import WILDCARDS, WildcardDialect
 
 OPTIONS: Final = ("profile", "cwd", "home", "fs")
 
@@ -450,16 +453,13 @@ class BrutusDialect(WildcardDialect):
     """BRUTUS (brutus.md)."""
 
     name = "brutus"
-    options = OPTIONS
-    always_scope = "session"  # brutus.md, Manager
-    sorts_permissions = True
-    offers_glued = False  # the program joins the `*` to the last word: `git tag*` also matches `git tagger`
+    # The program joins the `*` to the last word: `git tag*` also matches `git tagger`.
+    language = replace(WILDCARDS, options=OPTIONS, sorts_permissions=True, offers_glued=False)
+    # brutus.md, Manager and errors.go
+    answers = Answers(always_scope="session", with_feedback="Permission rejected with feedback: {}")
 
     def compile(self, source: PolicySource) -> Policy:
         return BrutusPolicy(source)
-
-    def corrected(self, message: str, source: PolicySource) -> str:
-        return f"Permission rejected with feedback: {message}"  # brutus.md, errors.go
 
 
 def _unjudged(part: Part) -> Part:

@@ -125,7 +125,7 @@ class JudgedCall:
     @property
     def always(self) -> list[Any]:
         """Return the entries that an `always` would grant, in the dialect's JSON shape."""
-        return [self._dialect.entry_object(entry) for entry in self.own.always]
+        return [self._dialect.notation.entry_object(entry) for entry in self.own.always]
 
 
 def judge(policy: Policy, call: Call, grants: tuple[Grant, ...] = ()) -> dict[str, Any]:

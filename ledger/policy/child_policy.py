@@ -39,7 +39,7 @@ def _no_allows(layer: Layer) -> Layer:
 
 def _with_rules(parent: PolicySource, own: PolicySource | None, agent: str | None) -> PolicySource:
     dialect = dialect_of(parent)
-    source = own if own is not None else dialect.derived(parent, agent)
+    source = own if own is not None else dialect.children.derived(parent, agent)
     if source.dialect != parent.dialect:
         if not parent.layers:
             return orphan_source(source)
@@ -48,14 +48,16 @@ def _with_rules(parent: PolicySource, own: PolicySource | None, agent: str | Non
             f"give the child rules of `{parent.dialect}`, or none"
         )
     own_layers = tuple(layer for layer in source.layers if layer.name != INHERITED)
-    options = dialect.child_options(_no_looser(source.options, parent), parent)
+    options = dialect.children.options(_no_looser(source.options, parent), parent)
     source = replace(source, layers=own_layers, options=options)
-    return dialect.inherited(source, parent, tuple(layer for layer in parent.layers if layer not in source.layers))
+    return dialect.children.inherited(
+        source, parent, tuple(layer for layer in parent.layers if layer not in source.layers)
+    )
 
 
 def orphan_source(own: PolicySource) -> PolicySource:
     """Return the policy of a child whose parent is no session of this ledger; the parent's rules are unknown."""
-    return dialect_of(own).without_parent(own)
+    return dialect_of(own).children.without_parent(own)
 
 
 def _no_looser(options: dict[str, Any], parent: PolicySource) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def dialect_of(source: PolicySource | None) -> Dialect:
 
 def listed_rules(policy: Policy) -> tuple[ListedRule, ...]:
     """Return the rules of a compiled policy, in its dialect's own order: lowest layer first."""
-    return dialect_of(policy.source).listed(getattr(policy, "rules", ()))
+    return dialect_of(policy.source).notation.listed(getattr(policy, "rules", ()))
 
 
 def compile_policy(source: PolicySource) -> Policy:

@@ -69,7 +69,7 @@ def _granted(call: Call, entries: Iterable[str]) -> tuple[Grant, ...]:
 def _is_covered(source: PolicySource, permission: str, offered: Sequence[str], entry: str) -> bool:
     """Return whether one offered entry matches everything that an entry matches, as far as the dialect can show it."""
     dialect = dialect_of(source)
-    if dialect.last_match:
+    if dialect.language.last_match:
         return within(dialect, offered, (entry,)) == (entry,)
     if is_unsure(entry.replace(":*", "")):
         return False
@@ -81,7 +81,7 @@ def _is_covered(source: PolicySource, permission: str, offered: Sequence[str], e
 def _listed(dialect: Dialect, source: PolicySource, permission: str, entry: str) -> tuple[ListedRule, ...]:
     """Return the rules that an entry stands for; none for one that is no rule of the dialect."""
     try:
-        layer = Layer("given", config=dialect.config([(permission, entry)], Verdict.ALLOW))
+        layer = Layer("given", config=dialect.notation.config([(permission, entry)], Verdict.ALLOW))
         return listed_rules(compile_policy(PolicySource(source.dialect, (layer,), {})))
     except (PolicyError, ValueError):
         return ()

@@ -65,7 +65,7 @@ def explain(policy: Policy, call: Call, compile_again: Compile) -> Explanation:
     near = tuple(_Neighbours(policy, call, judged, compile_again).near())
     fixes = tuple(advise(policy, call, judged, compile_again))
     line = call.input.get("command") if isinstance(call.input, Mapping) else None
-    if call.permission != dialect_of(policy.source).shell or not isinstance(line, str):
+    if call.permission != dialect_of(policy.source).language.shell or not isinstance(line, str):
         return Explanation(call, judged, near, fixes)
     commands = list({one.statement: one for one in analyse(line).commands}.values())[:COMMANDS_COUNT]
     # As they are written: the analysis may have resolved some of the words.
@@ -90,7 +90,7 @@ class _Neighbours:
         self.rules = listed_rules(policy)
         self.parts = [part for found in judged.all for part in found.parts]
         self.deciding = set(judged.rules) | {ref for part in self.parts for ref in part.rules}
-        self.shell = call.permission == self.dialect.shell
+        self.shell = call.permission == self.dialect.language.shell
 
     def near(self) -> Iterator[Near]:
         close: list[Near] = []
@@ -105,7 +105,7 @@ class _Neighbours:
         yield from close[:CLOSE_COUNT]
 
     def _alone(self, rule: ListedRule, call: Call, profile: str | None = None) -> JudgedCall | None:
-        layer = Layer(rule.ref.layer or "rule", config=self.dialect.rule_config(rule))
+        layer = Layer(rule.ref.layer or "rule", config=self.dialect.notation.rule_config(rule))
         options = self.source.options if profile is None else {**self.source.options, "profile": profile}
         try:
             alone = self.compile_again(msgspec.structs.replace(self.source, layers=(layer,), options=options))
@@ -169,7 +169,7 @@ class _Neighbours:
         """Return the first command of the line that a rule matches by its words."""
         if rule.permission != self.call.permission:
             return None
-        matches = compile_normalised(self.dialect.as_wildcard(rule))
+        matches = compile_normalised(self.dialect.notation.as_wildcard(rule))
         return next((text for _, text in self._commands() if matches(text)), None)
 
     def _same_program(self, rule: ListedRule) -> bool:

@@ -24,7 +24,7 @@ def within(dialect: Dialect, offered: Sequence[str], entries: Iterable[str]) -> 
 
 
 def _is_narrower(dialect: Dialect, offered: Sequence[str], entry: str) -> bool:
-    if not dialect.last_match or is_unsure(entry):
+    if not dialect.language.last_match or is_unsure(entry):
         return False
     return any(covers(dialect, _rule(wide), _rule(entry)) for wide in offered if not is_unsure(wide))
 

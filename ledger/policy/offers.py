@@ -39,7 +39,7 @@ _FILES: Final = ("edit", "read")
 @cache
 def _kinds() -> dict[str, str]:
     """Return the kinds of the built-in tools of all dialects, by tool name."""
-    return {name: kind for dialect in DIALECTS.values() for name, kind in dialect.tool_kinds.items()}
+    return {name: kind for dialect in DIALECTS.values() for name, kind in dialect.language.tool_kinds.items()}
 
 
 def offers(
@@ -59,7 +59,7 @@ def offers(
     if not is_shell:
         found += _suggested(call.permission, suggested)
     elif _is_glued(found, suggested):
-        found += [Offer(suggested, "kind")] if dialect.offers_glued else []
+        found += [Offer(suggested, "kind")] if dialect.language.offers_glued else []
     elif not _is_forbidden(policy, call, evaluation, suggested):
         found += _suggested(call.permission, suggested, is_wide=any(map(_is_open, suggested)))
     return tuple(_worth(policy, call, evaluation, found, standing))
@@ -72,7 +72,7 @@ def narrowed(policy: Policy, call: Call, evaluation: Evaluation, entries: tuple[
     """
     dialect = dialect_of(policy.source)
     is_shell = call.permission == dialect.shell_permission
-    if not is_shell or dialect.keeps_suggestions or policy.source.options.get("profile") == "faithful":
+    if not is_shell or dialect.language.keeps_suggestions or policy.source.options.get("profile") == "faithful":
         return entries
     if evaluation.verdict is not Verdict.ASK or not _is_forbidden(policy, call, evaluation, entries):
         return entries
@@ -136,7 +136,7 @@ def _of_commands(policy: Policy, call: Call, evaluation: Evaluation) -> Iterator
 
 
 def _exactly(dialect: Dialect, text: str) -> str | None:
-    return None if any(one in text for one in dialect.wildcards) else dialect.command_entry(text)
+    return None if any(one in text for one in dialect.language.wildcards) else dialect.notation.command_entry(text)
 
 
 def _accepted(policy: Policy, call: Call, text: str, entry: str | None) -> str | None:
@@ -147,7 +147,7 @@ def _accepted(policy: Policy, call: Call, text: str, entry: str | None) -> str |
 def _families(policy: Policy, call: Call, text: str) -> list[Family]:
     """Return the families of one command as entries of the dialect, those that would allow it."""
     dialect = dialect_of(policy.source)
-    found = [Family(dialect.family_entry(f"{one.words} *"), is_wide=one.is_wide) for one in families(text)]
+    found = [Family(dialect.notation.family_entry(f"{one.words} *"), is_wide=one.is_wide) for one in families(text)]
     return [one for one in found if _accepted(policy, call, text, one.words)]
 
 
@@ -176,7 +176,7 @@ def _is_glued(found: Iterable[Offer], entries: Iterable[str]) -> bool:
 def _of_tool(policy: Policy, call: Call, evaluation: Evaluation) -> Iterator[Offer]:
     """Yield the call alone if a rule can name it, then its folder or host."""
     dialect = dialect_of(policy.source)
-    if dialect.last_match:
+    if dialect.language.last_match:
         exact = tuple(part.text for part in evaluation.parts if part.verdict is Verdict.ASK)
         if not any(set("*?") & set(text) for text in exact):
             yield Offer(exact, "exact")

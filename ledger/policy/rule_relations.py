@@ -18,25 +18,25 @@ _SHELLS: Final = ("bash", "Bash", "shell")
 
 def covers(dialect: Dialect, wide: ListedRule, narrow: ListedRule) -> bool:
     """Return whether `wide` matches everything that `narrow` matches."""
-    return dialect.names(wide, narrow) and _pattern_covers(dialect, wide, narrow)
+    return dialect.notation.names(wide, narrow) and _pattern_covers(dialect, wide, narrow)
 
 
 def _pattern_covers(dialect: Dialect, wide: ListedRule, narrow: ListedRule) -> bool:
     if wide.pattern in (WHOLE, narrow.pattern):
         return True
-    if dialect.last_match:
+    if dialect.language.last_match:
         return wildcard_covers(wide.pattern, narrow.pattern)
-    if wide.permission not in _SHELLS or dialect.joins_conditions(narrow.pattern):
+    if wide.permission not in _SHELLS or dialect.notation.joins_conditions(narrow.pattern):
         return False
-    return wildcard_covers(dialect.as_wildcard(wide), dialect.as_wildcard(narrow))
+    return wildcard_covers(dialect.notation.as_wildcard(wide), dialect.notation.as_wildcard(narrow))
 
 
 def decides_before(dialect: Dialect, rules: Sequence[ListedRule], one: int, other: int) -> bool:
     """Return whether the rule at `one` decides where both rules match; of two equal rules the first one does."""
     first, second = rules[one], rules[other]
-    if dialect.last_match:
+    if dialect.language.last_match:
         return one > other
-    decided = dialect.decides_before(first, second)
+    decided = dialect.notation.decides_before(first, second)
     if decided is not None:
         return decided
     if first.action is second.action:
@@ -62,7 +62,7 @@ def is_redundant(dialect: Dialect, rule: ListedRule, other: ListedRule) -> bool:
         return rule.final is other.final
     if rule.action is not Verdict.ALLOW or other.pattern == WHOLE:
         return False
-    return dialect.last_match or "*" in rule.pattern
+    return dialect.language.last_match or "*" in rule.pattern
 
 
 def lifts(dialect: Dialect, rules: Sequence[ListedRule], allow: int, deny: int) -> bool:

@@ -99,7 +99,7 @@ def _row(document: Document, dialect: str, entry: Any, verdict: str, keys: JsonK
     asked = {name: value for name, value in members.items() if name not in ("why", "command")}
     if "command" in members:
         command = _text(document, members["command"], keys)
-        asked |= {"tool": dialect_of(PolicySource(dialect)).shell, "input": {"command": command}}
+        asked |= {"tool": dialect_of(PolicySource(dialect)).language.shell, "input": {"command": command}}
     try:
         call = call_of({"dialect": dialect, **asked})
     except PolicyError as problem:

@@ -5,37 +5,31 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, Final
 
 from ledger.core.policy import Layer, Rule, RuleRef, Verdict
-from ledger.policy.dialect import DEFAULT_LAYER, Dialect
+from ledger.policy.dialect import DEFAULT_LAYER, Dialect, Language, Notation
 from ledger.policy.loader import load_rules
 from ledger.policy.matching.wildcard import wildcard_covers
 from ledger.policy.opencode.requests import OTHER_PERMISSIONS, PERMISSIONS
 from ledger.policy.rule_list import ListedRule
 from ledger.policy.rules import permission_of
 
-
-class WildcardDialect(Dialect):
-    """A dialect whose rules are wildcards over permissions and texts."""
-
-    last_match = True
-    tool_kinds: ClassVar[Mapping[str, str]] = {
+WILDCARDS: Final = Language(
+    sections=frozenset({"permission", "tools", "agent"}),
+    rule_files=("opencode.json", "opencode.jsonc"),
+    tools=(*PERMISSIONS, *OTHER_PERMISSIONS),
+    tool_kinds={
         "bash": "shell", "read": "read", "edit": "edit", "webfetch": "fetch", "websearch": "search", "task": "task",
         "glob": "glob", "grep": "grep", "list": "list", "todowrite": "todowrite", "todoread": "todoread",
         "skill": "skill",
-    }  # fmt: skip
-    tools = (*PERMISSIONS, *OTHER_PERMISSIONS)
-    sections = frozenset({"permission", "tools", "agent"})
-    rule_files = ("opencode.json", "opencode.jsonc")
+    },
+    last_match=True,
+)  # fmt: skip
 
-    def load(
-        self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
-    ) -> Layer:
-        return load_rules(path, name=name, content=content)
 
-    def permission_of(self, tool: str) -> str:
-        return permission_of(tool)
+class WildcardNotation(Notation):
+    """Rules are wildcards over permissions and texts."""
 
     def listed(self, rules: Iterable[Rule]) -> tuple[ListedRule, ...]:
         return tuple(_listed(rule) for rule in rules)
@@ -56,6 +50,21 @@ class WildcardDialect(Dialect):
 
     def names(self, wide: ListedRule, narrow: ListedRule) -> bool:
         return wildcard_covers(wide.permission, narrow.permission)
+
+
+class WildcardDialect(Dialect):
+    """A dialect whose rules are wildcards over permissions and texts."""
+
+    language = WILDCARDS
+    notation = WildcardNotation()
+
+    def load(
+        self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
+    ) -> Layer:
+        return load_rules(path, name=name, content=content)
+
+    def permission_of(self, tool: str) -> str:
+        return permission_of(tool)
 
 
 def _listed(rule: Rule) -> ListedRule:

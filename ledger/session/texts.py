@@ -54,9 +54,9 @@ def message_of(settled: Settled, source: PolicySource) -> str | None:
         case "denied":
             return denied(settled)
         case "rejected":
-            return dialect_of(source).rejected
+            return dialect_of(source).answers.rejected
         case "corrected":
-            return dialect_of(source).corrected(settled.message or "", source)
+            return dialect_of(source).answers.corrected(settled.message or "", source)
         case "expired":
             return expired(settled)
         case "cancelled":

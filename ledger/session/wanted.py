@@ -34,4 +34,4 @@ def wanted_grants(
 
 def always_scope(state: SessionState) -> Scope:
     """Return the scope of an `always` by the dialect of the session's rules."""
-    return dialect_of(state.language).always_scope
+    return dialect_of(state.language).answers.always_scope

@@ -56,7 +56,7 @@ async def test_no_folder_and_no_home_makes_everything_look_inside(ledger: Ledger
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", sorted(CONFIGS))
 async def test_explain_and_check_say_what_the_ledger_records(dialect: str) -> None:
-    shell, config = dialect_named(dialect).shell, CONFIGS[dialect]
+    shell, config = dialect_named(dialect).language.shell, CONFIGS[dialect]
     # A verdict is of the rules, and the same on every store.
     async with Ledger.connect("memory://", entry_points=False) as ledger:
         for number, (cwd, home) in enumerate((("/srv/shop", "/home/ann"), ("/srv/shop", None), (None, None))):

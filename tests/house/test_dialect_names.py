@@ -13,7 +13,10 @@ from ledger.policy.dialects import DIALECTS
 from tests.house.sources import PACKAGES, files, nodes_of
 
 NAMES: Final = frozenset({*DIALECTS, "own"})
-HOMES: Final = ("ledger/policy/dialects.py", *(f"ledger/policy/{name}/*" for name in sorted(NAMES)))
+HOMES: Final = (
+    "ledger/policy/dialects.py",
+    *(f"ledger/policy/{name}{rest}" for name in sorted(NAMES) for rest in ("/*", ".py")),
+)
 
 # Not comparisons of dialects, each with its reason.
 EXCEPTIONS: Final = {

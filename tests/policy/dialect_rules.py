@@ -33,5 +33,5 @@ def evaluated(
     """Return the evaluation of a shell line that runs in `FOLDER`."""
     source = PolicySource(dialect, (Layer("project", config=config),), {"cwd": FOLDER, "home": "/home/ann", **options})
     known = dialect_named(dialect)
-    call = Call(known.shell_permission, (), known.shell, {"command": line}, FOLDER)
+    call = Call(known.shell_permission, (), known.language.shell, {"command": line}, FOLDER)
     return with_facts(compile_policy(source), facts).evaluate(call)

@@ -28,7 +28,7 @@ from ledger.policy import dialects, offers
 from ledger.policy.advice import advise
 from ledger.policy.asked import call_of, option_names, source_of
 from ledger.policy.check_questions import Checker, JudgedCall
-from ledger.policy.dialect import Dialect
+from ledger.policy.dialect import Answers, Dialect, Language, Notation
 from ledger.policy.dialects import compile_policy, dialect_named, listed_rules
 from ledger.policy.lint import lint_rules
 from ledger.policy.rule_list import ListedRule
@@ -75,25 +75,8 @@ def _rules(layers: Iterable[Layer]) -> Iterable[ListedRule]:
                 yield ListedRule("bash", command, action, RuleRef(f"{word} {command}", layer.name, layer.file))
 
 
-class ToyDialect(Dialect):
-    """The rules of a program that does not exist."""
-
-    name = "toy"
-    section = "toy"
-    rule_files = ("toy.json",)
-    always_scope = "session"
-    cascade_reject = "none"
-    rejected = "Toy says no."
-    remembers_in_file = True
-
-    def compile(self, source: PolicySource) -> Policy:
-        return ToyPolicy(source)
-
-    def load(
-        self, path: str | Path, *, name: str = "project", strict: bool = True, content: bytes | None = None
-    ) -> Layer:
-        content = Path(path).read_bytes() if content is None else content
-        return Layer(name, config=json.loads(content), file=str(path))
+class ToyNotation(Notation):
+    """An entry is a whole command."""
 
     def listed(self, rules: tuple[ListedRule, ...]) -> tuple[ListedRule, ...]:
         return rules
@@ -106,15 +89,43 @@ class ToyDialect(Dialect):
     def entry_of(self, rule: ListedRule) -> str:
         return rule.pattern
 
+
+class ToyAnswers(Answers, frozen=True):
     def confirmation(self, call: Call, evaluation: Evaluation) -> dict[str, str]:
         return {"message": "may toy do it?"}
 
-    def memory_file(self, source: PolicySource, folder: str | Path | None) -> Path | None:
+
+class ToyMemory:
+    def file(self, source: PolicySource, folder: str | Path | None) -> Path | None:
         return None if folder is None else Path(folder) / "toy.always"
 
     def remember(self, file: Path, source: PolicySource, permission: str, entries: Sequence[str]) -> str | None:
         file.write_text("\n".join(entries))
         return f"remembered {', '.join(entries)}"
+
+
+class ToyDialect(Dialect):
+    """The rules of a program that does not exist."""
+
+    name = "toy"
+    language = Language(section="toy", rule_files=("toy.json",))
+    notation = ToyNotation()
+    answers = ToyAnswers(always_scope="session", cascade_reject="none", rejected="Toy says no.")
+    memory = ToyMemory()
+
+    def compile(self, source: PolicySource) -> Policy:
+        return ToyPolicy(source)
+
+    def load(
+        self, path: str | Path, *, name: str = "project", strict: bool = True, content: bytes | None = None
+    ) -> Layer:
+        content = Path(path).read_bytes() if content is None else content
+        return Layer(name, config=json.loads(content), file=str(path))
+
+
+def test_a_dialect_has_at_most_25_members() -> None:
+    members = [name for name in {**vars(Dialect), **Dialect.__annotations__} if not name.startswith("_")]
+    assert len(members) <= 25, sorted(members)
 
 
 @pytest.fixture(autouse=True)

@@ -64,7 +64,7 @@ def policy_of(dialect: str, *configs: Any, profile: str = "hardened", **options:
 
 
 def call_for(dialect: str, command: str) -> Call:
-    return call_of({"dialect": dialect, "tool": dialect_named(dialect).shell, "input": {"command": command}})
+    return call_of({"dialect": dialect, "tool": dialect_named(dialect).language.shell, "input": {"command": command}})
 
 
 def explained(policy: Policy, call: Call) -> Explanation:

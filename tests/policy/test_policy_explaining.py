@@ -20,7 +20,7 @@ CONFIGS: dict[str, Any] = {
 
 def explained(dialect: str, command: str) -> tuple[PolicySource, Call, Explanation]:
     source = PolicySource(dialect, (Layer("project", config=CONFIGS[dialect]),), {"cwd": "/repo", "home": "/h"})
-    shell = dialect_named(dialect).shell
+    shell = dialect_named(dialect).language.shell
     call = Call(dialect_named(dialect).shell_permission, (), shell, {"command": command})
     return source, call, explain(compile_policy(source), call, compile_policy)
 

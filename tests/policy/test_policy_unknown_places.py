@@ -38,7 +38,7 @@ LINES: Final = ("cat {}", "rm {}", "cat < {}", "cd {}", "cd {} && cat x", "cat x
 
 def verdict(dialect: str, profile: str, command: str, *, runs_in: str | None = None, **place: str) -> Verdict:
     source = PolicySource(dialect, (Layer("project", config=CONFIGS[dialect]),), {"profile": profile, **place})
-    shell = dialect_named(dialect).shell
+    shell = dialect_named(dialect).language.shell
     call = Call(dialect_named(dialect).shell_permission, (), shell, {"command": command}, runs_in)
     return JudgedCall(compile_policy(source), call).verdict
 

@@ -29,8 +29,8 @@ def source_of(dialect: str) -> PolicySource:
 
 
 def shell(dialect: str, command: str) -> Call:
-    tool = DIALECTS[dialect].shell
-    patterns = (command,) if DIALECTS[dialect].last_match else ()
+    tool = DIALECTS[dialect].language.shell
+    patterns = (command,) if DIALECTS[dialect].language.last_match else ()
     return Call(DIALECTS[dialect].permission_of(tool), patterns, tool, {"command": command})
 
 

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ledger.core.events import Extending
 from ledger.core.policy import Policy, PolicySource, Verdict, strictest
 from ledger.policy.betcode.policy import OPTIONS, BetCodePolicy
-from ledger.policy.dialect import FAITHFUL
+from ledger.policy.dialect import FAITHFUL, Answers
 from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.toolrules.commands import has_wildcard
-from ledger.policy.toolrules.dialect import ToolRuleDialect
+from ledger.policy.toolrules.dialect import TOOL_RULES, ToolRuleDialect, ToolRuleNotation
 
 
-class BetCodeDialect(ToolRuleDialect):
-    """BetCode's Permission Bridge (betcode.md)."""
-
-    name = "betcode"
-    options = OPTIONS
-    members = ("allow", "ask", "deny", "final")
-    keeping_a_deny = "mark the deny as `final`"
-    rule_files = ("betcode.json",)
-    always_scope = "session"
-
-    def extending(self, source: PolicySource) -> Extending:
-        """Return that nothing moves the 60 seconds in profile `faithful` (betcode.md, Permission Timeout Handling)."""
-        return "never" if source.options.get("profile") == FAITHFUL else super().extending(source)
-
-    def compile(self, source: PolicySource) -> Policy:
-        return BetCodePolicy(source)
-
+class _Notation(ToolRuleNotation):
     def as_wildcard(self, rule: ListedRule) -> str:
         """Return a wildcard; a deny or ask for `git push` matches every command that begins with its words."""
         text = super().as_wildcard(rule)
@@ -38,6 +24,30 @@ class BetCodeDialect(ToolRuleDialect):
             return None
         wide, narrow = (second, first) if second.pattern == WHOLE else (first, second)
         return (wide is first) is _outranks(wide, narrow)
+
+
+class _Answers(Answers, frozen=True):
+    def extending(self, source: PolicySource) -> Extending:
+        """Return that nothing moves the 60 seconds in profile `faithful` (betcode.md, Permission Timeout Handling)."""
+        return "never" if source.options.get("profile") == FAITHFUL else "automatic"
+
+
+class BetCodeDialect(ToolRuleDialect):
+    """BetCode's Permission Bridge (betcode.md)."""
+
+    name = "betcode"
+    language = replace(
+        TOOL_RULES,
+        options=OPTIONS,
+        members=("allow", "ask", "deny", "final"),
+        rule_files=("betcode.json",),
+        keeping_a_deny="mark the deny as `final`",
+    )
+    notation = _Notation()
+    answers = _Answers(cascade_reject="none", always_scope="session")
+
+    def compile(self, source: PolicySource) -> Policy:
+        return BetCodePolicy(source)
 
 
 def _outranks(wide: ListedRule, narrow: ListedRule) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, Rule, Verdict
 from ledger.policy.checks import check_filled
@@ -14,7 +14,7 @@ from ledger.policy.codelia.loader import config_files, load_config, load_layers,
 from ledger.policy.codelia.options import OPTIONS
 from ledger.policy.codelia.policy import CodeliaPolicy
 from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, Ruleset, canonical, rule_text
-from ledger.policy.dialect import DEFAULT_LAYER, Dialect
+from ledger.policy.dialect import DEFAULT_LAYER, Answers, Dialect, Language, Notation
 from ledger.policy.named_entries import NamedEntry, every_call
 from ledger.policy.rule_list import WHOLE, ListedRule
 
@@ -25,58 +25,7 @@ _BOTH: Final = " and "
 """The separator between the conditions of a rule, which matches only where all do."""
 
 
-class CodeliaDialect(Dialect):
-    """Codelia (codelia.md)."""
-
-    name = "codelia"
-    options = OPTIONS
-    section = "permissions"
-    members = ("allow", "deny")
-    tool_kinds: ClassVar[Mapping[str, str]] = {
-        "bash": "shell", "read": "read", "edit": "edit", "write": "edit", "glob_search": "glob", "grep": "grep",
-        "todo_write": "todowrite", "todo_read": "todoread", "skill_load": "skill",
-    }  # fmt: skip
-    tools = (
-        "agents_resolve", "bash", "done", "edit", "glob_search", "grep", "read", "shell", "skill_load", "skill_search",
-        "todo_read", "todo_write", "tool_output_cache", "tool_output_cache_grep", "write",
-    )  # fmt: skip
-    cascade_reject = "none"
-    rejected = "Permission denied: permission denied"  # codelia.md 9, `Permission denied: <reason>`
-    remembers_in_file = True
-    keeps_suggestions = True
-
-    def compile(self, source: PolicySource) -> Policy:
-        return CodeliaPolicy(source)
-
-    def corrected(self, message: str, source: PolicySource) -> str:
-        return f"Permission denied: {message}"  # codelia.md 9
-
-    def load(
-        self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
-    ) -> Layer:
-        return load_config(path, name=name, strict=strict, content=content)
-
-    def searched(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Path, ...]:
-        return tuple(path for _, path in config_files(project, environ, home=home))
-
-    def find(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Layer, ...]:
-        return load_layers(project, environ, home=home)
-
-    def permission_of(self, tool: str) -> str:
-        return canonical(tool)
-
-    def read_grant(self, value: Mapping[str, Any], grant_id: str) -> Grant | None:
-        tool = check_filled(value.get("tool"), "tool")
-        members = {name: member for name, member in value.items() if name not in _OFFERED}
-        return Grant(grant_id, canonical(tool), json.dumps(members, ensure_ascii=False))
-
-    def denials(self, grants: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
-        return ()  # a grant is a rule that allows
-
-    def grant_object(self, permission: str, entry: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(entry)
-        return found
-
+class _Notation(Notation):
     def entry_object(self, entry: str) -> Any:
         return json.loads(entry)
 
@@ -104,16 +53,75 @@ class CodeliaDialect(Dialect):
     def joins_conditions(self, pattern: str) -> bool:
         return _BOTH in pattern
 
+
+class _Answers(Answers, frozen=True):
     def confirmation(self, call: Call, evaluation: Evaluation) -> dict[str, str]:
         """Return Codelia's confirm request (codelia.md 8)."""
         confirm = confirm_request(call.tool_name or call.permission, call.input, evaluation)
         return {"title": confirm.title, "message": confirm.message, "danger_level": confirm.danger_level}
 
-    def memory_file(self, source: PolicySource, folder: str | Path | None) -> Path | None:
+
+class _Memory:
+    def file(self, source: PolicySource, folder: str | Path | None) -> Path | None:
         return project_file(source, folder)
 
     def remember(self, file: Path, source: PolicySource, permission: str, entries: Sequence[str]) -> str | None:
         return remember_in(file, source, permission, entries)
+
+
+class CodeliaDialect(Dialect):
+    """Codelia (codelia.md)."""
+
+    name = "codelia"
+    language = Language(
+        options=OPTIONS,
+        section="permissions",
+        members=("allow", "deny"),
+        tools=(
+            "agents_resolve", "bash", "done", "edit", "glob_search", "grep", "read", "shell", "skill_load",
+            "skill_search", "todo_read", "todo_write", "tool_output_cache", "tool_output_cache_grep", "write",
+        ),
+        tool_kinds={
+            "bash": "shell", "read": "read", "edit": "edit", "write": "edit", "glob_search": "glob", "grep": "grep",
+            "todo_write": "todowrite", "todo_read": "todoread", "skill_load": "skill",
+        },
+        keeps_suggestions=True,
+    )  # fmt: skip
+    notation = _Notation()
+    # codelia.md 9, `Permission denied: <reason>`
+    answers = _Answers(
+        cascade_reject="none", rejected="Permission denied: permission denied", with_feedback="Permission denied: {}"
+    )
+    memory = _Memory()
+
+    def compile(self, source: PolicySource) -> Policy:
+        return CodeliaPolicy(source)
+
+    def load(
+        self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
+    ) -> Layer:
+        return load_config(path, name=name, strict=strict, content=content)
+
+    def searched(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Path, ...]:
+        return tuple(path for _, path in config_files(project, environ, home=home))
+
+    def find(self, project: str, environ: Mapping[str, str], *, home: str | None = None) -> tuple[Layer, ...]:
+        return load_layers(project, environ, home=home)
+
+    def permission_of(self, tool: str) -> str:
+        return canonical(tool)
+
+    def read_grant(self, value: Mapping[str, Any], grant_id: str) -> Grant | None:
+        tool = check_filled(value.get("tool"), "tool")
+        members = {name: member for name, member in value.items() if name not in _OFFERED}
+        return Grant(grant_id, canonical(tool), json.dumps(members, ensure_ascii=False))
+
+    def denials(self, grants: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
+        return ()  # a grant is a rule that allows
+
+    def grant_object(self, permission: str, entry: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(entry)
+        return found
 
 
 def _pattern(rule: CodeliaRule) -> str:

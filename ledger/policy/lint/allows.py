@@ -25,7 +25,7 @@ def blanket(trial: Trial, rules: list[ListedRule], index: int) -> Iterator[LintF
     rule = rules[index]
     if rule.action is not Verdict.ALLOW or rule.pattern != WHOLE:
         return
-    if trial.is_command_rule(rule) or (rule.permission == "*" and trial.dialect.last_match):
+    if trial.is_command_rule(rule) or (rule.permission == "*" and trial.dialect.language.last_match):
         yield from _every_command(trial, rules, rule)
     elif rule.permission in _EDITORS and _reaches_outside(trial, rule):
         text = f"`{rule.ref.text}` allows to change every file of the machine, not only those of the project"
@@ -82,8 +82,8 @@ def not_honoured(trial: Trial, rule: ListedRule) -> Iterator[LintFinding]:
 def _instead(trial: Trial, rule: ListedRule) -> str:
     """Return the advice; allowing whole commands helps only where the arguments, not the program, are dangerous."""
     found = meant_commands(trial.dialect, rule.pattern)
-    entries = [(trial.shell, trial.dialect.command_entry(sample)) for sample in found]
-    layer = Layer(rule.ref.layer or "rule", config=trial.dialect.config(entries, Verdict.ALLOW))
+    entries = [(trial.shell, trial.dialect.notation.command_entry(sample)) for sample in found]
+    layer = Layer(rule.ref.layer or "rule", config=trial.dialect.notation.config(entries, Verdict.ALLOW))
     exactly = trial.with_rules(layer, _HARDENED)
     if any(trial.judge(exactly, sample).verdict is Verdict.ALLOW for sample in found):
         return "allow whole commands without `*`, or leave it to a person"

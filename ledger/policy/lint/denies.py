@@ -20,7 +20,7 @@ _DONE: Final = {Verdict.ALLOW: "allowed", Verdict.ASK: "asked about", Verdict.DE
 
 def exact_deny(trial: Trial, rule: ListedRule) -> Iterator[LintFinding]:
     """Find a restriction that covers a command but not the same command with more words: `Bash(rm)`."""
-    if not _restricts_commands(trial, rule) or set(trial.dialect.wildcards) & set(rule.pattern):
+    if not _restricts_commands(trial, rule) or set(trial.dialect.language.wildcards) & set(rule.pattern):
         return
     passing = _passing(trial, rule, [f"{rule.pattern} x"])
     if passing and trial.verdict(rule.pattern, trial.profile) is rule.action:

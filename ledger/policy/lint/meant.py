@@ -23,8 +23,10 @@ class WrittenRule(NamedTuple):
 
 def written(dialect: Dialect, pattern: str, action: Verdict) -> WrittenRule:
     """Return a dialect's rule for the commands that a pattern matches; a trailing ` *` is optional in them."""
-    entry = dialect.family_entry(pattern)
-    return WrittenRule(dialect.shown_entry(entry, action), dialect.config([(dialect.shell, entry)], action))
+    entry = dialect.notation.family_entry(pattern)
+    return WrittenRule(
+        dialect.notation.shown_entry(entry, action), dialect.notation.config([(dialect.language.shell, entry)], action)
+    )
 
 
 TRIED_COUNT: Final = 48
@@ -36,10 +38,10 @@ _RUN: Final = frozenset({OperandKind.SCRIPT, OperandKind.CODE, OperandKind.PROGR
 
 def meant_commands(dialect: Dialect, pattern: str) -> list[str]:
     """Return commands that a rule is meant for; empty if its pattern shows none."""
-    if dialect.joins_conditions(pattern):
+    if dialect.notation.joins_conditions(pattern):
         return []
-    text = dialect.plain_pattern(pattern)
-    wild = dialect.wildcards
+    text = dialect.notation.plain_pattern(pattern)
+    wild = dialect.language.wildcards
     if not set(wild) & set(text):
         return [text]
     words = text.split()

@@ -27,7 +27,7 @@ def tool_names(dialect: Dialect, rules: list[ListedRule], index: int) -> Iterato
 
 
 def _never_asked(dialect: Dialect, rule: ListedRule) -> Iterator[LintFinding]:
-    asked = dialect.asked_as.get(rule.permission)
+    asked = dialect.language.asked_as.get(rule.permission)
     if asked is None:
         return
     fix = f"write the rule for `{asked}`"
@@ -40,7 +40,7 @@ def _never_asked(dialect: Dialect, rule: ListedRule) -> Iterator[LintFinding]:
 
 
 def _unknown(dialect: Dialect, rule: ListedRule) -> Iterator[LintFinding]:
-    name, known = rule.permission, dialect.tools
+    name, known = rule.permission, dialect.language.tools
     if name in known or "*" in name or "?" in name or name.startswith(MCP):
         return
     near = get_close_matches(name, known, n=1, cutoff=ALIKE) or [one for one in known if one.lower() == name.lower()]
@@ -55,14 +55,14 @@ def _other_paths(dialect: Dialect, rules: list[ListedRule], rule: ListedRule) ->
     Claude Code ignores them; BetCode applies them to that one tool.
     """
     name = rule.permission
-    if not dialect.tool_rules or rule.pattern == WHOLE or not is_path_tool(name):
+    if not dialect.language.tool_rules or rule.pattern == WHOLE or not is_path_tool(name):
         return
     wanted = ACCESS_RULE[access_of(name)]
     if name == wanted:
         return
     does = "changes" if wanted == "Edit" else "reads"
     fix = f"write `{wanted}({rule.pattern})`, which is about every tool that {does} files"
-    if dialect.path_tool(name) == wanted:
+    if dialect.notation.path_tool(name) == wanted:
         text = f"`{rule.ref.text}` never decides: {dialect.name} looks for paths in rules for `{wanted}` alone"
         yield about(rule, "never-asked", "warning", text, fix)
     elif rule.action is not Verdict.ALLOW and not any(_is_about_all(one, wanted, rule) for one in rules):
@@ -77,15 +77,15 @@ def _is_about_all(other: ListedRule, wanted: str, rule: ListedRule) -> bool:
 def _servers(dialect: Dialect, rule: ListedRule) -> Iterator[LintFinding]:
     """Find rules for tools of MCP servers that match none."""
     name, allows = rule.permission, rule.action is Verdict.ALLOW
-    if dialect.joins_server_names and name.startswith(MCP):
+    if dialect.language.joins_server_names and name.startswith(MCP):
         text = f"`{rule.ref.text}` is about no tool of {dialect.name}, which calls the tool `t` of a server `s` `s_t`"
         yield about(rule, "unknown-tool", "warning", text, f"write `{_without_prefix(name)}`")
-    elif dialect.tool_rules and allows and not may_allow(name):
+    elif dialect.language.tool_rules and allows and not may_allow(name):
         text = f"`{rule.ref.text}` allows nothing: an allow with `*` must name one server in full before it"
         yield about(
             rule, "never-asked", "warning", text, "write `mcp__SERVER` for each server, or each tool by its name"
         )
-    elif dialect.tool_rules and allows and name.startswith(MCP) and rule.pattern != WHOLE:
+    elif dialect.language.tool_rules and allows and name.startswith(MCP) and rule.pattern != WHOLE:
         text = f"`{rule.ref.text}` allows nothing: an allow for a server's tool has no `(…)`"
         yield about(rule, "never-asked", "warning", text, f"write `{name}`")
 
@@ -98,7 +98,7 @@ def _without_prefix(name: str) -> str:
 
 def negation(dialect: Dialect, rule: ListedRule) -> Iterator[LintFinding]:
     """Find a `!` that was meant as an exclusion."""
-    if dialect.last_match and rule.pattern.startswith("!"):
+    if dialect.language.last_match and rule.pattern.startswith("!"):
         text = (
             f"`{rule.pattern}` excludes nothing: `!` is an ordinary character, so it matches names that begin with it"
         )

@@ -36,7 +36,7 @@ def _surely_covers(dialect: Dialect, wide: ListedRule, narrow: ListedRule) -> bo
 
     A rule for a whole tool never covers a path rule, which also restricts commands and other tools.
     """
-    paths = dialect.tool_rules and is_path_tool(narrow.permission) and narrow.pattern != WHOLE
+    paths = dialect.language.tool_rules and is_path_tool(narrow.permission) and narrow.pattern != WHOLE
     return not (paths and wide.pattern == WHOLE) and covers(dialect, wide, narrow)
 
 
@@ -44,9 +44,9 @@ def _reorder(dialect: Dialect, rule: ListedRule, other: ListedRule) -> str:
     """Return advice that never lifts a deny."""
     if other.action is Verdict.DENY:
         return "remove it: a deny stands above it"
-    if rule.action is Verdict.DENY and dialect.last_match:
+    if rule.action is Verdict.DENY and dialect.language.last_match:
         return f"the last match wins: write it below `{other.ref.text}`"
-    if dialect.last_match:
+    if dialect.language.last_match:
         return f"the last match wins: write it below `{other.ref.text}`, or remove it"
     return f"{other.action.value} comes before {rule.action.value}: narrow `{other.ref.text}`, or remove this rule"
 
@@ -59,4 +59,6 @@ def lifted(dialect: Dialect, rules: list[ListedRule], index: int) -> Iterator[Li
     for place, other in enumerate(rules):
         if other.action is Verdict.ALLOW and lifts(dialect, rules, place, index):
             text = f"`{rule.ref.text}` is lifted by `{other.ref.text}` ({other.place}) for what that names"
-            yield about(rule, "lifted-deny", "warning", text, f"{dialect.keeping_a_deny}, or leave it if that is meant")
+            yield about(
+                rule, "lifted-deny", "warning", text, f"{dialect.language.keeping_a_deny}, or leave it if that is meant"
+            )

@@ -53,8 +53,8 @@ def _names(command: Sequence[str], option: str) -> tuple[str, ...]:
 
 def _sample(dialect: Dialect, pattern: str) -> list[str]:
     """Return one command that the pattern matches, with an operand for each wildcard at the end of a word."""
-    text = dialect.plain_pattern(pattern)
-    wild = dialect.wildcards
+    text = dialect.notation.plain_pattern(pattern)
+    wild = dialect.language.wildcards
     words = [_OPERAND if not word.strip(wild) else word.translate(str.maketrans("", "", wild)) for word in text.split()]
     return words if words[-1:] == [_OPERAND] else [*words, _OPERAND]
 

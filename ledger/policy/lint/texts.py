@@ -17,10 +17,10 @@ from ledger.policy.lint.names import ALIKE
 def lint_text(dialect: Dialect, text: str, file: str) -> list[LintFinding]:
     """Return the problems of a file before it is parsed as rules: invalid syntax and unknown sections."""
     try:
-        document = parse(text, comments=dialect.takes_comments or file.endswith(".jsonc"))
+        document = parse(text, comments=dialect.language.takes_comments or file.endswith(".jsonc"))
     except JsonSyntaxError as problem:
         return [_syntax(text, file, problem)]
-    section = dialect.section
+    section = dialect.language.section
     if not isinstance(document.value, dict) or section in document.value:
         return []
     return [
@@ -44,12 +44,14 @@ def no_rules(source: PolicySource) -> LintFinding:
     """Return the finding for a configuration without rules."""
     file = next((layer.file for layer in source.layers if layer.file), None)
     text = f"there is no rule here, so {source.dialect} decides everything by itself"
-    return LintFinding(file, None, "no-rules", "warning", text, f"write rules under `{dialect_of(source).section}`")
+    return LintFinding(
+        file, None, "no-rules", "warning", text, f"write rules under `{dialect_of(source).language.section}`"
+    )
 
 
 def unknown_members(dialect: Dialect, layer: Layer) -> Iterator[LintFinding]:
     """Find members beside the rules that the dialect does not read."""
-    known = dialect.members
+    known = dialect.language.members
     section: Any = layer.config.get("permissions") if isinstance(layer.config, Mapping) else None
     if not known or not isinstance(section, Mapping):
         return

@@ -21,7 +21,7 @@ class Trial:
 
     def __init__(self, source: PolicySource, compile_again: Compile) -> None:
         self.source, self.dialect = source, dialect_of(source)
-        self.shell = self.dialect.shell
+        self.shell = self.dialect.language.shell
         self._compile = compile_again
         self._whole: dict[str, Policy] = {}
 
@@ -55,7 +55,7 @@ class Trial:
 
     def alone(self, rule: ListedRule, profile: str) -> Policy:
         """Return a policy that consists of one rule. Raises PolicyError."""
-        return self.with_rules(Layer(rule.ref.layer or "rule", config=self.dialect.rule_config(rule)), profile)
+        return self.with_rules(Layer(rule.ref.layer or "rule", config=self.dialect.notation.rule_config(rule)), profile)
 
     def verdict(self, line: str, profile: str) -> Verdict:
         """Return the verdict of the whole policy on a command line."""
@@ -74,7 +74,7 @@ def is_weaker(verdict: Verdict, than: Verdict) -> bool:
 
 def samples(dialect: Dialect, pattern: str) -> list[str]:
     """Return harmless commands that a rule is meant for, the plainest first."""
-    bare = pattern.removesuffix(":*") if dialect.tool_rules else pattern
+    bare = pattern.removesuffix(":*") if dialect.language.tool_rules else pattern
     plain = bare.removesuffix("*").rstrip()
     if not plain:
         return []

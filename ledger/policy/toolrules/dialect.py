@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, Final
 
 from ledger.core.policy import Call, Grant, Layer, Rule, Verdict
-from ledger.policy.dialect import DEFAULT_LAYER, Dialect
+from ledger.policy.dialect import DEFAULT_LAYER, Answers, Dialect, Language, Notation
 from ledger.policy.named_entries import NamedEntry, every_call
 from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.toolrules.commands import BASH, WEB_FETCH, inputs_of, normal_specifier
@@ -17,44 +17,27 @@ from ledger.policy.toolrules.loader import SECTION, load_tool_rules
 from ledger.policy.toolrules.paths import SEARCHERS, exact_path, is_path_tool
 from ledger.policy.toolrules.rule import ToolRule, names_tool
 
-
-class ToolRuleDialect(Dialect):
-    """A dialect whose rules are `Tool` or `Tool(specifier)`."""
-
-    cascade_reject = "none"
-    shell = BASH
-    tool_rules = True
-    section = SECTION
-    tool_kinds: ClassVar[Mapping[str, str]] = {
+TOOL_RULES: Final = Language(
+    section=SECTION,
+    shell=BASH,
+    tools=(
+        "Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "ExitPlanMode", "Glob", "Grep", "KillShell", "LS",
+        "LSP", "MultiEdit", "NotebookEdit", "NotebookRead", "Read", "Skill", "SlashCommand", "Task", "TodoRead",
+        "TodoWrite", "WebFetch", "WebSearch", "Write",
+    ),
+    tool_kinds={
         "Bash": "shell", "Read": "read", "NotebookRead": "read", "Edit": "edit", "Write": "edit", "MultiEdit": "edit",
         "NotebookEdit": "edit", "WebFetch": "fetch", "WebSearch": "search", "Task": "task", "Agent": "task",
         "Glob": "glob", "Grep": "grep", "LS": "list", "TodoWrite": "todowrite", "TodoRead": "todoread",
         "Skill": "skill",
-    }  # fmt: skip
-    tools = (
-        "Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "ExitPlanMode", "Glob", "Grep", "KillShell", "LS",
-        "LSP", "MultiEdit", "NotebookEdit", "NotebookRead", "Read", "Skill", "SlashCommand", "Task", "TodoRead",
-        "TodoWrite", "WebFetch", "WebSearch", "Write",
-    )  # fmt: skip
-    wildcards = "*"
+    },
+    tool_rules=True,
+    wildcards="*",
+)  # fmt: skip
 
-    def load(
-        self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
-    ) -> Layer:
-        return load_tool_rules(path, name=name, content=content)
 
-    def known_tool(self, tool: str) -> str:
-        return tool
-
-    def read_grant(self, value: Mapping[str, Any], grant_id: str) -> Grant | None:
-        return read_grant(value, grant_id)
-
-    def denials(self, grants: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
-        return ()  # a grant of these dialects may deny
-
-    def grant_object(self, permission: str, entry: str) -> dict[str, Any]:
-        name, opened, rest = entry.partition("(")
-        return {"tool_name": name, "pattern": rest.removesuffix(")") if opened else None, "action": "allow"}
+class ToolRuleNotation(Notation):
+    """Rules are `Tool` or `Tool(specifier)`."""
 
     def listed(self, rules: Iterable[ToolRule]) -> tuple[ListedRule, ...]:
         return tuple(
@@ -68,7 +51,7 @@ class ToolRuleDialect(Dialect):
         return {SECTION: {action.value: [entry for _, entry in entries]}}
 
     def command_entry(self, command: str) -> str:
-        return f"{self.shell}({command})"
+        return f"{BASH}({command})"
 
     def named(self, call: Call, texts: Sequence[str]) -> Iterator[NamedEntry]:
         tool, inputs = inputs_of(call)
@@ -95,3 +78,29 @@ class ToolRuleDialect(Dialect):
     def names(self, wide: ListedRule, narrow: ListedRule) -> bool:
         whole = wide.pattern == WHOLE and names_tool(wide.permission, narrow.permission)
         return whole or wide.permission == narrow.permission
+
+
+class ToolRuleDialect(Dialect):
+    """A dialect whose rules are `Tool` or `Tool(specifier)`."""
+
+    language = TOOL_RULES
+    notation = ToolRuleNotation()
+    answers = Answers(cascade_reject="none")
+
+    def load(
+        self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
+    ) -> Layer:
+        return load_tool_rules(path, name=name, content=content)
+
+    def known_tool(self, tool: str) -> str:
+        return tool
+
+    def read_grant(self, value: Mapping[str, Any], grant_id: str) -> Grant | None:
+        return read_grant(value, grant_id)
+
+    def denials(self, grants: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
+        return ()  # a grant of these dialects may deny
+
+    def grant_object(self, permission: str, entry: str) -> dict[str, Any]:
+        name, opened, rest = entry.partition("(")
+        return {"tool_name": name, "pattern": rest.removesuffix(")") if opened else None, "action": "allow"}

@@ -31,7 +31,7 @@ def test_rules_below_another_languages_member_are_refused_with_both_names(
 
 @pytest.mark.parametrize("dialect", sorted(DIALECTS))
 def test_a_bridge_reads_the_member_that_the_dialect_reads_and_no_other(tmp_path: Path, dialect: str) -> None:
-    section = DIALECTS[dialect].section
+    section = DIALECTS[dialect].language.section
     file = tmp_path / "rules.json"
     file.write_text(json.dumps({section: {"x": 1}, "token": "secret"}))
     assert read_rules(str(file), dialect) == {section: {"x": 1}}

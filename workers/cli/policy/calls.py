@@ -56,4 +56,4 @@ def command_call(dialect: str, command: str) -> Call:
     """Return a call of the dialect's shell tool with a command line. Raises InputError for an empty one."""
     if not command.strip():
         raise InputError("the command is empty")
-    return call_of({"dialect": dialect, "tool": dialect_named(dialect).shell, "input": {"command": command}})
+    return call_of({"dialect": dialect, "tool": dialect_named(dialect).language.shell, "input": {"command": command}})

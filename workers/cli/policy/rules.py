@@ -30,7 +30,7 @@ def rules(*, choices: Choices, as_json: bool) -> None:
         rows = [(one.action.value, one.permission, one.pattern, one.ref.layer, one.place) for one in found]
         output.table(("ACTION", "PERMISSION", "PATTERN", "LAYER", "WHERE"), rows)
     else:
-        output.line(f"there are no rules: {choices.dialect} asks about {choices.spoken.asks_about}")
+        output.line(f"there are no rules: {choices.dialect} asks about {choices.spoken.language.asks_about}")
 
 
 @policy_command(

@@ -105,7 +105,7 @@ class DirectRun:
 
     async def _submit(self, session: Session, runner: Runner | None = None) -> Result:
         wanted = self._request
-        tool = dialect_named(session.stream.state.dialect or DEFAULT_DIALECT).shell
+        tool = dialect_named(session.stream.state.dialect or DEFAULT_DIALECT).language.shell
         call = Call(tool, (), tool, wanted.command.input, wanted.folder)
         more: ToolAskOptions = {
             "agent": wanted.opening.agent,
@@ -207,7 +207,7 @@ class GatewayRun:
             if opening.rules is not None:
                 said |= given_rules(opening.rules, dialect, None)
             row = await client.open_session(wanted.session, **said, **opening.settings)
-        return dialect_named(row.get("dialect") or DEFAULT_DIALECT).shell
+        return dialect_named(row.get("dialect") or DEFAULT_DIALECT).language.shell
 
     async def claim(self, runner: Runner) -> Mapping[str, Any]:
         with _AsLedgerErrors():
