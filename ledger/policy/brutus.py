@@ -17,16 +17,16 @@ from ledger.core.policy import Evaluation, Grant, Layer, Part, Policy, PolicySou
 from ledger.policy.checks import RuleOrigin, origin_of, shown
 from ledger.policy.config import drop_allows, read_section
 from ledger.policy.dialect import Answers
-from ledger.policy.evaluations import joined
+from ledger.policy.evaluations import evaluated, joined
 from ledger.policy.facts import FileFacts
 from ledger.policy.opencode.compiled import CompiledGrants, Rank, Reading, last_match, restricting
 from ledger.policy.opencode.hard import OpenCodeCommands, tightened
 from ledger.policy.opencode.layers import OpenCodeOptions, placed_rules
-from ledger.policy.opencode.places import OpenCodePlaces, within
+from ledger.policy.opencode.places import OpenCodePlaces
 from ledger.policy.opencode.policy import BASH, EXTERNAL, Judging, OpenCodePolicy
 from ledger.policy.opencode.requests import OpenCodeRequest
 from ledger.policy.options import check_count, check_layers
-from ledger.policy.reach import leads_out
+from ledger.policy.reach import absolute, leads_out, within
 from ledger.policy.rules import permission_of
 from ledger.policy.shell import Access, Analysis, Ruling, ShellCommand, Word
 from ledger.policy.shell.budget import Budget
@@ -54,8 +54,6 @@ MORE_PATH_COMMANDS: Final = PATH_COMMANDS | {"rmdir", "ln", "cat"}
 
 _STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _SUBJECTS: Final = ("file_path", "filePath", "path", "pattern", "url")
-_NO_RULE: Final = "no rule matches, and the default is ask"
-_GRANTED: Final = "allowed by a grant in force"
 
 _BY_ARITY: Final[dict[int, str]] = {
     1: "cat cd chmod chown cp echo grep kill ls mkdir mv pwd rm rmdir touch",
@@ -390,8 +388,7 @@ class BrutusPolicy(OpenCodePolicy):
 
     def places(self, cwd: str | None, workdir: str | None = None) -> BrutusPlaces:
         options, project = self._options, self._project
-        directory = posixpath.join("/", cwd or options.cwd or "/", workdir or ".")
-        whole = "/" + posixpath.normpath(directory).lstrip("/")
+        whole = absolute(workdir or ".", absolute(cwd or options.cwd or "/"))
         return BrutusPlaces(whole, project, (project,), options.home, options.facts, options.hardened)
 
     def always(self, permission: str, patterns: Iterable[str]) -> tuple[str, ...]:
@@ -424,9 +421,7 @@ class BrutusPolicy(OpenCodePolicy):
                 verdict, message = strict, f"Denied by rule: {denying.rules[0].text}"
         elif verdict is Verdict.ASK:
             parts = [_unjudged(part) for part in parts]
-        deciding = [part for part in parts if part.verdict is verdict]
-        refs = tuple(dict.fromkeys(ref for part in deciding for ref in part.rules))
-        return Evaluation(verdict, tuple(parts), refs, message, _reason(verdict, deciding), always)
+        return evaluated(parts, verdict, message=message, always=always)
 
     def _denial_with(self, grants: Sequence[Grant]) -> str:
         """Return all rules, approvals last, as Go prints them."""
@@ -481,9 +476,3 @@ def _subjects(value: Any) -> tuple[str, ...]:
 def _member(value: Any, name: str) -> str | None:
     text = value.get(name) if isinstance(value, Mapping) else None
     return text if isinstance(text, str) and text else None
-
-
-def _reason(verdict: Verdict, deciding: Sequence[Part]) -> str | None:
-    if verdict is Verdict.ALLOW:
-        return _GRANTED if any(part.grants for part in deciding) else None
-    return _NO_RULE if any(not part.rules for part in deciding) else None

@@ -1,12 +1,34 @@
-"""One evaluation from those of several inputs or lines; the strictest verdict decides."""
+"""One evaluation from the parts of a call, or from those of several inputs or lines; the strictest verdict decides."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
-from ledger.core.policy import Evaluation, strictest
+from ledger.core.policy import Evaluation, Part, Verdict, strictest
+
+NO_RULE: Final = "no rule matches, and the default is ask"
+GRANTED: Final = "allowed by a grant in force"
+
+
+def evaluated(
+    parts: Sequence[Part],
+    verdict: Verdict,
+    *,
+    message: str | None = None,
+    reason: str | None = None,
+    always: tuple[str, ...] = (),
+) -> Evaluation:
+    """Return the evaluation of parts with the rules of those that decide, and the usual reason where none is given."""
+    deciding = parts if len(parts) == 1 else [part for part in parts if part.verdict is verdict]
+    rules = tuple(dict.fromkeys([rule for part in deciding for rule in part.rules]))
+    if reason is None and verdict is Verdict.ASK:
+        reason = None if all(part.rules for part in deciding) else NO_RULE
+    elif reason is None:
+        reason = GRANTED if any(part.grants for part in deciding) else None
+    return Evaluation(verdict, tuple(parts), rules, message, reason, always)
 
 
 def joined(found: Sequence[Evaluation]) -> Evaluation:

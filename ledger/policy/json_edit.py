@@ -36,6 +36,7 @@ class Insertion(NamedTuple):
 
     name: str | None
     value: Any
+    on_one_line: bool = False
 
 
 def applied(text: str, edits: Sequence[Edit]) -> str:
@@ -119,7 +120,9 @@ def _into_empty(text: str, place: TextSpan, entries: Sequence[Insertion], newlin
 
 def _written(entry: Insertion, step: str | None, newline: str, margin: str) -> str:
     """Return an entry as JSON; on one line if `step` is None."""
-    value = json.dumps(entry.value, indent=step, ensure_ascii=False).replace("\n", newline + margin)
+    value = json.dumps(entry.value, indent=None if entry.on_one_line else step, ensure_ascii=False).replace(
+        "\n", newline + margin
+    )
     return value if entry.name is None else f"{json.dumps(entry.name, ensure_ascii=False)}: {value}"
 
 

@@ -29,8 +29,19 @@ def leads_out(path: str, directory: str, roots: Sequence[str], facts: FileFacts,
     if "/proc/" in lexical + "/":
         return True
     real = {facts.resolve(lexical), facts.resolve(written)} if ".." in path.split("/") else {facts.resolve(lexical)}
-    return not (_within(lexical, known) and all(_within(one, [facts.resolve(root) for root in known]) for one in real))
+    resolved = [facts.resolve(root) for root in known]
+    return not (_within_one(lexical, known) and all(_within_one(one, resolved) for one in real))
 
 
-def _within(path: str, roots: Sequence[str]) -> bool:
-    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
+def within(path: str, folder: str) -> bool:
+    """Return whether a path is the folder itself or inside it. Both are absolute."""
+    return path == folder or path.startswith(folder if folder[-1:] == "/" else folder + "/")
+
+
+def absolute(path: str, directory: str = "/") -> str:
+    """Return an absolute path without `.`, `..` and double slashes, without file access."""
+    return "/" + posixpath.normpath(path if path[:1] == "/" else f"{directory}/{path}").lstrip("/")
+
+
+def _within_one(path: str, roots: Sequence[str]) -> bool:
+    return any(within(path, root) for root in roots)

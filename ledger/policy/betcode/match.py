@@ -10,6 +10,7 @@ import msgspec
 from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.matching.paths import PathMatcher, exact_glob, ignore_glob, ignore_reaches
 from ledger.policy.matching.wildcard import name_glob
+from ledger.policy.reach import within
 from ledger.policy.shell import Access, Analysis, ShellCommand, Wrapper
 from ledger.policy.shell.model import accesses
 from ledger.policy.shell.words import loosen
@@ -24,7 +25,6 @@ from ledger.policy.toolrules.paths import (
     governs,
     relative,
     split_root,
-    within,
 )
 from ledger.policy.toolrules.policy import ToolRuleOptions
 from ledger.policy.toolrules.rule import ToolRule, is_glob, may_allow, names_tool

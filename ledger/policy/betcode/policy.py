@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ledger.core.policy import Call, Evaluation, Grant, Part, RuleRef, Verdict, strictest
 from ledger.policy.betcode.judge import BetCodeCommands, BetCodeJudge
 from ledger.policy.betcode.match import CommandUnit, Matching, TierDecision, decide, names, units_of
-from ledger.policy.evaluations import joined_calls
+from ledger.policy.evaluations import evaluated, joined_calls
 from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import lex
@@ -22,8 +22,6 @@ from ledger.policy.toolrules.policy import ToolRulePolicy
 from ledger.policy.unknown import readable_evaluation
 
 OPTIONS = ("profile", "cwd", "home", "fs")
-_NO_RULE = "no rule matches, and the default is ask"
-_GRANTED = "allowed by a grant in force"
 
 
 class BetCodePolicy(ToolRulePolicy):
@@ -124,17 +122,10 @@ def _empty(judge: BetCodeJudge, command: str, analysis: Analysis) -> tuple[Part,
 def _evaluation(
     found: Sequence[tuple[Part, TierDecision | None]], always: tuple[str, ...], reason: str | None = None
 ) -> Evaluation:
-    parts = tuple(part for part, _ in found)
+    parts = [part for part, _ in found]
     verdict = strictest(part.verdict for part in parts)
-    deciding = [part for part in parts if part.verdict is verdict]
-    rules = tuple(dict.fromkeys(ref for part in deciding for ref in part.rules))
-    if verdict is not Verdict.ASK:
-        reason = _GRANTED if any(part.grants for part in deciding) else None
-    elif reason is None and any(not part.rules for part in deciding):
-        reason = _NO_RULE
-    denying = _first_deny(found) if verdict is Verdict.DENY else None
-    message = f"Denied by rule: {denying.text}" if denying else None
-    return Evaluation(verdict, parts, rules, message, reason, always)
+    message = f"Denied by rule: {_first_deny(found).text}" if verdict is Verdict.DENY else None
+    return evaluated(parts, verdict, message=message, reason=reason if verdict is Verdict.ASK else None, always=always)
 
 
 def _first_deny(found: Sequence[tuple[Part, TierDecision | None]]) -> RuleRef:

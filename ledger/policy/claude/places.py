@@ -7,9 +7,10 @@ from typing import Final
 
 from ledger.core.policy import Verdict
 from ledger.policy.matching.paths import PathMatcher, ignore_glob, ignore_reaches
+from ledger.policy.reach import within
 from ledger.policy.shell.model import Access
 from ledger.policy.spelled import ANY_FILE
-from ledger.policy.toolrules.paths import absolute, is_access_rule, relative, split_root, within
+from ledger.policy.toolrules.paths import absolute, is_access_rule, relative, split_root
 from ledger.policy.toolrules.policy import ToolRuleOptions
 from ledger.policy.toolrules.rule import ToolRule
 from ledger.policy.unknown import UNKNOWN_FOLDER, UNKNOWN_HOME, is_unknown, possible_roots

@@ -11,9 +11,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import POLICY_BYTES
 from ledger.core.policy import Layer, PolicySource
 from ledger.core.regular_files import read_regular
@@ -23,24 +22,14 @@ from ledger.policy.codelia.remember import not_allowed_yet, remembered_rules, sa
 from ledger.policy.codelia.rule import VERSION, read_config, read_layers, rule_text
 from ledger.policy.demands import demands_in
 from ledger.policy.errors import PolicyError
+from ledger.policy.json_edit import Insertion, appending, applied
 from ledger.policy.jsonc import JsonSyntaxError, parse
 from ledger.policy.rule_files import cause_of, parse_document, read_text
 
 # --- insertion of rules into a text; everything else in it is kept (codelia.md 8) -------------------------------------
 
 
-_BLANK = late_pattern(r"[ \t\r\n]*")
-_INDENT: Final = "  "
 _MARK: Final = "\ufeff"  # some editors write it first; JSON does not define it
-
-_decoder: Final = json.JSONDecoder()
-
-
-class _Place(NamedTuple):
-    """The span of a value in a text: from its first character to behind its last."""
-
-    start: int
-    end: int
 
 
 def remembered(config_text: str, rules: Sequence[Mapping[str, str]], origin: RuleOrigin = NOWHERE) -> str:
@@ -88,61 +77,15 @@ def _parsed(text: str, origin: RuleOrigin) -> dict[str, Any]:
 
 
 def _inserted(text: str, rules: Sequence[Mapping[str, str]]) -> str:
-    root = _Place(*_value(text, 0))
-    permissions = _member(text, root, "permissions")
-    if permissions is None:
-        return _appended(text, root, [f'"permissions": {{"allow": [{_on_one_line(rules)}]}}'])
-    allow = _member(text, permissions, "allow")
-    if allow is None:
-        return _appended(text, permissions, [f'"allow": [{_on_one_line(rules)}]'])
-    return _appended(text, allow, list(map(rule_text, rules)))
-
-
-def _on_one_line(rules: Sequence[Mapping[str, str]]) -> str:
-    return ", ".join(map(rule_text, rules))
-
-
-def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
-
-
-def _value(text: str, at: int) -> tuple[int, int]:
-    start = _skip(text, at)
-    return start, _decoder.raw_decode(text, start)[1]
-
-
-def _member(text: str, place: _Place, wanted: str) -> _Place | None:
-    """Return the span of a member's value in the object at `place`."""
-    at = _skip(text, place.start + 1)
-    while text[at] != "}":
-        name, end = _decoder.raw_decode(text, at)
-        value = _Place(*_value(text, _skip(text, end) + 1))
-        if name == wanted:
-            return value
-        at = _skip(text, value.end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-    return None
-
-
-def _appended(text: str, place: _Place, entries: Sequence[str]) -> str:
-    """Return the text with entries appended to the list or object at `place`, in the layout of its first entry."""
-    first = _skip(text, place.start + 1)
-    last = len(text[: place.end - 1].rstrip(" \t\r\n"))
-    if first == place.end - 1:
-        line = _line_start(text, place.start)
-        inner = "\n" + line + _INDENT
-        return text[: place.start + 1] + inner + ("," + inner).join(entries) + "\n" + line + text[place.end - 1 :]
-    gap = text[place.start + 1 : first]
-    separator = "," + (gap if "\n" in gap else " ")
-    return text[:last] + "".join(separator + entry for entry in entries) + text[last:]
-
-
-def _line_start(text: str, at: int) -> str:
-    """Return the indentation of the line of a position."""
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    return line[: len(line) - len(line.lstrip(" \t"))]
+    document = parse(text, comments=False)
+    section = document.value.get("permissions")
+    if section is None:
+        where, entries = "", [Insertion("permissions", {"allow": rules}, on_one_line=True)]
+    elif "allow" not in section:
+        where, entries = "/permissions", [Insertion("allow", rules, on_one_line=True)]
+    else:
+        where, entries = "/permissions/allow", [Insertion(None, rule, on_one_line=True) for rule in rules]
+    return applied(text, [appending(text, document, where, entries)])
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, RuleRef, Verdict
+from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, Verdict
 from ledger.policy.codelia.confirm import ConfirmRequest, confirm_request
 from ledger.policy.codelia.judge import CodeliaCommands, CodeliaJudge, CodeliaVerdict
 from ledger.policy.codelia.options import CodeliaOptions, read_codelia_options, system_layer
@@ -26,7 +26,7 @@ from ledger.policy.codelia.rule import (
     rule_text,
 )
 from ledger.policy.codelia.text import split
-from ledger.policy.evaluations import joined_calls
+from ledger.policy.evaluations import evaluated, joined_calls
 from ledger.policy.facts import FileFacts
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.analyse import analyse
@@ -39,8 +39,6 @@ UNATTENDED = "UI confirm not supported"
 
 SEGMENTS_MAX = 5_000
 """Commands of a line, at most, for the hardened analysis; a longer line is denied as Codelia denies it, or asked."""
-
-_GRANTED = "allowed by a grant in force"
 
 
 class CodeliaPolicy:
@@ -161,19 +159,10 @@ def _command_of(value: Any) -> str | None:
 
 
 def _evaluation(judged: CodeliaVerdict, always: tuple[str, ...]) -> Evaluation:
-    deciding = [part for part in judged.parts if part.verdict is judged.verdict]
-    rules = tuple(dict.fromkeys(ref for part in deciding for ref in part.rules))
-    reason = judged.reason
-    if judged.verdict is Verdict.ALLOW and any(part.grants for part in deciding):
-        reason = _GRANTED
     message = None
     if judged.verdict is Verdict.DENY:
         message = f"{'Denied by rule' if judged.stricter else 'Permission denied'}: {judged.reason}"
-    return Evaluation(judged.verdict, judged.parts, rules, message, reason, always)
-
-
-def _distinct(rules: Iterable[RuleRef]) -> tuple[RuleRef, ...]:
-    return tuple(dict.fromkeys(rules))
+    return evaluated(judged.parts, judged.verdict, message=message, reason=judged.reason, always=always)
 
 
 def _refused(evaluation: Evaluation) -> Evaluation:

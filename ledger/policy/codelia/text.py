@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from ledger.core.late_patterns import late_pattern
 from ledger.policy.facts import FileFacts
+from ledger.policy.reach import absolute, within
 
 # JavaScript's white space: it holds U+FEFF, and neither U+001C to U+001F nor U+0085, which Python's `\s` has.
 _BLANKS: Final = "\t\n\v\f\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -138,14 +139,5 @@ def real_cd(target: str, directory: str, root: str, facts: FileFacts) -> str | N
     real_root = facts.resolve(absolute(root))
     roots = (absolute(root), real_root)
     real = (facts.resolve(lexical), facts.resolve(posixpath.join(directory, target)))
-    inside = any(_within(lexical, one) for one in roots) and all(_within(path, real_root) for path in real)
+    inside = any(within(lexical, one) for one in roots) and all(within(path, real_root) for path in real)
     return lexical if inside else None
-
-
-def absolute(path: str, directory: str = "/") -> str:
-    """Return an absolute path without `.`, `..` and double slashes, without file access."""
-    return "/" + posixpath.normpath(posixpath.join(directory, path)).lstrip("/")
-
-
-def _within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

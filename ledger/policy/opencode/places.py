@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from ledger.policy.facts import FileFacts, FileKind
+from ledger.policy.reach import absolute, within
 from ledger.policy.unknown import UNKNOWN_FOLDER, UNKNOWN_HOME, readable
 
 _ROOT: Final = "/"
@@ -61,8 +62,7 @@ class OpenCodePlaces(msgspec.Struct, frozen=True):
 
     def absolute(self, path: str, base: str | None = None) -> str:
         """Return a path from `base` (default: the directory) without `.` and `..`, without file access."""
-        written = path if path[:1] == "/" else f"{base or self.directory}/{path}"
-        return "/" + posixpath.normpath(written).lstrip("/")
+        return absolute(path, base or self.directory)
 
     def from_worktree(self, path: str) -> str:
         """Return the path that rules match: relative to the worktree; the worktree itself is the empty string."""
@@ -116,11 +116,6 @@ def worktree_of(directory: str, facts: FileFacts) -> str:
             return folder
         folder = folder.rpartition("/")[0] or _ROOT
     return directory
-
-
-def within(path: str, folder: str) -> bool:
-    """Return whether a path is the folder or inside it; both absolute."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def below(folder: str) -> str:

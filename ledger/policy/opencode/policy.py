@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ledger.core.policy import Call, Evaluation, Grant, Part, PolicySource, Rule, Verdict, strictest
 from ledger.policy.checks import shown
-from ledger.policy.evaluations import joined
+from ledger.policy.evaluations import evaluated, joined
 from ledger.policy.facts import FileFacts
 from ledger.policy.matching.wildcard import normalise
 from ledger.policy.opencode.compiled import (
@@ -187,14 +187,10 @@ class OpenCodePolicy:
             reason = "the call names no pattern, so there is nothing to judge"
             return Evaluation(Verdict.ALLOW, reason=reason, always=always)
         candidates = self.compiled.of(permission)
-        parts = tuple([self.part(text, last_match(text, candidates), grants) for text in patterns])
-        if len(parts) == 1:
-            verdict, rules = parts[0].verdict, parts[0].rules
-        else:
-            verdict = strictest([part.verdict for part in parts])
-            rules = tuple(dict.fromkeys([ref for part in parts if part.verdict is verdict for ref in part.rules]))
+        parts = [self.part(text, last_match(text, candidates), grants) for text in patterns]
+        verdict = parts[0].verdict if len(parts) == 1 else strictest([part.verdict for part in parts])
         message = self._denial(candidates.all) if verdict is Verdict.DENY else None
-        return Evaluation(verdict, parts, rules, message, _reason(verdict, parts), always)
+        return evaluated(parts, verdict, message=message, always=always)
 
     def part(self, text: str, rule: CompiledRule | None, grants: CompiledGrants) -> Part:
         """Return a text with the verdict of the rule that decides about it, or of the grants that come after the rule."""
@@ -328,12 +324,3 @@ def _unknown_input(call: Call) -> Evaluation:
     tool = call.tool_name or call.permission
     reason = f"no patterns can be worked out from the input of {shown(tool)}, so a person must look at it"
     return Evaluation(Verdict.ASK, (Part(tool, Verdict.ASK, liftable=False),), reason=reason)
-
-
-def _reason(verdict: Verdict, parts: tuple[Part, ...]) -> str | None:
-    deciding = [part for part in parts if part.verdict is verdict]
-    if any(part.grants for part in deciding):
-        return "allowed by a grant in force"
-    if any(not part.rules for part in deciding):
-        return "no rule matches, and the default is ask"
-    return None

@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from ledger.policy import reach
 from ledger.policy.facts import FileFacts
 from ledger.policy.shell import Access
 from ledger.policy.spelled import is_of_a_process, spelled_paths
@@ -34,13 +35,7 @@ def absolute(path: str, cwd: str, home: str | None) -> str:
     """Return an absolute path without `.`, `..` and double slashes, without file access. `~` may be an unknown home."""
     if path == "~" or path.startswith("~/"):
         path = (UNKNOWN_HOME if home is None else home) + path[1:]
-    joined = posixpath.normpath(posixpath.join(cwd, path))
-    return "/" + joined.lstrip("/")
-
-
-def within(path: str, folder: str) -> bool:
-    """Return whether a path is the folder itself or inside it. Both are absolute."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+    return reach.absolute(path, cwd)
 
 
 def relative(path: str, root: str) -> str | None:
