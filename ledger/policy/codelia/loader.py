@@ -9,13 +9,13 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from ledger.core.limits import POLICY_BYTES
 from ledger.core.policy import Layer, PolicySource
-from ledger.core.regular_files import read_regular
+from ledger.core.regular_files import private_file, read_regular
 from ledger.policy.checks import NOWHERE, RuleOrigin, shown
 from ledger.policy.codelia.policy import CodeliaPolicy
 from ledger.policy.codelia.remember import not_allowed_yet, remembered_rules, same_rule
@@ -212,19 +212,9 @@ def _turn(folder: Path) -> Iterator[None]:
 
 def _replace(target: Path, content: bytes) -> None:
     mode = target.stat().st_mode & 0o7777 if target.exists() else _NEW_MODE
-    beside = target.with_name(f".{target.name}.{os.getpid()}.new")
-    beside.unlink(missing_ok=True)  # left by a process of the same number that was killed while it held the lock
-    try:
-        with beside.open("xb") as stream:
-            beside.chmod(mode)
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        beside.replace(target)
-    except OSError:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-        raise
+    with private_file(target) as file:
+        os.fchmod(file.fileno(), mode)
+        file.write(content)
     _make_durable(target.parent)
 
 
