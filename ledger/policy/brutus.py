@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from ledger.core.policy import Evaluation, Grant, Layer, Part, Policy, PolicySource, Rule, Verdict, strictest
 from ledger.policy.checks import RuleOrigin, origin_of, shown
-from ledger.policy.config import drop_allows, read_section
 from ledger.policy.dialect import Answers
 from ledger.policy.evaluations import evaluated, joined
 from ledger.policy.facts import FileFacts
+from ledger.policy.loader import drop_allows, read_section
 from ledger.policy.opencode.compiled import CompiledGrants, Rank, Reading, last_match, restricting
 from ledger.policy.opencode.hard import OpenCodeCommands, tightened
 from ledger.policy.opencode.layers import OpenCodeOptions, placed_rules

@@ -15,7 +15,7 @@ from ledger.policy.rule_list import ListedRule
 from ledger.policy.untrusted import UntrustedPolicy
 
 _CLASSES: Final = {
-    "betcode": "ledger.policy.betcode.dialect:BetCodeDialect",
+    "betcode": "ledger.policy.betcode.policy:BetCodeDialect",
     "brutus": "ledger.policy.brutus:BrutusDialect",
     "claude": "ledger.policy.claude.dialect:ClaudeDialect",
     "codelia": "ledger.policy.codelia.dialect:CodeliaDialect",

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from ledger.core.policy import Rule, Verdict
 from ledger.policy.checks import RuleLike, as_rules
-from ledger.policy.config import read_section, section_rules
-from ledger.policy.loader import own_home
+from ledger.policy.loader import own_home, read_section, section_rules
 from ledger.policy.matching.wildcard import match
 
 EDIT_TOOLS: Final = frozenset({"edit", "write", "patch", "multiedit", "apply_patch"})

@@ -1,4 +1,4 @@
-"""The policy of the dialect `betcode`: a call is split into units, and the strictest verdict on a unit counts."""
+"""The dialect `betcode`: a call is split into units, and the strictest verdict on a unit counts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ledger.core.policy import Call, Evaluation, Grant, Part, RuleRef, Verdict, strictest
+from ledger.core.events import Extending
+from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.betcode.judge import BetCodeCommands, BetCodeJudge
 from ledger.policy.betcode.match import CommandUnit, Matching, TierDecision, decide, names, units_of
+from ledger.policy.dialect import FAITHFUL, Answers
 from ledger.policy.evaluations import evaluated, joined_calls
+from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.hardened import hardened
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import Analysis
-from ledger.policy.toolrules.commands import BASH, command_of, inputs_of
+from ledger.policy.toolrules.commands import BASH, command_of, has_wildcard, inputs_of
+from ledger.policy.toolrules.dialect import TOOL_RULES, ToolRuleDialect, ToolRuleNotation
 from ledger.policy.toolrules.grants import GrantedRules, grant_rule
 from ledger.policy.toolrules.paths import absolute, exact_path, is_path_tool, path_of
 from ledger.policy.toolrules.policy import ToolRulePolicy
@@ -132,3 +136,49 @@ def _first_deny(found: Sequence[tuple[Part, TierDecision | None]]) -> RuleRef:
     """Return the first deny, in file order, of those that decided about a unit."""
     denying = [rule for part, decision in found if decision and part.verdict is Verdict.DENY for rule in decision.rules]
     return min(denying, key=lambda rule: (rule.rank, rule.order)).ref
+
+
+# --- the object of the dialect ----------------------------------------------------------------------------------------
+
+
+class _Notation(ToolRuleNotation):
+    def as_wildcard(self, rule: ListedRule) -> str:
+        """Return a wildcard; a deny or ask for `git push` matches every command that begins with its words."""
+        text = super().as_wildcard(rule)
+        return text if rule.action is Verdict.ALLOW or has_wildcard(text) else f"{text} *"
+
+    def decides_before(self, first: ListedRule, second: ListedRule) -> bool | None:
+        if (first.pattern == WHOLE) is (second.pattern == WHOLE):
+            return None
+        wide, narrow = (second, first) if second.pattern == WHOLE else (first, second)
+        return (wide is first) is _outranks(wide, narrow)
+
+
+class _Answers(Answers, frozen=True):
+    def extending(self, source: PolicySource) -> Extending:
+        """Return that nothing moves the 60 seconds in profile `faithful` (betcode.md, Permission Timeout Handling)."""
+        return "never" if source.options.get("profile") == FAITHFUL else "automatic"
+
+
+class BetCodeDialect(ToolRuleDialect):
+    """BetCode's Permission Bridge (betcode.md)."""
+
+    name = "betcode"
+    language = replace(
+        TOOL_RULES,
+        options=OPTIONS,
+        members=("allow", "ask", "deny", "final"),
+        rule_files=("betcode.json",),
+        keeping_a_deny="mark the deny as `final`",
+    )
+    notation = _Notation()
+    answers = _Answers(cascade_reject="none", always_scope="session")
+
+    def compile(self, source: PolicySource) -> Policy:
+        return BetCodePolicy(source)
+
+
+def _outranks(wide: ListedRule, narrow: ListedRule) -> bool:
+    """Return whether a wide rule holds against a narrow one: it is stricter, and final or of a higher layer."""
+    stricter = strictest((wide.action, narrow.action)) is not narrow.action
+    return stricter and (wide.final or wide.rank > narrow.rank)

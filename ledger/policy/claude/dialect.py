@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ledger.core.policy import Layer, Policy, PolicySource
 from ledger.policy.claude.policy import OPTIONS, ClaudePolicy
 from ledger.policy.toolrules.dialect import TOOL_RULES, ToolRuleDialect, ToolRuleNotation
-from ledger.policy.toolrules.loader import load_settings, settings_files
 from ledger.policy.toolrules.paths import ACCESS_RULE, access_of
+from ledger.policy.toolrules.rule import load_settings, settings_files
 
 
 class _Notation(ToolRuleNotation):

@@ -137,7 +137,8 @@ def _positions(tokens: Sequence[GlobToken]) -> Matcher:
     return matches
 
 
-def _everything(_value: str) -> bool:
+def everything(_value: str) -> bool:
+    """Match every text."""
     return True
 
 
@@ -147,7 +148,7 @@ def _between(pieces: Sequence[str], stop: str) -> Matcher:
     if not rest:
         return first.__eq__
     if not stop and not any(pieces):
-        return _everything
+        return everything
     middle, last = [piece for piece in rest[:-1] if piece], rest[-1]
     if not stop and not middle and not last:
         return lambda value: value.startswith(first)

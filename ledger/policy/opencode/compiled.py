@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from ledger.core.late_patterns import late_pattern
 from ledger.core.policy import Grant, Rule, RuleRef, Verdict
 from ledger.policy.matching.overlap import is_glob, wildcard_meets
-from ledger.policy.matching.wildcard import Matcher, compile_normalised
+from ledger.policy.matching.wildcard import Matcher, compile_normalised, everything
 from ledger.policy.read_grants import ReadGrants
 
 PREFIX_CHARS_MAX: Final = 24
@@ -218,7 +218,8 @@ def last_match(text: str, rules: PermissionRules) -> CompiledRule | None:
     value = rules.reading.normal(text) if "\\" in text else text
     known = rules.all
     for at in rules.candidates(value):
-        if known[at].pattern(value):
+        matches = known[at].pattern
+        if matches is everything or matches(value):
             return known[at]
     return None
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from ledger.core.policy import Layer, Rule, Verdict
 from ledger.policy.checks import RuleOrigin, as_rules, origin_of, shown
-from ledger.policy.config import PermissionSection, drop_allows, merge_sections, read_section, read_tools, section_rules
 from ledger.policy.dialect import INHERITED
 from ledger.policy.facts import FileFacts, NoFacts
 from ledger.policy.jsonc import JsonKeys
+from ledger.policy.loader import PermissionSection, drop_allows, merge_sections, read_section, read_tools, section_rules
 from ledger.policy.opencode.places import OpenCodePlaces, below
 from ledger.policy.opencode.requests import ACTION_ONLY
 from ledger.policy.options import PROFILES, GivenOptions, Profile, check_count, check_layers

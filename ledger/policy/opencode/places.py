@@ -68,6 +68,9 @@ class OpenCodePlaces(msgspec.Struct, frozen=True):
         """Return the path that rules match: relative to the worktree; the worktree itself is the empty string."""
         if within(path, UNKNOWN_HOME):
             return readable(path)
+        root = self.worktree + "/"
+        if path.startswith(root) and "//" not in path and "/." not in path:
+            return path[len(root) :].rstrip("/")
         found = posixpath.relpath(path, self.worktree)
         return "" if found == "." else found
 

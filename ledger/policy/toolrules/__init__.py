@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ledger.policy.toolrules.grants import ToolGrant, read_grant
-from ledger.policy.toolrules.loader import load_settings, load_tool_rules
-from ledger.policy.toolrules.rule import ToolRule, parse_rule, read_rules
+from ledger.policy.toolrules.rule import ToolRule, load_settings, load_tool_rules, parse_rule, read_rules
 
 __all__ = ["ToolGrant", "ToolRule", "load_settings", "load_tool_rules", "parse_rule", "read_grant", "read_rules"]

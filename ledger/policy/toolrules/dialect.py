@@ -13,9 +13,8 @@ from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.toolrules.commands import BASH, WEB_FETCH, inputs_of, normal_specifier
 from ledger.policy.toolrules.domains import host_of
 from ledger.policy.toolrules.grants import read_grant
-from ledger.policy.toolrules.loader import SECTION, load_tool_rules
 from ledger.policy.toolrules.paths import SEARCHERS, exact_path, is_path_tool
-from ledger.policy.toolrules.rule import ToolRule, names_tool
+from ledger.policy.toolrules.rule import SECTION, ToolRule, load_tool_rules, names_tool
 
 TOOL_RULES: Final = Language(
     section=SECTION,
