@@ -29,10 +29,32 @@ from ledger.policy.toolrules.paths import RESTRICTED_FILE, access_of, files_of, 
 from ledger.policy.toolrules.rule import ToolRule
 
 
+class BetCodeRules:
+    """The rules of a policy, sorted out once; each list in the order of the rules."""
+
+    def __init__(self, rules: Sequence[ToolRule]) -> None:
+        self.all = tuple(rules)
+        self.restricting = [rule for rule in rules if rule.action is not Verdict.ALLOW]
+        self.allowing = [rule for rule in rules if rule.action is Verdict.ALLOW and _is_about_commands(rule)]
+        self.exact = [rule for rule in self.allowing if not _wild(rule)]
+        self.of_commands = [rule for rule in rules if rule.action is not Verdict.ALLOW or _is_about_commands(rule)]
+        named = [rule for rule in self.restricting if rule.tool == BASH]
+        self.named = [(rule, rule.specifier) for rule in named if rule.specifier is not None]
+        self.words = [specifier_words(specifier) for _, specifier in self.named]
+        self.texts = tuple(normal_specifier(specifier) for _, specifier in self.named)
+        self.of_files = {
+            access: [rule for rule in self.restricting if is_access_rule(rule, access)] for access in Access
+        }
+
+
+def _is_about_commands(rule: ToolRule) -> bool:
+    return rule.specifier is None or rule.tool == BASH
+
+
 class BetCodeJudge:
     """Compiled rules with one call's grants."""
 
-    def __init__(self, rules: Sequence[ToolRule], matching: Matching, grants: GrantedRules) -> None:
+    def __init__(self, rules: BetCodeRules, matching: Matching, grants: GrantedRules) -> None:
         self.rules, self.matching, self.grants = rules, matching, grants
 
     def unit(self, unit: Unit) -> tuple[Part, TierDecision | None]:
@@ -50,7 +72,7 @@ class BetCodeJudge:
             whole = rule.specifier is None and self.matching.allows_command(rule, unit.command)
             return whole or any(self.matching.restricts_words(rule, words) for words in forms)
 
-        decision = decide(self.rules, matches)
+        decision = decide(self.rules.of_commands, matches)
         if decision is not None and decision.verdict is Verdict.ALLOW and all(map(_wild, decision.rules)):
             near = self._near_miss(unit.command)
             if near is not None:
@@ -68,22 +90,18 @@ class BetCodeJudge:
     def _near_miss(self, command: ShellCommand) -> RuleRef | None:
         """Return a deny or ask whose words all occur, in another order; a wildcard allow then becomes ask."""
         words = {form for word in command.words for form in (word.raw, loosen(word))}
-        for rule in self.rules:
-            if rule.tool == BASH and rule.specifier is not None and rule.action is not Verdict.ALLOW:
-                wanted = specifier_words(rule.specifier)
-                if wanted and all(word in words for word in wanted):
-                    return rule.ref
+        for (rule, _), wanted in zip(self.rules.named, self.rules.words, strict=True):
+            if wanted and words.issuperset(wanted):
+                return rule.ref
         return None
 
     def _redirect(self, unit: FileUnit) -> tuple[Part, TierDecision | None]:
         """Judge a redirection: no rule allows a file that a line reads or writes, so the best verdict is ask."""
 
         def matches(rule: ToolRule) -> bool:
-            return rule.action is not Verdict.ALLOW and self.matching.restricts_redirect(
-                rule, unit.accesses, unit.path, self.matching.base
-            )
+            return self.matching.restricts_redirect(rule, unit.accesses, unit.path, self.matching.base)
 
-        decision = decide(self.rules, matches)
+        decision = decide(self.rules.restricting, matches)
         verdict = decision.verdict if decision else Verdict.ASK
         return Part(unit.text, verdict, decision.refs if decision else (), liftable=False), decision
 
@@ -96,9 +114,9 @@ class BetCodeJudge:
                 return self.matching.file_tool(rule, tool, path)
             return self.matching.other_tool(rule, tool, value)
 
-        decision = decide(self.rules, matches)
+        decision = decide(self.rules.all, matches)
         part, decision = self._part(path or tool, decision, matches, texts_of(tool, value, path))
-        if tool == WEB_FETCH and part.verdict is Verdict.ALLOW and is_unreadable(value, self.rules):
+        if tool == WEB_FETCH and part.verdict is Verdict.ALLOW and is_unreadable(value, self.rules.all):
             return Part(part.text, Verdict.ASK, liftable=False), None
         if part.verdict is Verdict.ALLOW and path is None and is_file and self._needs_path(tool):
             return Part(part.text, Verdict.ASK, liftable=False), None
@@ -115,19 +133,14 @@ class BetCodeJudge:
         files = files_of(tool, value, matching.base, matching.home, matching.facts)
 
         def restricts(rule: ToolRule) -> bool:
-            known = rule.action is not Verdict.ALLOW and rule.specifier is not None and governs(rule.tool, tool)
+            known = rule.specifier is not None and governs(rule.tool, tool)
             return known and matching.denies_any(rule, files.paths)
 
-        decision = decide(self.rules, restricts)
+        decision = decide(self.rules.restricting, restricts)
         if decision is not None and strictest((part.verdict, decision.verdict)) is not part.verdict:
             return Part(part.text, decision.verdict, decision.refs, liftable=False), decision, None
-        picked = tuple(
-            rule
-            for rule in self.rules
-            if rule.action is not Verdict.ALLOW
-            and is_access_rule(rule, access_of(tool))
-            and matching.denies_glob(rule, files.globs)
-        )
+        about = self.rules.of_files[access_of(tool)]
+        picked = tuple([rule for rule in about if matching.denies_glob(rule, files.globs)])
         if part.verdict is Verdict.ALLOW and picked:
             asking = TierDecision(Verdict.ASK, picked)
             return Part(part.text, Verdict.ASK, asking.refs, liftable=False), asking, RESTRICTED_FILE
@@ -137,10 +150,7 @@ class BetCodeJudge:
 
     def _needs_path(self, tool: str) -> bool:
         """Return whether a rule about paths could not be evaluated; the call is then not allowed."""
-        return any(
-            rule.specifier is not None and rule.action is not Verdict.ALLOW and governs(rule.tool, tool)
-            for rule in self.rules
-        )
+        return any(rule.specifier is not None and governs(rule.tool, tool) for rule in self.rules.restricting)
 
     def _part(
         self, text: str, decision: TierDecision | None, covered: MatchesToolRule, texts: Sequence[str]
@@ -176,21 +186,21 @@ class BetCodeCommands(CommandRules):
         self.judge = judge
 
     def allow(self, command: ShellCommand) -> Ruling | None:
-        return self._allowing(command, lambda rule: rule.action is Verdict.ALLOW)
+        return self._allowing(command, self.judge.rules.allowing, lambda _rule: True)
 
     def allow_exactly(self, command: ShellCommand) -> Ruling | None:
-        return self._allowing(command, lambda rule: rule.specifier is not None and not has_wildcard(rule.specifier))
+        return self._allowing(command, self.judge.rules.exact, lambda rule: not _wild(rule))
 
-    def _allowing(self, command: ShellCommand, wanted: MatchesToolRule) -> Ruling | None:
+    def _allowing(self, command: ShellCommand, rules: Sequence[ToolRule], wanted: MatchesToolRule) -> Ruling | None:
         judge = self.judge
-
-        def matches(rule: ToolRule) -> bool:
-            return rule.action is Verdict.ALLOW and wanted(rule) and judge.allows(rule, command, command)
-
-        decision = decide(judge.rules, matches)
+        decision = decide(rules, lambda rule: judge.allows(rule, command, command))
         if decision is not None:
             return Ruling(Verdict.ALLOW, decision.refs, spelled=spelled_by(decision.rules))
-        granted = [(grant_id, rule) for grant_id, rule in judge.grants.about(*covered_texts(command)) if matches(rule)]
+        granted = [
+            (grant_id, rule)
+            for grant_id, rule in judge.grants.about(*covered_texts(command))
+            if rule.action is Verdict.ALLOW and wanted(rule) and judge.allows(rule, command, command)
+        ]
         if not granted:
             return None
         return Ruling(Verdict.ALLOW, (), tuple(one for one, _ in granted), spelled_by(rule for _, rule in granted))
@@ -205,36 +215,27 @@ class BetCodeCommands(CommandRules):
         )
 
     def guards_files(self) -> bool:
-        return any(
-            rule.action is not Verdict.ALLOW and is_access_rule(rule, access)
-            for rule in self.judge.rules
-            for access in Access
-        )
+        return any(self.judge.rules.of_files.values())
 
     def restrict_file(self, accesses: Sequence[Access], path: str, directory: str) -> Ruling | None:
-        matching = self.judge.matching
+        matching, of_files = self.judge.matching, self.judge.rules.of_files
         forms = spelled_paths(path, directory, matching.home, matching.facts)
-        return self._restricting(
-            lambda rule: any(is_access_rule(rule, access) for access in accesses) and matching.denies_glob(rule, forms)
-        )
+        known = [rule for access in accesses for rule in of_files[access]]
+        ordered = known if len(accesses) == 1 else [rule for rule in self.judge.rules.restricting if rule in known]
+        return self._ruling(ordered, lambda rule: matching.denies_glob(rule, forms))
 
     def _restricting(self, matches: MatchesToolRule) -> Ruling | None:
-        decision = decide(self.judge.rules, lambda rule: rule.action is not Verdict.ALLOW and matches(rule))
+        return self._ruling(self.judge.rules.restricting, matches)
+
+    def _ruling(self, rules: Sequence[ToolRule], matches: MatchesToolRule) -> Ruling | None:
+        decision = decide(rules, matches)
         return Ruling(decision.verdict, decision.refs) if decision else None
 
     def restricted_words(self) -> Sequence[tuple[str, ...]]:
-        return [
-            specifier_words(rule.specifier)
-            for rule in self.judge.rules
-            if rule.tool == BASH and rule.specifier is not None and rule.action is not Verdict.ALLOW
-        ]
+        return self.judge.rules.words
 
     def restricting(self) -> tuple[str, ...]:
-        return tuple(
-            normal_specifier(rule.specifier)
-            for rule in self.judge.rules
-            if rule.tool == BASH and rule.specifier is not None and rule.action is not Verdict.ALLOW
-        )
+        return self.judge.rules.texts
 
     def outside(self, path: str, directory: str) -> bool:
         matching = self.judge.matching
@@ -254,7 +255,7 @@ class BetCodeCommands(CommandRules):
         tools = ("Read", "Edit") if access is Access.READ else ("Edit",)
         matching = self.judge.matching
         for tool in tools:
-            decision = decide(self.judge.rules, partial(_of_file, matching, tool, path))
+            decision = decide(self.judge.rules.all, partial(_of_file, matching, tool, path))
             if decision is not None and decision.verdict is Verdict.ALLOW:
                 return decision
         return None

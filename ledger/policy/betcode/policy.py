@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from ledger.core.events import Extending
 from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict, strictest
-from ledger.policy.betcode.judge import BetCodeCommands, BetCodeJudge
+from ledger.policy.betcode.judge import BetCodeCommands, BetCodeJudge, BetCodeRules
 from ledger.policy.betcode.match import CommandUnit, Matching, TierDecision, decide, names, units_of
 from ledger.policy.dialect import FAITHFUL, Answers
 from ledger.policy.evaluations import evaluated, joined_calls
+from ledger.policy.facts import FileFacts
 from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.hardened import hardened
@@ -39,12 +40,16 @@ class BetCodePolicy(ToolRulePolicy):
     dialect = "betcode"
     options = OPTIONS
 
+    def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
+        super().__init__(source, facts)
+        self._sorted = BetCodeRules(self._rules)
+
     def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
         """Judge every unit of a call: rules by tier, then grants, then ask."""
         tool, inputs = inputs_of(call)
         if not inputs:
             return Evaluation(Verdict.ALLOW, reason="the call names no pattern, so there is nothing to judge")
-        judge = BetCodeJudge(self._rules, Matching(self._options.at(call.cwd)), GrantedRules(grants))
+        judge = BetCodeJudge(self._sorted, Matching(self._options.at(call.cwd)), GrantedRules(grants))
         found = [self._evaluate(judge, tool, value) for value in inputs]
         return readable_evaluation(joined_calls(found))
 

@@ -43,6 +43,8 @@ def command_of(value: Any) -> str | None:
 _HIDDEN_BLANK: Final = "\0"
 _PREFIX: Final = ":*"
 _PATTERNS_MAX: Final = 4_096
+_COMMANDS_MAX: Final = 64
+"""Commands whose texts are kept: each rule asks about the same few."""
 
 
 @lru_cache(maxsize=_PATTERNS_MAX)
@@ -83,23 +85,26 @@ def reaches(specifier: str, words: Sequence[str]) -> bool:
     """
     wanted = normal_specifier(specifier)
     text = " ".join(words)
-    if not has_wildcard(wanted):
+    if "*" not in wanted:
         return text == wanted or text.startswith(wanted + " ")
     return matcher(specifier)(text)
 
 
 def covers(specifier: str, command: ShellCommand) -> bool:
     """Return whether an allow specifier covers the whole command as written; no quote may hide the end of a word."""
-    text = visible_text(command.words)
+    texts = _texts(command.words)
     wanted = normal_specifier(specifier)
-    if not has_wildcard(wanted):
-        return text == wanted or " ".join(word.raw for word in command.words) == wanted
-    return matcher(specifier)(text)
+    return matcher(specifier)(texts[0]) if "*" in wanted else wanted in texts
 
 
 def covered_texts(command: ShellCommand) -> tuple[str, str]:
     """Return the texts that an allow specifier may cover."""
-    return visible_text(command.words), " ".join(word.raw for word in command.words)
+    return _texts(command.words)
+
+
+@lru_cache(maxsize=_COMMANDS_MAX)
+def _texts(words: tuple[Word, ...]) -> tuple[str, str]:
+    return visible_text(words), " ".join([word.raw for word in words])
 
 
 def visible_text(words: Sequence[Word]) -> str:
@@ -123,7 +128,8 @@ def _is_simple(text: str) -> bool:
     return bool(text) and all(character.isalnum() or character in "_-./:=@%+," for character in text)
 
 
-def touched(words: Sequence[str]) -> list[tuple[Access, str]]:
+@lru_cache(maxsize=_COMMANDS_MAX)
+def touched(words: tuple[str, ...]) -> tuple[tuple[Access, str], ...]:
     """Return every word of a command that may be a file, with its possible accesses. For deny and ask rules only.
 
     The value of a long option counts, and the text after `=` in `dd of=x`. A pattern or script counts as a file too.
@@ -138,4 +144,4 @@ def touched(words: Sequence[str]) -> list[tuple[Access, str]]:
         value = word if ended or not word.startswith("-") else word.partition("=")[2]
         operands = [value, value.partition("=")[2]] if not word.startswith("-") else [value]
         found += [(access, operand) for operand in operands if operand for access in accesses]
-    return found
+    return tuple(found)
