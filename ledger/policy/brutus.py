@@ -15,15 +15,15 @@ from msgspec.structs import replace
 
 from ledger.core.policy import Evaluation, Grant, Layer, Part, Policy, PolicySource, Rule, Verdict, strictest
 from ledger.policy.checks import RuleOrigin, origin_of, shown
-from ledger.policy.dialect import Answers
+from ledger.policy.dialect import AnswerEffects
 from ledger.policy.evaluations import evaluated, joined
 from ledger.policy.facts import FileFacts
 from ledger.policy.loader import drop_allows, read_section
-from ledger.policy.opencode.compiled import CompiledGrants, Rank, Reading, last_match, restricting
+from ledger.policy.opencode.compiled import CompiledGrants, Rank, WildcardReading, last_match, restricting
 from ledger.policy.opencode.hard import OpenCodeCommands, tightened
 from ledger.policy.opencode.layers import OpenCodeOptions, placed_rules
 from ledger.policy.opencode.places import OpenCodePlaces
-from ledger.policy.opencode.policy import BASH, EXTERNAL, Judging, OpenCodePolicy
+from ledger.policy.opencode.policy import BASH, EXTERNAL, OpenCodeJudging, OpenCodePolicy
 from ledger.policy.opencode.requests import OpenCodeRequest
 from ledger.policy.options import check_count, check_layers
 from ledger.policy.reach import absolute, leads_out, within
@@ -84,7 +84,7 @@ def rank(permission: str) -> Rank:
     return len(data), data
 
 
-READING: Final = Reading(slashes=False, stop="\n", rank=rank)
+READING: Final = WildcardReading(slashes=False, stop="\n", rank=rank)
 
 
 # --- rules ----------------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class BrutusCommands(OpenCodeCommands):
         return None if rule is None or rule.action is not Verdict.ALLOW else Ruling(Verdict.ALLOW, rule.refs)
 
 
-class BrutusJudging(Judging):
+class BrutusJudging(OpenCodeJudging):
     """One call, with its grants. While a call about folders outside is refused, the line itself is not asked about."""
 
     commands = BrutusCommands
@@ -450,8 +450,10 @@ class BrutusDialect(WildcardDialect):
     name = "brutus"
     # The program joins the `*` to the last word: `git tag*` also matches `git tagger`.
     language = replace(WILDCARDS, options=OPTIONS, sorts_permissions=True, offers_glued=False)
-    # brutus.md, Manager and errors.go
-    answers = Answers(always_scope="session", with_feedback="Permission rejected with feedback: {}")
+    answers = AnswerEffects(
+        always_scope="session",  # brutus.md, Manager
+        with_feedback="Permission rejected with feedback: {}",  # brutus.md, errors.go
+    )
 
     def compile(self, source: PolicySource) -> Policy:
         return BrutusPolicy(source)

@@ -156,7 +156,7 @@ class Notation(ABC):
         return None
 
 
-class Answers(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerEffects(msgspec.Struct, frozen=True, kw_only=True):
     """What follows an answer.
 
     - `always_scope`: the scope of the grants of an `always`.
@@ -222,7 +222,7 @@ class Dialect(ABC):
     name: ClassVar[str]
     language: ClassVar[Language] = Language()
     notation: ClassVar[Notation]
-    answers: ClassVar[Answers] = Answers()
+    answers: ClassVar[AnswerEffects] = AnswerEffects()
     children: ClassVar[Children] = Children()
     memory: ClassVar[MemoryFile | None] = None
 

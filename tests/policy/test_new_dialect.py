@@ -28,7 +28,7 @@ from ledger.policy import dialects, offers
 from ledger.policy.advice import advise
 from ledger.policy.asked import call_of, option_names, source_of
 from ledger.policy.check_questions import Checker, JudgedCall
-from ledger.policy.dialect import Answers, Dialect, Language, Notation
+from ledger.policy.dialect import AnswerEffects, Dialect, Language, Notation
 from ledger.policy.dialects import compile_policy, dialect_named, listed_rules
 from ledger.policy.lint import lint_rules
 from ledger.policy.rule_list import ListedRule
@@ -90,7 +90,7 @@ class ToyNotation(Notation):
         return rule.pattern
 
 
-class ToyAnswers(Answers, frozen=True):
+class ToyAnswers(AnswerEffects, frozen=True):
     def confirmation(self, call: Call, evaluation: Evaluation) -> dict[str, str]:
         return {"message": "may toy do it?"}
 

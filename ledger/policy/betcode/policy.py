@@ -11,7 +11,7 @@ from ledger.core.events import Extending
 from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict, strictest
 from ledger.policy.betcode.judge import BetCodeCommands, BetCodeJudge, BetCodeRules
 from ledger.policy.betcode.match import CommandUnit, Matching, TierDecision, decide, names, units_of
-from ledger.policy.dialect import FAITHFUL, Answers
+from ledger.policy.dialect import FAITHFUL, AnswerEffects
 from ledger.policy.evaluations import evaluated, joined_calls
 from ledger.policy.facts import FileFacts
 from ledger.policy.rule_list import WHOLE, ListedRule
@@ -159,7 +159,7 @@ class _Notation(ToolRuleNotation):
         return (wide is first) is _outranks(wide, narrow)
 
 
-class _Answers(Answers, frozen=True):
+class _Answers(AnswerEffects, frozen=True):
     def extending(self, source: PolicySource) -> Extending:
         """Return that nothing moves the 60 seconds in profile `faithful` (betcode.md, Permission Timeout Handling)."""
         return "never" if source.options.get("profile") == FAITHFUL else "automatic"

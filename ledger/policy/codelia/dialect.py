@@ -14,7 +14,7 @@ from ledger.policy.codelia.loader import config_files, load_config, load_layers,
 from ledger.policy.codelia.options import OPTIONS
 from ledger.policy.codelia.policy import CodeliaPolicy
 from ledger.policy.codelia.rule import SHELL, SKILL, CodeliaRule, Ruleset, canonical, rule_text
-from ledger.policy.dialect import DEFAULT_LAYER, Answers, Dialect, Language, Notation
+from ledger.policy.dialect import DEFAULT_LAYER, AnswerEffects, Dialect, Language, Notation
 from ledger.policy.named_entries import NamedEntry, every_call
 from ledger.policy.rule_list import WHOLE, ListedRule
 
@@ -54,7 +54,7 @@ class _Notation(Notation):
         return _BOTH in pattern
 
 
-class _Answers(Answers, frozen=True):
+class _Answers(AnswerEffects, frozen=True):
     def confirmation(self, call: Call, evaluation: Evaluation) -> dict[str, str]:
         """Return Codelia's confirm request (codelia.md 8)."""
         confirm = confirm_request(call.tool_name or call.permission, call.input, evaluation)

@@ -77,7 +77,7 @@ _TEXTS_KEPT_MAX: Final = 32
 Rank = tuple[int, bytes]
 
 
-class Reading(NamedTuple):
+class WildcardReading(NamedTuple):
     r"""The reading of wildcards by a program. `slashes`: `\` and `/` are one character; `stop`: what no wildcard matches.
 
     `rank` is the place of a permission among all: a grant lifts rules up to the rank of its own permission.
@@ -95,7 +95,7 @@ class Reading(NamedTuple):
         return compile_normalised(self.normal(pattern), dot_all=not self.stop)
 
 
-OPENCODE: Final = Reading()
+OPENCODE: Final = WildcardReading()
 
 
 class CompiledRule(NamedTuple):
@@ -129,7 +129,7 @@ class CompiledGrant(NamedTuple):
 class PermissionRules:
     """The rules of one permission, the last one first, indexed by a text that every match contains."""
 
-    def __init__(self, rules: Sequence[CompiledRule], reading: Reading = OPENCODE) -> None:
+    def __init__(self, rules: Sequence[CompiledRule], reading: WildcardReading = OPENCODE) -> None:
         self.all = tuple(rules)
         self.reading = reading
         index = RuleIndex([reading.normal(rule.text) for rule in self.all])
@@ -164,7 +164,7 @@ class PermissionRules:
 class CompiledRules:
     """Rules by permission."""
 
-    def __init__(self, rules: Sequence[Rule], reading: Reading = OPENCODE) -> None:
+    def __init__(self, rules: Sequence[Rule], reading: WildcardReading = OPENCODE) -> None:
         self.reading = reading
         self._last_first = tuple(_compile(rule, reading) for rule in reversed(rules))
         self._by_permission: dict[str, PermissionRules] = {}
@@ -200,7 +200,7 @@ class CompiledRules:
 class CompiledGrants(ReadGrants[CompiledGrant]):
     """The grants of a call whose permission matches, in the order given."""
 
-    def __init__(self, grants: Sequence[Grant], permission: str, reading: Reading = OPENCODE) -> None:
+    def __init__(self, grants: Sequence[Grant], permission: str, reading: WildcardReading = OPENCODE) -> None:
         self.rank, name, matcher = reading.rank(permission), reading.normal(permission), reading.matcher
 
         def compiled(some: Sequence[Grant]) -> tuple[CompiledGrant, ...]:
@@ -264,7 +264,7 @@ def _meeting(value: str, rules: PermissionRules) -> Iterator[CompiledRule]:
             yield rule
 
 
-def _compile(rule: Rule, reading: Reading) -> CompiledRule:
+def _compile(rule: Rule, reading: WildcardReading) -> CompiledRule:
     text = rule.pattern
     ref = RuleRef(f"{rule.permission} {text} {rule.action.value}", rule.layer, rule.file, rule.line)
     spelt = {"permission": rule.permission, "pattern": text, "action": rule.action.value}
@@ -273,6 +273,6 @@ def _compile(rule: Rule, reading: Reading) -> CompiledRule:
     return CompiledRule(permission, *matchers, rule.action, (ref,), spelt, text, not text.strip("*"), rank)
 
 
-def _matchers(pattern: str, reading: Reading) -> tuple[Matcher, Matcher]:
+def _matchers(pattern: str, reading: WildcardReading) -> tuple[Matcher, Matcher]:
     wide = reading.matcher(pattern)
     return wide, compile_normalised(pattern) if reading.slashes and "\\" in pattern else wide

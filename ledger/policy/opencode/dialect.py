@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ledger.core.policy import Layer, Policy, PolicySource, Rule
-from ledger.policy.dialect import FAITHFUL, INHERITED, Answers, Children
+from ledger.policy.dialect import FAITHFUL, INHERITED, AnswerEffects, Children
 from ledger.policy.named_entries import NamedEntry
 from ledger.policy.opencode.layers import child_rules
 from ledger.policy.opencode.loader import config_files, load_layers
@@ -24,11 +24,11 @@ class _Notation(WildcardNotation):
         return super().named_pattern(permission, "*" if permission in ACTION_ONLY else text)
 
 
-class _Answers(Answers, frozen=True):
+class _Answers(AnswerEffects, frozen=True):
     def corrected(self, message: str, source: PolicySource) -> str:
         if source.options.get("edition") == "opencode.md":
             return f"The user rejected permission with feedback: {message}"
-        return Answers.corrected(self, message, source)
+        return AnswerEffects.corrected(self, message, source)
 
 
 class _Children(Children):

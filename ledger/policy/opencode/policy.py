@@ -20,7 +20,7 @@ from ledger.policy.opencode.compiled import (
     CompiledGrants,
     CompiledRule,
     CompiledRules,
-    Reading,
+    WildcardReading,
     is_restricted_apart,
     last_match,
 )
@@ -73,8 +73,8 @@ class OpenCodePolicy:
     files, see `MappedFacts`). Raises PolicyError for any other option and for anything malformed.
     """
 
-    reading: ClassVar[Reading] = OPENCODE
-    judging: ClassVar[type[Judging]]
+    reading: ClassVar[WildcardReading] = OPENCODE
+    judging: ClassVar[type[OpenCodeJudging]]
 
     def __init__(self, source: PolicySource, facts: FileFacts | None = None) -> None:
         self._source = source
@@ -223,7 +223,7 @@ class OpenCodePolicy:
         return _TAIL[self._options.edition]
 
 
-class Judging:
+class OpenCodeJudging:
     """One call of one policy, with its grants."""
 
     commands: ClassVar[type[OpenCodeCommands]] = OpenCodeCommands
@@ -310,7 +310,7 @@ class Judging:
         )
 
 
-OpenCodePolicy.judging = Judging
+OpenCodePolicy.judging = OpenCodeJudging
 
 
 def _command_of(call: Call) -> str | None:

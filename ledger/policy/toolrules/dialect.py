@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ledger.core.policy import Call, Grant, Layer, Rule, Verdict
-from ledger.policy.dialect import DEFAULT_LAYER, Answers, Dialect, Language, Notation
+from ledger.policy.dialect import DEFAULT_LAYER, AnswerEffects, Dialect, Language, Notation
 from ledger.policy.named_entries import NamedEntry, every_call
 from ledger.policy.rule_list import WHOLE, ListedRule
 from ledger.policy.toolrules.commands import BASH, WEB_FETCH, inputs_of, normal_specifier
@@ -84,7 +84,7 @@ class ToolRuleDialect(Dialect):
 
     language = TOOL_RULES
     notation = ToolRuleNotation()
-    answers = Answers(cascade_reject="none")
+    answers = AnswerEffects(cascade_reject="none")
 
     def load(
         self, path: str | Path, *, name: str = DEFAULT_LAYER, strict: bool = True, content: bytes | None = None
