@@ -21,7 +21,8 @@ from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, GrantPlace, fie
 from ledger.policy.stored_rules import RulesState
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
-from ledger.stores.port import StreamKey, ViewWrite
+from ledger.stores.port import StreamKey
+from ledger.stores.values import ViewWrite
 from projections.projection import Seen, listed
 
 APPROVED: Final = APPROVED_VIEW

@@ -15,10 +15,10 @@ from ledger.log.places import parts_of
 from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, SNAPSHOTS_VIEW, load_snapshot
 from ledger.log.tail import Folded, nothing_folded, read_folds
 from ledger.session.state import SessionState
-from ledger.stores.admin import SKIPPED
 from ledger.stores.checkpoints import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.keys import CENSUS
-from ledger.stores.port import NOTHING_DUE, Position, Store, StreamKey, ViewWrite
+from ledger.stores.port import NOTHING_DUE, Position, Store, StreamKey
+from ledger.stores.values import SKIPPED, ViewWrite
 from projections.engine import OUT_OF_REACH
 from projections.projection import StreamState, seen
 from projections.views import FIXED, Changes
@@ -112,7 +112,7 @@ async def compare_partition(store: Store, partition: int, names: Sequence[str]) 
 
     The index of deadlines is compared, too, of the sessions whose views are as of their last event.
     """
-    live = await store.views.read(partition, COMPARED)
+    live = await store.read_views(partition, COMPARED)
     rebuilt = Rebuilt()
     checkpoints = {StreamKey.parse(name): checkpoint_in(at) for name, at in live[CHECKPOINTS_VIEW].items()}
     for key, at in sorted(checkpoints.items()):
@@ -140,7 +140,7 @@ async def _compare_index(
     live = {key: index.get(key.id, NOTHING_DUE) for key in hints}
     # After the index: what was appended before it was read is in it.
     differing = [key for key, (_, hint) in hints.items() if differs(live[key], hint)]
-    heads = dict(zip(differing, await store.admin.heads(differing), strict=True))
+    heads = dict(zip(differing, await store.heads(differing), strict=True))
     return [
         Compared(
             view=DUE,

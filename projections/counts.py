@@ -13,7 +13,8 @@ from typing import Final
 from ledger.core.events import Replied
 from ledger.log.places import field_of
 from ledger.session.state import SessionState
-from ledger.stores.port import StreamKey, ViewWrite
+from ledger.stores.port import StreamKey
+from ledger.stores.values import ViewWrite
 from projections.projection import COUNTS, DecisionLabel, Seen, StreamState, counted
 
 DECISION: Final = "decision"

@@ -14,7 +14,8 @@ from typing import Final
 from ledger.core.events import DeadlineMoved, Expired
 from ledger.log.places import field_of
 from ledger.session.state import SessionState
-from ledger.stores.port import StreamKey, ViewWrite
+from ledger.stores.port import StreamKey
+from ledger.stores.values import ViewWrite
 from projections.projection import COUNTS, Seen, counted
 
 DURATION: Final = "duration"

@@ -34,9 +34,10 @@ from ledger.log.snapshots import (
     snapshot_writes,
 )
 from ledger.log.tail import Folded, LostHistoryError, fold_entries, nothing_folded, read_folds, read_pages
+from ledger.log.viewed import checkpoints
 from ledger.session.state import SessionState
-from ledger.stores.admin import SKIPPED, ShortStream
-from ledger.stores.port import NOTHING_DUE, Entry, Position, Store, StreamKey, ViewAdvance, ViewWrite
+from ledger.stores.port import NOTHING_DUE, Entry, Position, Store, StreamKey
+from ledger.stores.values import SKIPPED, ShortStream, ViewAdvance, ViewWrite
 from projections.projection import Seen, StreamState, seen
 from projections.views import FIXED, Changes, size_of, writes_of
 
@@ -144,12 +145,12 @@ class Engine:
     async def begin_together(self, steps: Sequence[ProjectionStep]) -> bool:
         """Write the first steps of streams of one partition at once; return False if another projector was first."""
         advances = [one.advance for one in steps]
-        return await self._store.project_all(advances, _writes_of(steps))
+        return await self._store.project(self._store.partition_of(steps[0].key), advances, _writes_of(steps))
 
     async def _catch_up(self, key: StreamKey) -> CaughtUp:
         events = 0
         for _ in range(RETRIES_MAX):
-            checkpoint = await self._store.checkpoint(key)
+            (checkpoint,) = await checkpoints(self._store, [key])
             folded = await self._fold_at(key, checkpoint)
             pages = read_pages(self._store, key, folded.last, count=PAGE_EVENTS)
             done, folded, ended = await self._steps(key, folded, pages)
@@ -213,7 +214,7 @@ class Engine:
         writes = _writes_of([step])
         if is_snapshot_due(at.version, step.folded):
             writes += await snapshot_writes(self._store, key, step.folded)
-        return await self._store.project_all([step.advance], writes)
+        return await self._store.project(self._store.partition_of(key), [step.advance], writes)
 
     async def _renew(self, step: ProjectionStep) -> bool:
         """Write all rows of a stream anew as of a redaction: those made before it still hold the content.
@@ -223,12 +224,13 @@ class Engine:
         if self._before_step is not None:
             await self._before_step(step.key, step.seen)
         at, key = step.first.position, step.key
+        partition = self._store.partition_of(key)
         rows = await rows_of(self._store, key, step.folded.position)
         last = _writes_of([step])
         for some in _in_bounds(rows):
-            if not await self._store.project(key, at, at, some):
+            if not await self._store.project(partition, [ViewAdvance(key, at, at)], some):
                 return False
-        return await self._store.project_all([step.advance], last)
+        return await self._store.project(partition, [step.advance], last)
 
 
 async def _one_page(entries: Sequence[Entry]) -> AsyncIterator[Sequence[Entry]]:
@@ -239,8 +241,8 @@ async def note_skipped(store: Store, key: StreamKey, *, skipped: bool) -> None:
     """Add a stream to those that cannot be read to their end, which readers of the views read themselves, or remove it."""
     note = ViewWrite(SKIPPED, key.name, 0 if skipped else None, "sorted")
     for _ in range(RETRIES_MAX):
-        at = await store.checkpoint(key)
-        if await store.project(key, at, at, [note]):
+        (at,) = await checkpoints(store, [key])
+        if await store.project(store.partition_of(key), [ViewAdvance(key, at, at)], [note]):
             return
 
 
@@ -341,14 +343,13 @@ async def project_anew(
     keys: Sequence[StreamKey],
     *,
     done: Callable[[CaughtUp], None] = lambda _: None,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] = (),
 ) -> list[LedgerError]:
     """Drop a partition's views and rebuild them from its streams; return why streams are unreadable, one error each.
 
-    The index of deadlines is corrected by the same folds. `names` are its views besides the fixed ones; None has them
-    searched for among all keys.
+    The index of deadlines is corrected by the same folds. `names` are its views besides the fixed ones.
     """
-    await store.drop_views(partition, None if names is None else (*FIXED, *names))
+    await store.drop_views(partition, (*FIXED, *names))
     problems: list[LedgerError] = []
     index = dict(await store.due(None, INDEX_COUNT_MAX, [partition]))
 

@@ -11,7 +11,8 @@ from ledger.core.events import Agreed, Asked, Event, Granted, Replied
 from ledger.log.places import field_of
 from ledger.log.viewed import GRANTS_VIEW, REQUESTS_VIEW, USED_VIEW, USES_VIEW
 from ledger.session.state import SessionState
-from ledger.stores.port import StreamKey, ViewWrite
+from ledger.stores.port import StreamKey
+from ledger.stores.values import ViewWrite
 from projections.projection import Seen, listed
 
 PEOPLE_VIEW: Final = "people"

@@ -8,7 +8,8 @@ from typing import Final
 from ledger.core.durations import DAY_MS
 from ledger.core.notification_event import Notification
 from ledger.log.places import field_of
-from ledger.stores.port import StreamKey, ViewWrite
+from ledger.stores.port import StreamKey
+from ledger.stores.values import ViewWrite
 from projections.projection import COUNTS, Seen, counted, listed
 
 NOTIFICATION: Final = "notification"

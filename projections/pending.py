@@ -15,7 +15,8 @@ from ledger.core.events import ClientConnected, Redacted
 from ledger.core.grants import Recorded
 from ledger.log.places import WAITING_VIEW, WaitingPlace, field_of
 from ledger.session.state import Request, SessionState
-from ledger.stores.port import StreamKey, ViewWrite
+from ledger.stores.port import StreamKey
+from ledger.stores.values import ViewWrite
 from projections.projection import Change, LateRow, Seen, listed, row
 
 PENDING: Final = "pending"

@@ -20,7 +20,8 @@ from ledger.core.grants import Recorded
 from ledger.policy.stored_rules import RulesState
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState, Settled
-from ledger.stores.port import StreamKey, ViewWrite
+from ledger.stores.port import StreamKey
+from ledger.stores.values import ViewWrite
 
 DecisionLabel = Literal["auto_allow", "auto_deny", "user_allow", "user_deny", "timeout", "cancelled"]
 

@@ -33,7 +33,7 @@ async def latest_sessions(
 ) -> list[Latest]:
     """Return a page of the sessions of scopes (`ledger.log.places.scope_of`) after a place, newest event first."""
     pages = await asyncio.gather(
-        *(store.views.page(LATEST_VIEW, scope, count, "" if after is None else scope + after.order) for scope in scopes)
+        *(store.view_page(LATEST_VIEW, scope, count, "" if after is None else scope + after.order) for scope in scopes)
     )
     return nsmallest(count, {Latest.of_field(field) for page in pages for field in page}, key=lambda one: one.order)
 
@@ -57,9 +57,7 @@ async def session_summaries(store: Store, sessions: Sequence[str]) -> list[Row]:
 async def answered_by(store: Store, name: str, sessions: Iterable[str]) -> set[str]:
     """Return those of the sessions in which a person has answered a request."""
     keys = [StreamKey("session", session) for session in sessions]
-    found = await asyncio.gather(
-        *(store.view_field(PEOPLE_VIEW, store.partition_of(key), field_of(name, key.id)) for key in keys)
-    )
+    found = await fields_of_streams(store, PEOPLE_VIEW, [(key, field_of(name, key.id)) for key in keys])
     return {key.id for key, known in zip(keys, found, strict=True) if known is not None}
 
 
@@ -75,7 +73,7 @@ async def messages_to(store: Store, person: str, services: Sequence[str], now_ms
     prefixes = [
         field_of(person, service, str(now_ms // DAY_MS - days_ago), "") for service in services for days_ago in (0, 1)
     ]
-    found = await asyncio.gather(*(store.views.starting(TOLD, prefix) for prefix in prefixes))
+    found = await asyncio.gather(*(store.view_page(TOLD, prefix, None) for prefix in prefixes))
     rows = [parts_of(field) for fields in found for field in fields]
     return {message_id: SentMessage(service, int(ms)) for _, service, _, ms, message_id in sorted(rows, reverse=True)}
 
@@ -107,12 +105,17 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 async def totals(store: Store) -> Totals:
     """Return all counts; reads one hash a partition, whatever the number of sessions."""
-    return _totals_of(await store.views.counts(COUNTS))
+    return _totals_of(await _counts(store))
+
+
+async def _counts(store: Store) -> list[dict[str, int]]:
+    found = await asyncio.gather(*(store.read_views(one, [COUNTS]) for one in range(store.partition_count)))
+    return [{field: int(value) for field, value in one[COUNTS].items()} for one in found]
 
 
 async def oldest_pending_ms(store: Store) -> int | None:
     """Return the time (server ms) of the oldest pending request's ask, None without any; one page of one field."""
-    found = await store.views.page(WAITING_VIEW, ASKED, 1)
+    found = await store.view_page(WAITING_VIEW, ASKED, 1)
     return asked_ms_of(found[0]) if found else None
 
 
@@ -125,7 +128,7 @@ class PartitionCounts(NamedTuple):
 
 async def counts_of_partitions(store: Store) -> list[PartitionCounts]:
     """Return the counts of each partition."""
-    found = await store.views.counts(COUNTS)
+    found = await _counts(store)
     return [PartitionCounts(one.get(STREAMS_COUNT, 0), one.get(EVENTS_COUNT, 0)) for one in found]
 
 

@@ -18,13 +18,13 @@ async def oldest_first(store: Store, after: Latest | None, count: int) -> AsyncI
     """Iterate over the sessions after a place, in pages of about `count`. Raises StoreError."""
     keys = sorted(key for key in await unprojected(store) if key.kind == "session")
     ahead = frozenset(key.id for key in keys)
-    heads = await store.admin.heads(keys)
+    heads = await store.heads(keys)
     # A stream without entries, or that is none any more, comes first: its reader says what is wrong.
-    moved = [Latest(head.ms, key.id) for key, head in zip(keys, heads, strict=True)]
+    moved = [Latest(head.at.ms, key.id) for key, head in zip(keys, heads, strict=True)]
     left = [one for one in moved if after is None or one.order < after.order]
     while True:
         begin = "" if after is None else ALL + after.order
-        fields = await store.views.page(LATEST_VIEW, ALL, count, begin, backwards=True)
+        fields = await store.view_page(LATEST_VIEW, ALL, count, begin, backwards=True)
         places = [Latest.of_field(field) for field in fields]
         is_last = len(places) < count
         due = left if is_last else [one for one in left if one.order > places[-1].order]

@@ -69,8 +69,8 @@ class SessionList:
         summaries = await queries.session_summaries(self._store, [one.session for one in places])
         rows = {row["session"]: row for row in summaries if self._is_here(row)}
         keys = [StreamKey("session", session) for session in rows]
-        heads = await self._store.admin.heads(keys)
-        moved = [key for key, head in zip(keys, heads, strict=True) if head.version != rows[key.id]["version"]]
+        heads = await self._store.heads(keys)
+        moved = [key for key, head in zip(keys, heads, strict=True) if head.at.version != rows[key.id]["version"]]
         read = await self._read(moved)
         for key in moved:
             del rows[key.id]

@@ -19,7 +19,8 @@ from ledger.log.completed import CURSOR_DIGITS
 from ledger.log.places import ALL, field_of, parts_of, scope_of
 from ledger.log.viewed import SESSIONS_VIEW
 from ledger.session.state import SessionState
-from ledger.stores.port import StreamKey, ViewWrite
+from ledger.stores.port import StreamKey
+from ledger.stores.values import ViewWrite
 from projections.projection import StreamState, listed
 
 LATEST_VIEW: Final = "latest"

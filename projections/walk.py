@@ -7,22 +7,21 @@ process holds the keys of more than one step.
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from ledger.stores.checkpoints import CHECKPOINTS_VIEW
-from ledger.stores.keys import VIEWS_FORMAT
-from ledger.stores.port import Store, StreamKey
+from ledger.stores.keys import CENSUS, VIEWS_FORMAT
+from ledger.stores.port import KEYS_AT_ONCE_COUNT, Store, StreamKey
+from ledger.stores.values import CENSUS_BEGUN, CENSUS_DONE, ViewWrite, WantedFields
 from projections.lag import streams_behind
 
 NOTES: Final = f"walk-{VIEWS_FORMAT}"
 """The name of the notes: views of another format need a round of their own."""
-
-KEYS_AT_ONCE_COUNT: Final = 1000
-"""Keys that the server looks at for one page."""
 
 STEP_KEYS_COUNT: Final = 1000
 """Keys after which a step ends; the bound of a walk is so many in each of its steps."""
@@ -31,7 +30,7 @@ STEP_KEYS_COUNT: Final = 1000
 class _Round(msgspec.Struct, frozen=True, kw_only=True):
     """A round: the wish that it fulfils, and its place: a page of streams, then a partition with views, or the end.
 
-    After it, under the name `census`, the feeds name every stream that is ahead (`ledger.stores.admin.Admin.uncounted`).
+    After it, under the name `census`, the feeds name every stream that is ahead (`ledger.stores.values.CENSUS_BEGUN`).
     """
 
     wish: int
@@ -62,9 +61,9 @@ class StreamWalk:
 
         The feeds of the partitions `trimmed` do not name all streams that are ahead, until that round is over.
         """
-        await self._store.admin.withdraw_census(trimmed)
+        await self._write_census(trimmed, {CENSUS_BEGUN: None, CENSUS_DONE: None})
         wish, _ = await _noted(self._store)
-        await self._store.admin.note(NOTES, "wish", str(wish + 1).encode())
+        await self._store.note(NOTES, "wish", str(wish + 1).encode())
 
     async def owes(self) -> bool:
         """Return whether a round is owed, so that views may lag for long without it."""
@@ -89,27 +88,28 @@ class StreamWalk:
             count += max(len(keys), KEYS_AT_ONCE_COUNT if last.cursor else 0)
         if last.ended:
             # Those that another round has counted meanwhile stay so.
-            await self._store.admin.end_census(await self._uncounted(), last.census)
-        await self._store.admin.note(NOTES, "round", msgspec.json.encode(last))
+            await self._write_census(await uncounted(self._store), {CENSUS_DONE: last.census.encode()})
+        await self._store.note(NOTES, "round", msgspec.json.encode(last))
         return Stepped(behind=behind, ended=last.ended, owed=last.owed or is_owed)
 
     async def _begin(self, wish: int, *, is_owed: bool) -> _Round:
         """Begin a round, and with it the census of the partitions that have none."""
-        uncounted, census = await self._uncounted(), secrets.token_hex(8)
-        await self._store.admin.begin_census(uncounted, census)
-        return _Round(wish=wish, owed=is_owed or bool(uncounted), census=census)
+        without, census = await uncounted(self._store), secrets.token_hex(8)
+        await self._write_census(without, {CENSUS_BEGUN: census.encode()})
+        return _Round(wish=wish, owed=is_owed or bool(without), census=census)
 
-    async def _uncounted(self) -> list[int]:
-        return await self._store.admin.uncounted(range(self._store.partition_count))
+    async def _write_census(self, partitions: Sequence[int], fields: Mapping[str, bytes | None]) -> None:
+        writes = [ViewWrite(CENSUS, name, value) for name, value in fields.items()]
+        await asyncio.gather(*(self._store.project(one, (), writes) for one in partitions))
 
     async def _page(self, at: _Round) -> tuple[_Round, list[StreamKey]]:
         """Return the next place, and the streams up to it."""
         if at.partition is None:
-            keys, cursor = await self._store.admin.streams_page(at.cursor, KEYS_AT_ONCE_COUNT)
+            keys, cursor = await self._store.streams_page(at.cursor, KEYS_AT_ONCE_COUNT)
             return msgspec.structs.replace(at, cursor=cursor, partition=None if cursor else 0), keys
         # Streams that are gone while their views are not: a server has lost them.
-        names = await self._store.views.names(CHECKPOINTS_VIEW, at.partition)
-        viewed = [StreamKey.parse(name) for name in names]
+        found = await self._store.read_views(at.partition, [CHECKPOINTS_VIEW])
+        viewed = [StreamKey.parse(name) for name in found[CHECKPOINTS_VIEW]]
         following = at.partition + 1
         return msgspec.structs.replace(at, partition=following, ended=following >= self._store.partition_count), viewed
 
@@ -122,6 +122,13 @@ async def place_of_walk(store: Store) -> str:
 
 async def _noted(store: Store) -> tuple[int, _Round | None]:
     """Return the number of rounds that were wished for, and the latest round."""
-    notes = await store.admin.notes(NOTES)
+    notes = await store.notes(NOTES)
     last = notes.get("round")
     return int(notes.get("wish", b"0")), None if last is None else msgspec.json.decode(last, type=_Round)
+
+
+async def uncounted(store: Store) -> list[int]:
+    """Return the partitions without a finished census."""
+    every = range(store.partition_count)
+    found = await store.view_fields([WantedFields(CENSUS, one, (CENSUS_BEGUN, CENSUS_DONE)) for one in every])
+    return [one for one, (begun, done) in zip(every, found, strict=True) if begun is None or begun != done]

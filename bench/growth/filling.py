@@ -11,7 +11,7 @@ from typing import Final
 from bench.place import Child, Place, child
 from ledger.stores.port import Store
 from projections.lag import FedLag
-from projections.walk import StreamWalk
+from projections.walk import StreamWalk, uncounted
 
 OWN_NOTES: Final = "bench-growth"
 LOOK_MS: Final = 50
@@ -25,7 +25,7 @@ def tell(text: str) -> None:
 
 async def filled_count(store: Store) -> int:
     """Return how many sessions an earlier run, or an earlier size, has written."""
-    return int((await store.admin.notes(OWN_NOTES)).get("sessions", b"0"))
+    return int((await store.notes(OWN_NOTES)).get("sessions", b"0"))
 
 
 async def fill(place: Place, sessions: int, pending: int, jobs: int) -> None:
@@ -36,7 +36,7 @@ async def fill(place: Place, sessions: int, pending: int, jobs: int) -> None:
         raise RuntimeError("an earlier run was interrupted while it wrote sessions; begin with an empty folder")
     if first >= sessions:
         return
-    await store.admin.note(OWN_NOTES, "sessions", b"-1")
+    await store.note(OWN_NOTES, "sessions", b"-1")
     began, progress = time.monotonic(), _Progress(sessions - first)
     async with AsyncExitStack() as stack:
         children = [
@@ -46,7 +46,7 @@ async def fill(place: Place, sessions: int, pending: int, jobs: int) -> None:
             for job in range(min(jobs, sessions - first))
         ]
         await asyncio.gather(*(progress.follow(one) for one in children))
-    await store.admin.note(OWN_NOTES, "sessions", str(sessions).encode())
+    await store.note(OWN_NOTES, "sessions", str(sessions).encode())
     tell(f"{sessions - first:,} sessions written in {time.monotonic() - began:.0f} s")
 
 
@@ -71,10 +71,8 @@ class _Progress:
 
 async def until_projected(store: Store) -> None:
     """Wait until a projector has brought all views up, and has compared every stream with them."""
-    began, looks, partitions = time.monotonic(), 0, range(store.partition_count)
-    while (
-        await StreamWalk(store, _nothing).owes() or await store.admin.uncounted(partitions) or await FedLag(store).all()
-    ):
+    began, looks = time.monotonic(), 0
+    while await StreamWalk(store, _nothing).owes() or await uncounted(store) or await FedLag(store).all():
         await store.clock.wait_until(store.clock.now_ms() + LOOK_MS * min(20, 1 + looks))
         looks += 1
     tell(f"views up to the head after {time.monotonic() - began:.1f} s")

@@ -12,6 +12,7 @@ from redis import Redis
 from bench.growth.rows import Figures
 from bench.place import Place
 from ledger.core.limits import PAGE_COUNT
+from ledger.log.archive.archived_store import all_streams
 from ledger.stores.port import StreamKey
 from workers.runtime.garbage import collect_rarely
 from workers.upkeep.works import CHECKED_AT_ONCE_COUNT, check_streams, portions_to_check, rebuild_views
@@ -42,7 +43,7 @@ class Passes:
 
     async def _rate_of(self, work: Work) -> float:
         began = time.perf_counter()
-        keys = sorted([key async for key in self._place.ledger.store.streams()])
+        keys = sorted([key async for key in all_streams(self._place.ledger.store)])
         events = await work(keys)
         return events / (time.perf_counter() - began)
 
@@ -78,7 +79,7 @@ class Passes:
         return events
 
     async def _rebuild(self, keys: Sequence[StreamKey]) -> int:
-        names = await self._place.ledger.store.views.survey()
+        names = await self._place.ledger.store.views()
         by_partition: dict[int, list[StreamKey]] = defaultdict(list)
         for key in keys:
             by_partition[self._place.ledger.store.partition_of(key)].append(key)

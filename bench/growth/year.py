@@ -85,11 +85,11 @@ class Year:
         place = await stack.enter_async_context(place_at(server.url, quick=self._quick))
         await place.set_fsync("everysec")
         store = place.ledger.store
-        if SEALED_NOTE in await store.admin.notes(OWN_NOTES):
+        if SEALED_NOTE in await store.notes(OWN_NOTES):
             raise click.UsageError(f"most of the year in `{folder}` is sealed already; remove that folder")
         if not await filled_count(store):
-            await store.admin.note(OWN_NOTES, EMPTY_NOTE, str(await used_bytes(place)).encode())
-        empty_bytes = int((await store.admin.notes(OWN_NOTES))[EMPTY_NOTE])
+            await store.note(OWN_NOTES, EMPTY_NOTE, str(await used_bytes(place)).encode())
+        empty_bytes = int((await store.notes(OWN_NOTES))[EMPTY_NOTE])
         await stack.enter_async_context(child("workers.cli", "worker", "projector", "--url", place.url))
         await fill(place, size, self._pending, self._jobs)
         await until_projected(store)
@@ -112,7 +112,7 @@ class Year:
 
     async def _seal(self, year: FilledYear) -> None:
         tell(f"{year.size:,} sessions: eleven of twelve are sealed")
-        await year.place.ledger.store.admin.note(OWN_NOTES, SEALED_NOTE, b"1")
+        await year.place.ledger.store.note(OWN_NOTES, SEALED_NOTE, b"1")
         sealing = self._sealing(year)
         await sealing.seal()
         found = await server_memory(year.place, year.empty_bytes)

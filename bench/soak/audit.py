@@ -26,6 +26,7 @@ from ledger.core.events import (
 from ledger.log.tail import read_events, read_pages
 from ledger.policy import Verdict
 from ledger.stores.port import StreamKey
+from tests.support.store_calls import seals
 
 NAMED_COUNT: Final = 5
 """Examples of a kind of finding that are named."""
@@ -47,7 +48,7 @@ class Audit:
     async def read(self, ledger: Ledger) -> None:
         async for session in ledger.sessions():
             self.sessions.add(session)
-            self.sealed_count += (await ledger.store.admin.seals([StreamKey("session", session)])) != [None]
+            self.sealed_count += (await seals(ledger.store, [StreamKey("session", session)])) != [None]
             async for recorded in read_events(ledger.store, StreamKey("session", session)):
                 self.events_count += 1
                 self._read(session, recorded.event)

@@ -20,8 +20,8 @@ from ledger.log.unprojected import unprojected
 from ledger.log.viewed import USED_VIEW, fields_of_streams
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
-from ledger.stores.admin import WantedFields
 from ledger.stores.port import Store, StreamKey
+from ledger.stores.values import WantedFields
 
 SCOPES_COUNT: Final = 8
 """Projects that are listed each by itself; beyond them, the list of all is read."""
@@ -127,7 +127,7 @@ class GrantList:
         while True:
             fields = await asyncio.gather(
                 *(
-                    self._store.views.page(STANDING_VIEW, scope, count, "" if after is None else scope + after.order)
+                    self._store.view_page(STANDING_VIEW, scope, count, "" if after is None else scope + after.order)
                     for scope in self._scopes
                 )
             )
@@ -174,7 +174,7 @@ class GrantList:
             for partition in own:
                 by_partition.setdefault(partition, []).append(field)
         wanted = [WantedFields(USED_VIEW, partition, some) for partition, some in by_partition.items()]
-        found = await self._store.views.fields_of_each(wanted)
+        found = await self._store.view_fields(wanted)
         told = (
             {field: int(value) for field, value in zip(some, values, strict=True) if value is not None}
             for some, values in zip(by_partition.values(), found, strict=True)

@@ -167,8 +167,12 @@ class Grounds:
             self._looking = self._looking_for = None
         store = self._ledger.store
         inbox = self._inboxes.current(state.session_id, state.project)
-        read = asyncio.gather(store.leases(state.session_id), inbox)
-        live = await read_live(state, read, store.clock.now_ms())
+
+        async def read() -> tuple[tuple[Presence, ...], tuple[Presence, ...]]:
+            (here,), reaching = await asyncio.gather(store.leases((state.session_id,)), inbox)
+            return here, reaching
+
+        live = await read_live(state, read(), store.clock.now_ms())
         self._stream.present = live.clients
         return live
 

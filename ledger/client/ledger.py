@@ -50,7 +50,7 @@ from ledger.core.policy import DemandRule, PolicySource, Rule
 from ledger.core.replies import Answer
 from ledger.core.requests import check_actor, check_folder, check_message, check_name, make_question
 from ledger.core.timeouts import Timeouts
-from ledger.log.archive.archived_store import with_archive
+from ledger.log.archive.archived_store import all_streams, with_archive
 from ledger.log.completed import LIST_COUNT, ListPage
 from ledger.log.history import Moment, state_at
 from ledger.log.inboxes import EVERYWHERE, Inbox, InboxReach, close_inbox, renew_inbox
@@ -289,7 +289,7 @@ class Ledger:
 
     async def sessions(self) -> AsyncIterator[str]:
         """Iterate over the ids of all sessions, unordered."""
-        async for key in self.store.streams():
+        async for key in all_streams(self.store):
             if key.kind == "session":
                 yield key.id
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from ledger.client.results import Pending, pending_of
 from ledger.core.errors import DamageError, InputError
 from ledger.core.ids import is_id
@@ -23,8 +25,8 @@ from ledger.log.viewed import (
     pages_of_streams,
 )
 from ledger.session.state import SessionState
-from ledger.stores.admin import FoundFields
 from ledger.stores.port import StreamKey
+from ledger.stores.values import FoundFields
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
@@ -123,7 +125,7 @@ class Lookups:
         Sealing leaves a line for each session, and all of them would be read from the archive.
         """
         store = self._ledger.store
-        found = await store.views.look_up(view, prefix, count)
+        found = await store.look_up(view, prefix, count)
         if len(found.ahead) <= AHEAD_MAX:
             return found
         try:
@@ -131,8 +133,8 @@ class Lookups:
         except DamageError:
             return found  # the reader names the damaged one
         # What was projected since the first look is in the index only now.
-        fields = {*found.fields, *(await store.views.look_up(view, prefix, count)).fields}
-        return FoundFields(fields=sorted(fields)[:count], ahead=ahead, unsure=found.unsure)
+        fields = {*found.fields, *(await store.look_up(view, prefix, count)).fields}
+        return msgspec.structs.replace(found, fields=sorted(fields)[:count], ahead=ahead)
 
     async def _others(
         self, partitions: Collection[int], read: Collection[StreamKey], *kinds: str
@@ -181,7 +183,7 @@ class Lookups:
     async def _alike(self, view: str, what: str, part: str) -> str:
         if len(part) < ALIKE_CHARS or not is_id(part):
             return ""
-        found = await self._ledger.store.views.page(view, NAMED + part, ALIKE_COUNT + 1)
+        found = await self._ledger.store.view_page(view, NAMED + part, ALIKE_COUNT + 1)
         ids = [parts_of(field)[1:] for field in found]
         named = ", ".join(f"`{one}` in `{place}`" for one, place in ids[:ALIKE_COUNT])
         more = " and more" if len(ids) > ALIKE_COUNT else ""

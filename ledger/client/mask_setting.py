@@ -10,6 +10,7 @@ from typing import Final
 from ledger.core.errors import InputError, StoreError
 from ledger.masks.masking import Masks
 from ledger.stores.port import Store
+from ledger.stores.secrets import deployment_secret
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ async def masks_of(store: Store) -> Masks:
     A server that has no key and takes no writes gets none: the masks of this process then differ from all others.
     """
     try:
-        key = await store.admin.secret()
+        key = await deployment_secret(store)
     except StoreError as error:
         log.warning("secrets are masked with a key of this process alone: %s", error)
         key = secrets.token_bytes(_KEY_BYTES)

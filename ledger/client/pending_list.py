@@ -84,7 +84,7 @@ class PendingList:
         """Iterate over what the views name, without the sessions that are read besides them."""
         while True:
             reads = [
-                self._store.views.page(WAITING_VIEW, scope, count, "" if after is None else scope + after.order)
+                self._store.view_page(WAITING_VIEW, scope, count, "" if after is None else scope + after.order)
                 for scope in self._scopes
             ]
             fields = [await reads[0]] if len(reads) == 1 else await asyncio.gather(*reads)

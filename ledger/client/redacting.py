@@ -110,16 +110,16 @@ class Redacting:
         """Return the streams that have entries since a time; of a session only its own."""
         if session is not None:
             key = StreamKey("session", check_id(session, "session id"))
-            (head,) = await self._ledger.store.admin.heads([key])
-            if head == START:
+            (head,) = await self._ledger.store.heads([key])
+            if head.at == START:
                 raise UnknownSessionError(f"there is no session `{session}`", session=session)
             return [key]
         found: set[StreamKey] = set()
         async for some in pages_of_streams(self._ledger.store, None):
-            heads = await self._ledger.store.admin.heads(some)
+            heads = await self._ledger.store.heads(some)
             # A project's stream may hold older grants of the requests that are found.
             found.update(
-                key for key, head in zip(some, heads, strict=True) if key.kind == "project" or head.ms >= since_ms
+                key for key, head in zip(some, heads, strict=True) if key.kind == "project" or head.at.ms >= since_ms
             )
         return sorted(found)
 

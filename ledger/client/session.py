@@ -481,14 +481,15 @@ class Session(SessionRuns):
 
     async def leases(self) -> tuple[Presence, ...]:
         """Return the clients with a lease in this session, without inboxes. Raises DamageError, StoreError."""
-        return await self._ledger.store.leases(self.id)
+        (found,) = await self._ledger.store.leases([self.id])
+        return found
 
     async def renew_lease(self, client: Presence, *, is_held: bool = False) -> None:
         """Renew a client's lease; `is_held`: it is renewed automatically."""
-        await self._ledger.store.renew_lease(self.id, client, lease_ms(self._ledger.store.clock, is_held=is_held))
+        await self._ledger.store.lease(self.id, client, lease_ms(self._ledger.store.clock, is_held=is_held))
 
     async def disconnect(self, client_id: str, *, actor: Actor | str | None = None) -> None:
-        await self._ledger.store.drop_lease(self.id, client_id)
+        await self._ledger.store.lease(self.id, Presence(client_id, ""), 0)
         await self._stream.submit(Disconnect(actor=self._ledger.actor(actor, "person"), client_id=client_id))
 
     async def take_lock(self, client_id: str, *, actor: Actor | str | None = None) -> bool:

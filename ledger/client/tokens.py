@@ -27,6 +27,7 @@ from ledger.core.ids import check_id, new_id
 from ledger.core.requests import check_folder, check_message, check_name
 from ledger.core.times import format_time
 from ledger.log.people import TokenHolder, person_of
+from ledger.stores.secrets import replace_link_key
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
@@ -252,7 +253,7 @@ class Tokens:
         """Invalidate all issued answer links by a new signing key. Raises StoreError."""
         command = NoteLinkKey(actor=self._ledger.actor(actor, "person"), reason=check_message(reason, "reason"))
         # The key first: an event without a new key would record an end of links that are still valid.
-        await self._ledger.store.admin.replace_link_key()
+        await replace_link_key(self._ledger.store)
         await self._stream.submit(command)
 
     def _in_force(self, token_id: str) -> Token | None:

@@ -29,12 +29,12 @@ _KEPT_MS: Final = 31 * DAY_MS
 async def see_asker(store: Store, session: str, request_id: str) -> None:
     """Renew the lease of a request's asker. Raises StoreError."""
     seen = Presence(request_id, str(await store.now_ms()))
-    await store.renew_lease(AskersOf(session), seen, _KEPT_MS)
+    await store.lease(AskersOf(session), seen, _KEPT_MS)
 
 
 async def forget_asker(store: Store, session: str, request_id: str) -> None:
     """Drop the lease of a settled request. Raises StoreError."""
-    await store.drop_lease(AskersOf(session), request_id)
+    await store.lease(AskersOf(session), Presence(request_id, ""), 0)
 
 
 async def gone_anywhere(store: Store, sessions: Iterable[str]) -> dict[tuple[str, str], int]:
@@ -53,7 +53,7 @@ async def gone_anywhere(store: Store, sessions: Iterable[str]) -> dict[tuple[str
 async def _leases(store: Store, sessions: Sequence[str]) -> list[tuple[Presence, ...]]:
     """Return the leases of the askers in each session; none of one that cannot be read."""
     try:
-        return await store.leases_of([AskersOf(one) for one in sessions])
+        return await store.leases([AskersOf(one) for one in sessions])
     except DamageError as error:
         if len(sessions) > 1:
             return [leases for one in sessions for leases in await _leases(store, [one])]

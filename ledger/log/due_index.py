@@ -71,7 +71,7 @@ async def lacking(store: Store) -> AsyncIterator[dict[str, int | str | None]]:
     """
     after = ""
     while True:
-        fields = await store.views.page(WAITING_VIEW, ALL, COMPARED_AT_ONCE_COUNT, after)
+        fields = await store.view_page(WAITING_VIEW, ALL, COMPARED_AT_ONCE_COUNT, after)
         places = [WaitingPlace.of_field(field) for field in fields]
         sessions = list(dict.fromkeys(one.session for one in places))
         seen = dict(zip(sessions, await store.due_of(sessions), strict=True))

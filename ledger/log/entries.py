@@ -11,7 +11,8 @@ from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
 from ledger.core.limits import ENTRY_MS_MAX
 from ledger.session.brief import fill_in
-from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
+from ledger.stores.port import START, Entry, Foreign, Position, Store, StreamInfo, StreamKey
+from ledger.stores.values import RawEntry
 
 WITHOUT_CONTENT: Final = "has lost its content, and no `redacted` event names it"
 
@@ -116,3 +117,16 @@ def check_info(key: StreamKey, info: StreamInfo | None) -> None:
             f"{info.last.version}: these must be the same",
             stream=key.name,
         )
+
+
+async def raw_page(store: Store, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
+    """Return entries as stored, including those that the ledger did not write. Raises StoreError."""
+    try:
+        return tuple(_raw(entry) for entry in await store.read(key, after, count))
+    except Foreign as error:
+        return error.entries
+
+
+def _raw(entry: Entry) -> RawEntry:
+    content = () if entry.content is None else ((b"x", entry.content),)
+    return RawEntry(str(entry.position), ((b"d", entry.payload), *content))

@@ -103,7 +103,7 @@ class SessionFold:
         return await read_live(state, self._leases(state), now_ms)
 
     async def _leases(self, state: SessionState) -> tuple[tuple[Presence, ...], tuple[Presence, ...]]:
-        here, inboxes = await self._store.leases_of((state.session_id, None))
+        here, inboxes = await self._store.leases((state.session_id, None))
         return here, present_in(readable(inboxes), state.session_id, state.project)
 
     def due_hint(

@@ -57,7 +57,8 @@ def present_in(inboxes: Iterable[Inbox], session: str, project: str | None) -> t
 
 async def open_inboxes(store: Store) -> tuple[Inbox, ...]:
     """Return the open inboxes by their leases. Raises StoreError."""
-    return readable(await store.leases(None))
+    (leases,) = await store.leases([None])
+    return readable(leases)
 
 
 def readable(leases: Iterable[Presence]) -> tuple[Inbox, ...]:
@@ -70,12 +71,12 @@ async def renew_inbox(store: Store, inbox: Inbox) -> None:
     reach = inbox.reach
     lease = _Lease(inbox.client.name, reach == EVERYWHERE, reach.projects, reach.sessions)
     written = Presence(inbox.client.client_id, msgspec.json.encode(lease).decode())
-    await store.renew_lease(None, written, LEASE_MS)
+    await store.lease(None, written, LEASE_MS)
 
 
 async def close_inbox(store: Store, client_id: str) -> None:
     """Drop the lease of an inbox. Raises StoreError."""
-    await store.drop_lease(None, client_id)
+    await store.lease(None, Presence(client_id, ""), 0)
 
 
 def _read(written: Presence) -> Inbox | None:

@@ -58,14 +58,14 @@ async def record(store: Store, reads: tuple[AuditedRead, ...], kept_ms: int = KE
     for kind in KINDS:
         lines = [msgspec.json.encode(_bounded(one)) for one in reads if one.kind == kind]
         if lines:
-            await store.admin.note_reads(kind, lines, KEPT_COUNT_MAX, oldest_ms)
+            await store.note_reads(kind, lines, KEPT_COUNT_MAX, oldest_ms)
 
 
 async def recorded(
     store: Store, kinds: tuple[ReadKind, ...] = KINDS, *, since_ms: int = 0, count: int = 1000
 ) -> list[RecordedRead]:
     """Return the newest reads of these kinds, oldest first. Raises StoreError."""
-    found = await asyncio.gather(*(store.admin.reads(kind, since_ms, count) for kind in kinds))
+    found = await asyncio.gather(*(store.reads(kind, since_ms, count) for kind in kinds))
     rows = [RecordedRead(ms, msgspec.json.decode(line, type=AuditedRead)) for lines in found for ms, line in lines]
     rows.sort(key=lambda one: one.ms)
     return rows[-count:]

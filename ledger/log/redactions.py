@@ -11,7 +11,7 @@ from ledger.core.ids import new_event_id, new_salt
 from ledger.core.limits import REDACTED_COUNT
 from ledger.log.redactable import Selection
 from ledger.log.tail import Folded, nothing_folded, read_pages
-from ledger.stores.port import Append, Appended, Entry, Position, Store, StreamKey
+from ledger.stores.port import Append, Appended, AppendResult, Entry, Position, Store, StreamKey
 
 ROUNDS_MAX = 64
 """Retries after other writers were first; each has seen more than the one before."""
@@ -70,32 +70,37 @@ async def redact(store: Store, plan: StreamPlan, *, actor: Actor, reason: str) -
 async def _redact_some(
     store: Store, plan: StreamPlan, versions: list[int], done: set[int], *, actor: Actor, reason: str
 ) -> list[int]:
+    """Return the redacted versions: these, or none if others are to be taken out by now."""
     event_id, salt = new_event_id(), new_salt()
-    rewrite = store.admin.rewrite(plan.key, versions)
-    try:
-        for _ in range(ROUNDS_MAX):
-            event = Redacted(versions=tuple(versions), detail=ReasonDetail(reason))
-            last = plan.folded.last
-            prev = chain.after_entry(last.ms, last.version, last.payload)
-            fields = codec.encode(event, event_id=event_id, prev=prev, actor=actor, salt=salt)
-            result = await rewrite.finish(Append(key=plan.key, after=last.position, payloads=(fields,)))
+    is_done, rounds = False, 0
+
+    async def following(result: AppendResult | None) -> Append | None:
+        nonlocal is_done, rounds
+        if result is not None:
             await plan.read(store)
-            if isinstance(result, Appended) or plan.has(event_id):
-                await _confirm(store, plan.key, Position(*plan.folded.last[:2]))
-                return versions
-            wanted = [version for version in plan.versions if version not in done][:REDACTED_COUNT]
-            if wanted != versions:
-                await rewrite.close()
-                versions = wanted
-                rewrite = store.admin.rewrite(plan.key, versions)
-    finally:
-        await rewrite.close()
-    raise StoreError(
-        f"stream `{plan.key.name}` was written by others {ROUNDS_MAX} times in a row; try again", stream=plan.key.name
-    )
+            is_done = isinstance(result, Appended) or plan.has(event_id)
+            if is_done or [one for one in plan.versions if one not in done][:REDACTED_COUNT] != versions:
+                return None
+        if rounds == ROUNDS_MAX:
+            raise StoreError(
+                f"stream `{plan.key.name}` was written by others {ROUNDS_MAX} times in a row; try again",
+                stream=plan.key.name,
+            )
+        rounds += 1
+        event = Redacted(versions=tuple(versions), detail=ReasonDetail(reason))
+        last = plan.folded.last
+        prev = chain.after_entry(last.ms, last.version, last.payload)
+        fields = codec.encode(event, event_id=event_id, prev=prev, actor=actor, salt=salt)
+        return Append(key=plan.key, after=last.position, payloads=(fields,))
+
+    await store.rewrite(plan.key, versions, following)
+    if not is_done:
+        return []
+    await _confirm(store, plan.key, Position(*plan.folded.last[:2]))
+    return versions
 
 
 async def _confirm(store: Store, key: StreamKey, at: Position) -> None:
     """Wait for the replication that `Durability` asks for. Raises InDoubtError."""
-    if store.confirms and await store.confirm(key, at) is None:
+    if store.durability.is_demanding and await store.confirm(key, at) is None:
         raise StoreError(f"the server lost the redaction of stream `{key.name}`; repeat the command", stream=key.name)

@@ -9,8 +9,8 @@ from typing import Final
 
 from ledger.core.errors import StoreError
 from ledger.core.limits import PAGE_COUNT
-from ledger.stores.admin import ShortStream
 from ledger.stores.port import Store, StreamKey
+from ledger.stores.values import ShortStream
 
 READ_AT_ONCE_COUNT: Final = 32
 SHORT_COUNT: Final = PAGE_COUNT // READ_AT_ONCE_COUNT
@@ -42,4 +42,4 @@ async def read_short_streams(
 
 
 def _begin(store: Store, keys: Sequence[StreamKey]) -> asyncio.Task[list[ShortStream | None]]:
-    return asyncio.create_task(store.admin.short_streams(keys, SHORT_COUNT), name="ledger read of short streams")
+    return asyncio.create_task(store.short_streams(keys, SHORT_COUNT), name="ledger read of short streams")

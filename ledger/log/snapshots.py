@@ -20,10 +20,12 @@ from ledger.core.events import Settings
 from ledger.core.grants import Grants, StandingGrant
 from ledger.core.packed_records import PackedRecords
 from ledger.log.tail import Folded, entry_at
+from ledger.log.viewed import checkpoints, fields_of_streams
 from ledger.project.state import ProjectState
 from ledger.session.pending import PendingRequests
 from ledger.session.state import SETTLED_PACKING, Client, LockRequest, Request, SessionState
-from ledger.stores.port import Position, Store, StreamKey, ViewWrite
+from ledger.stores.port import Position, Store, StreamKey
+from ledger.stores.values import ViewAdvance, ViewWrite
 
 SNAPSHOTS_VIEW: Final = "snapshots"
 """The view of snapshots: a cache, not part of the views' content."""
@@ -112,7 +114,7 @@ async def snapshot_writes(store: Store, key: StreamKey, folded: Folded[Any]) -> 
     code = _code_digest()
     if code is None or key.kind not in _STATES or folded.lost or folded.state.newer:
         return []
-    if (await store.admin.seals([key]))[0] is not None:
+    if (await store.heads([key]))[0].seal is not None:
         # What is sealed has left the server.
         return []
     try:
@@ -136,15 +138,15 @@ async def remove_snapshot(store: Store, key: StreamKey) -> None:
 
     A snapshot that stays is still bound to its entry. Raises StoreError.
     """
-    at = await store.checkpoint(key)
-    await store.project(key, at, at, removal_writes(key))
+    (at,) = await checkpoints(store, [key])
+    await store.project(store.partition_of(key), [ViewAdvance(key, at, at)], removal_writes(key))
 
 
 async def load_snapshot(store: Store, key: StreamKey, until_version: int) -> Folded[Any] | None:
     """Return the fold of a snapshot, if it is valid and not beyond a version. Raises StoreError, DamageError."""
     if key.kind not in _STATES:
         return None
-    (held,) = await store.views.fields(SNAPSHOTS_VIEW, store.partition_of(key), [key.name])
+    (held,) = await fields_of_streams(store, SNAPSHOTS_VIEW, [(key, key.name)])
     if held is None or held[:DIGEST_BYTES] != _digest(held[DIGEST_BYTES:]):
         return None
     try:

@@ -80,7 +80,7 @@ class Stream(CachedFold[S]):
     ) -> None:
         super().__init__(store, key, fold)
         self._tallies = tallies or Tallies()
-        self.confirms, self._clock = store.confirms, store.clock
+        self.confirms, self._clock = store.durability.is_demanding, store.clock
         self._freezes = freezes
         self._jobs: deque[Job[S]] = deque()
         self._work: asyncio.Task[None] | None = None

@@ -139,7 +139,6 @@ class Streams:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        await self._store.listen(self)
         self._tasks = [
             asyncio.create_task(self._sweep(), name="ledger sweep"),
             asyncio.create_task(self._ring_alarms(), name="ledger alarms"),
@@ -207,9 +206,13 @@ class Streams:
         """
         if stream in self._watched:
             return
-        await self._store.subscribe(self._store.partition_of(stream.key))
+        await self.subscribe(self._store.partition_of(stream.key))
         await stream.refresh()
         self._watched[stream] = None
+
+    async def subscribe(self, partition: int) -> None:
+        """Return when the wake-ups of this partition arrive from now on."""
+        await self._store.subscribe(partition, self)
 
     def on_wake_up(self, observer: WakeUpObserver, on_gap: Callable[[int], None]) -> None:
         """Subscribe to appends to any stream of the subscribed partitions."""

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ledger.log.viewed import ahead_among, pages_of_streams
-from ledger.stores.admin import PROJECTORS, FoundFields
 from ledger.stores.port import Store, StreamKey
-
-NOTHING_READ: Final = "0-0"
-"""The place of a group in a feed that it has not begun to read."""
+from ledger.stores.values import FoundFields
 
 
 async def told_of(store: Store) -> FoundFields:
     """Return the streams that no projector has finished, as the feeds tell; reads no streams."""
-    return await store.views.look_up(None)
+    return await store.look_up(None)
 
 
 async def are_views_lost(store: Store) -> bool:
@@ -22,9 +17,7 @@ async def are_views_lost(store: Store) -> bool:
 
     Lists of what waits rest on the index of deadlines alone then.
     """
-    unsure = (await told_of(store)).unsure
-    places = await store.admin.places(unsure, PROJECTORS) if unsure else {}
-    return any(place not in ("", NOTHING_READ) for place in places.values())
+    return bool((await told_of(store)).read)
 
 
 async def unprojected(store: Store) -> set[StreamKey]:

@@ -18,8 +18,8 @@ from ledger.core.events import Redacted
 from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import ENTRY_MS_MAX
 from ledger.log.entries import WITHOUT_CONTENT
-from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
+from ledger.stores.values import RawEntry
 
 ProblemKind: TypeAlias = Literal[
     "altered",

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.stores.admin import WantedFields
+from ledger.log.archive.archived_store import all_streams
 from ledger.stores.checkpoints import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.port import Position, Store, StreamKey
+from ledger.stores.values import WantedFields
 
 REQUESTS_VIEW: Final = "requests"
 """Each request id with its session."""
@@ -37,7 +38,7 @@ async def fields_of_streams(store: Store, view: str, wanted: Sequence[tuple[Stre
     places: dict[int, list[int]] = {}
     for index, (key, _) in enumerate(wanted):
         places.setdefault(store.partition_of(key), []).append(index)
-    found = await store.views.fields_of_each(
+    found = await store.view_fields(
         [WantedFields(view, place, [wanted[index][1] for index in some]) for place, some in places.items()]
     )
     values: list[bytes | None] = [None] * len(wanted)
@@ -69,14 +70,14 @@ async def ahead_among(store: Store, keys: Sequence[StreamKey]) -> list[StreamKey
     """Return those of some streams whose views are not as of their last entry."""
     # The checkpoints first: read after the heads, they might be ahead of them.
     known = await checkpoints(store, keys)
-    heads = await store.admin.heads(keys)
-    return [key for key, at, head in zip(keys, known, heads, strict=True) if at != head]
+    heads = await store.heads(keys)
+    return [key for key, at, head in zip(keys, known, heads, strict=True) if at != head.at]
 
 
 async def pages_of_streams(store: Store, partitions: Collection[int] | None) -> AsyncIterator[list[StreamKey]]:
     """Iterate over all streams of some partitions (None: all), page by page."""
     page: list[StreamKey] = []
-    async for key in store.streams():
+    async for key in all_streams(store):
         if partitions is None or store.partition_of(key) in partitions:
             page.append(key)
         if len(page) >= COMPARED_AT_ONCE_COUNT:

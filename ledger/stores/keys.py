@@ -6,8 +6,7 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from ledger.stores.checkpoints import CHECKPOINTS_VIEW
-from ledger.stores.port import AskersOf, Place, StreamKey, StreamKind
+from ledger.stores.port import AskersOf, Place, StreamKey, StreamKind, WorkPlace
 
 APPEND_KEYS_KEPT_COUNT = 1024
 """Streams whose keys are kept: few, because a cache that fills for hours cannot be told from a leak."""
@@ -23,7 +22,7 @@ the other format. Projectors of one format share the lines of the feeds, and tak
 """
 
 CENSUS: Final = "census"
-"""The view of a partition's census (`ledger.stores.admin.Admin.uncounted`)."""
+"""The view of a partition's census (`ledger.stores.values.CENSUS_BEGUN`)."""
 
 _LETTERS: Final[dict[StreamKind, str]] = {"session": "s", "project": "p", "access": "a", "policy": "r"}
 _KINDS: Final = {letter: kind for kind, letter in _LETTERS.items()}
@@ -125,9 +124,11 @@ class Keys:
         return f"{self.tag(partition)}:sure"
 
     def lease(self, place: Place) -> str:
-        """Return the key of the leases of a place: a session, an inbox, or the askers of a session."""
+        """Return the key of the leases of a place."""
         if place is None:
             return f"{self.tag(0)}:inbox"
+        if isinstance(place, WorkPlace):
+            return f"{self.tag(0)}:turn:{place.name}"
         if isinstance(place, AskersOf):
             return f"{self.tag(self.partition_of(StreamKey('session', place.session)))}:askers:{place.session}"
         return f"{self.tag(self.partition_of(StreamKey('session', place)))}:lease:{place}"
@@ -136,28 +137,12 @@ class Keys:
         """Return the stream of audited reads of a kind; each kind has its own retention (`ledger.log.reads`)."""
         return f"{self.tag(0)}:reads:{kind}"
 
-    def turn(self, name: str) -> str:
-        """Return the key of the lease on a piece of work."""
-        return f"{self.tag(0)}:turn:{name}"
-
     def notes(self, name: str) -> str:
-        """Return the key of what workers note for themselves under a name."""
+        """Return the key of what processes note for all of them under a name."""
         return f"{self.tag(0)}:notes:{name}"
-
-    def census(self, partition: int) -> str:
-        """Return the key of the census, which goes with the views when they are dropped."""
-        return self.view(CENSUS, partition)
-
-    def checkpoints(self, partition: int) -> str:
-        """Return the key of the checkpoints of a partition's streams."""
-        return self.view(CHECKPOINTS_VIEW, partition)
 
     def _view(self, view: str, partition: int) -> str:
         return f"{self.tag(partition)}:view:{VIEWS_FORMAT}:{view}"
-
-    def view_glob(self, partition: int) -> str:
-        """Return the pattern of a partition's views, of every format."""
-        return f"{self.tag(partition)}:view:*"
 
     def any_view_glob(self) -> str:
         """Return the pattern of all views, of every format."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import math
-import secrets
 import time
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ledger.core.errors import InDoubtError, LedgerError, SealedError
+from ledger.core.errors import InDoubtError, InputError, LedgerError, SealedError
 from ledger.core.events import Presence
 from ledger.core.freezes import EVERYTHING, reach_of
 from ledger.core.limits import (
@@ -25,9 +25,7 @@ from ledger.core.limits import (
 from ledger.stores.checkpoints import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.clock import Clock, sleep_until
 from ledger.stores.durability import Durability
-from ledger.stores.keys import Keys
-from ledger.stores.memory_admin import MemoryAdmin, MemoryViews
-from ledger.stores.memory_seals import entries_in
+from ledger.stores.keys import CENSUS, Keys
 from ledger.stores.port import (
     NOTHING_DUE,
     START,
@@ -41,6 +39,7 @@ from ledger.stores.port import (
     Due,
     Entry,
     FeedItem,
+    Following,
     FreezeFlag,
     Listener,
     Opening,
@@ -51,12 +50,26 @@ from ledger.stores.port import (
     StreamInfo,
     StreamKey,
     Unverified,
-    ViewAdvance,
-    ViewWrite,
     WakeUp,
 )
-from ledger.stores.redis.deployment import SECRET_BYTES
-from ledger.stores.sealed import Seal, sealed_error
+from ledger.stores.sealed import SEALING_MS, Seal, check_entries, check_sealable, encode_seal, sealed_error
+from ledger.stores.values import (
+    CENSUS_BEGUN,
+    CENSUS_DONE,
+    PROJECTORS,
+    SKIPPED,
+    FeedFacts,
+    FilesRewritten,
+    FoundFields,
+    GroupFacts,
+    Head,
+    OwedLines,
+    ShortStream,
+    TakenLines,
+    ViewAdvance,
+    ViewWrite,
+    WantedFields,
+)
 
 FIRST_IDENTITY: Final = "memory-1"
 
@@ -87,19 +100,14 @@ class MemoryServer:
         self.streams: dict[StreamKey, list[Entry]] = {}
         self.seals: dict[StreamKey, Seal] = {}
         self.closed_files: set[str] = set()
-        self.secret = secrets.token_bytes(SECRET_BYTES)
-        self.link_key: bytes | None = None
         self.due: dict[str, float] = {}
         self.feeds: dict[int, list[FeedItem]] = defaultdict(list)
         self.feed_counts: dict[int, int] = defaultdict(int)
         self.leases: dict[Place, dict[str, tuple[Presence, int]]] = defaultdict(dict)
-        self.turns: dict[str, tuple[str, int]] = {}
         self.reads: dict[str, list[tuple[int, bytes]]] = {}
         self.notes: dict[str, dict[str, bytes]] = {}
         self.listeners: dict[int, list[Listener]] = defaultdict(list)
         self.views: dict[int, dict[str, dict[str, bytes | int]]] = defaultdict(lambda: defaultdict(dict))
-        self.census_begun: dict[int, str] = {}
-        self.census_done: dict[int, str] = {}
         self.delivered: dict[tuple[str, int], int] = defaultdict(int)
         self.unacknowledged: dict[str, dict[str, tuple[FeedItem, str, int]]] = defaultdict(dict)
         self.identity = FIRST_IDENTITY
@@ -107,9 +115,17 @@ class MemoryServer:
         self.freeze_flags: dict[int, FreezeFlag] = {}
         self.verified_by: dict[int, str] = {}
 
-    def is_known(self, group: str, partition: int) -> bool:
-        """Return whether a consumer group exists on this feed."""
-        return (group, partition) in self.delivered
+    def entries_in(self, key: StreamKey) -> list[Entry]:
+        """Return the entries of a stream. Raises SealedError."""
+        seal = self.seals.get(key)
+        if seal is not None:
+            raise sealed_error(key, seal)
+        return self.streams.get(key, [])
+
+    def owed(self, group: str, partition: int) -> list[tuple[FeedItem, str, int]]:
+        """Return the lines of a feed that a group has not acknowledged, each with its consumer and time."""
+        owed = self.unacknowledged.get(group, {}).values()
+        return [line for line in owed if line[0].partition == partition]
 
 
 class MemoryStore:
@@ -144,7 +160,7 @@ class MemoryStore:
     def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
         loop = asyncio.get_running_loop()
         try:
-            result = self._append(append)
+            result = self.append(append)
             beside = () if also_read is None else self._beside(*also_read)
         except LedgerError as error:
             loop.call_soon(answered, error, ())
@@ -159,11 +175,8 @@ class MemoryStore:
 
     def append(self, append: Append) -> AppendResult:
         """Compare and append at once."""
-        return self._append(append)
-
-    def _append(self, append: Append) -> AppendResult:
         now_ms = self.clock.now_ms()
-        entries = entries_in(self._server, append.key)
+        entries = self._server.entries_in(append.key)
         head = entries[-1].position if entries else START
         if head != append.after:
             return self._refuse(append, entries, head, now_ms)
@@ -178,7 +191,7 @@ class MemoryStore:
         new = [Entry(ms, version, *fields) for version, fields in enumerate(append.payloads, append.after.version + 1)]
         self._server.streams.setdefault(append.key, entries).extend(new)
         self._hint(append, ms)
-        self.tell(append.key, new)
+        self._tell(append.key, new)
         return Appended(ms, now_ms)
 
     def _frozen(self, append: Append, now_ms: int) -> AppendResult | None:
@@ -206,31 +219,27 @@ class MemoryStore:
         elif append.due is not None:
             self._server.due.pop(append.key.id, None)
 
-    def tell(self, key: StreamKey, new: list[Entry], *, inline: bool = True, is_move: bool = False) -> None:
+    def _tell(self, key: StreamKey, new: list[Entry], *, inline: bool = True, is_move: bool = False) -> None:
         """Add new entries to the feed, and notify the listeners."""
-        self.feed(key, new[-1].version, is_move=is_move)
+        self._feed(key, new[-1].version, is_move=is_move)
         wake_up = WakeUp(key, new[-1].position, tuple(new) if inline and _fits_inline(new) else ())
         for listener in list(self._server.listeners[self.partition_of(key)]):
             listener.woken(wake_up)
 
-    def feed(self, key: StreamKey, version: int, *, is_move: bool = False) -> None:
+    def _feed(self, key: StreamKey, version: int, *, is_move: bool = False) -> None:
         """Add a line to the feed of a stream's partition."""
         partition = self.partition_of(key)
         self._server.feed_counts[partition] += 1
         feed = self._server.feeds[partition]
-        feed.append(FeedItem(f"{partition}/{self._server.feed_counts[partition]}", key, version, is_move))
+        feed.append(FeedItem(f"{partition}/0-{self._server.feed_counts[partition]}", key, version, is_move))
         del feed[:-FEED_LENGTH_COUNT]
 
     @property
     def durability(self) -> Durability:
         return Durability()
 
-    @property
-    def confirms(self) -> bool:
-        return False
-
     async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
-        return next((entry for entry in entries_in(self._server, key) if entry.position == at), None)
+        return next((entry for entry in self._server.entries_in(key) if entry.position == at), None)
 
     async def set_flags(self, flag: FreezeFlag, server: str | None = None) -> list[Position]:
         held, verified_by = self._server.freeze_flags, self._server.verified_by
@@ -253,28 +262,40 @@ class MemoryStore:
     async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
         return self._after(key, after, count)
 
-    async def read_many(self, wanted: Sequence[tuple[StreamKey, Position]]) -> list[tuple[Entry, ...]]:
-        return [self._after(key, after, PAGE_COUNT) for key, after in wanted]
-
     def _after(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
-        entries = entries_in(self._server, key)
+        entries = self._server.entries_in(key)
         first = bisect_right(entries, after, key=lambda entry: entry.position) if after != START else 0
         return tuple(entries[first : first + count])
 
     async def info(self, key: StreamKey) -> StreamInfo | None:
-        entries = entries_in(self._server, key)
+        entries = self._server.entries_in(key)
         if not entries:
             return None
         last = entries[-1].position
         return StreamInfo(length=len(entries), entries_added=len(entries), last=last, max_deleted=START)
 
-    async def streams(self) -> AsyncIterator[StreamKey]:
-        for key in list(self._server.streams):
-            yield key
+    async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
+        found = []
+        for key in keys:
+            info = None if key in self._server.seals else await self.info(key)
+            is_short = info is not None and info.length < count
+            found.append(ShortStream(info, self._after(key, START, count)) if info and is_short else None)
+        return found
 
-    async def sealed_streams(self) -> AsyncIterator[StreamKey]:
-        for key in list(self._server.seals):
-            yield key
+    async def heads(self, keys: Sequence[StreamKey]) -> list[Head]:
+        return [self._head(key) for key in keys]
+
+    def _head(self, key: StreamKey) -> Head:
+        if (seal := self._server.seals.get(key)) is not None:
+            return Head(seal.head, seal)
+        entries = self._server.streams.get(key)
+        return Head(entries[-1].position if entries else START)
+
+    async def streams_page(self, cursor: str, count: int, *, sealed: bool = False) -> tuple[list[StreamKey], str]:
+        if cursor and not cursor.isdecimal():
+            raise InputError(f"`{cursor[:80]}` is not a cursor that was handed out")
+        keys, first = list(self._server.seals if sealed else self._server.streams), int(cursor or 0)
+        return keys[first : first + count], str(first + count) if first + count < len(keys) else ""
 
     async def now_ms(self) -> int:
         return self.clock.now_ms()
@@ -296,112 +317,258 @@ class MemoryStore:
 
     async def correct_due(self, session: str, seen_ms: int | str | None, to: Due | str, *, at: Position) -> None:
         key = StreamKey("session", session)
-        entries, seal = self._server.streams.get(key), self._server.seals.get(key)
-        head = seal.head if seal is not None else entries[-1].position if entries else START
-        if (await self.due_of([session])) != [seen_ms] or head != at:
+        head = self._head(key)
+        if (await self.due_of([session])) != [seen_ms] or head.at != at:
             return
-        if isinstance(to, Due):
-            if seal is not None:
-                raise sealed_error(key, seal)
-            self._server.due[session] = math.inf if to.ms is None else float(to.ms)
-        else:
+        if not isinstance(to, Due):
             self._server.due.pop(session, None)
+        elif head.seal is not None:
+            raise sealed_error(key, head.seal)
+        else:
+            self._note_due(session, to)
 
-    async def listen(self, listener: Listener) -> None:
+    def _note_due(self, session: str, due: Due | None) -> None:
+        if due is not None:
+            self._server.due[session] = math.inf if due.ms is None else float(due.ms)
+
+    async def subscribe(self, partition: int, listener: Listener) -> None:
         self._listener = listener
-
-    async def subscribe(self, partition: int) -> None:
-        assert self._listener is not None, "listen before you subscribe"
         if partition not in self._subscribed:
             self._subscribed.add(partition)
-            self._server.listeners[partition].append(self._listener)
+            self._server.listeners[partition].append(listener)
 
-    async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
-        self._server.leases[place][client.client_id] = (client, self.clock.now_ms() + lease_ms)
+    async def lease(self, place: Place, client: Presence, lease_ms: int, *, alone: bool = False) -> bool:
+        held = self._server.leases[place]
+        if alone and any(one.client_id != client.client_id for one in self._present(place)):
+            return False
+        if lease_ms:
+            held[client.client_id] = (client, self.clock.now_ms() + lease_ms)
+        else:
+            held.pop(client.client_id, None)
+        return True
 
-    async def drop_lease(self, place: Place, client_id: str) -> None:
-        self._server.leases[place].pop(client_id, None)
-
-    async def leases(self, place: Place) -> tuple[Presence, ...]:
-        return self._present(place)
-
-    async def leases_of(self, places: Sequence[Place]) -> list[tuple[Presence, ...]]:
+    async def leases(self, places: Sequence[Place]) -> list[tuple[Presence, ...]]:
         return [self._present(place) for place in places]
 
     def _present(self, place: Place) -> tuple[Presence, ...]:
         now_ms = self.clock.now_ms()
         return tuple(client for client, until_ms in self._server.leases[place].values() if now_ms < until_ms)
 
-    async def read_feed(self, partitions: Sequence[int], group: str, consumer: str, count: int) -> list[FeedItem]:
-        items: list[FeedItem] = []
-        for partition in partitions:
-            done = self._server.delivered[group, partition]
-            fresh = [item for item in self._server.feeds[partition] if _place(item)[1] > done][:count]
-            self._server.delivered[group, partition] = _place(fresh[-1])[1] if fresh else done
-            items += fresh
-        for item in items:
-            self._server.unacknowledged[group][item.item_id] = (item, consumer, self.clock.now_ms())
-        return items
-
-    async def claim_feed(
-        self, partitions: Sequence[int], group: str, consumer: str, idle_ms: int, count: int
-    ) -> list[FeedItem]:
-        now_ms = self.clock.now_ms()
-        waiting = self._server.unacknowledged[group]
-        idle = [item for item, _, since in waiting.values() if now_ms - since >= idle_ms]
+    async def read_feed(
+        self, partitions: Sequence[int], group: str, consumer: str, count: int, idle_ms: int | None = None
+    ) -> TakenLines:
+        server, now_ms = self._server, self.clock.now_ms()
         claimed: list[FeedItem] = []
+        new: list[FeedItem] = []
+        gaps = []
         for partition in partitions:
-            claimed += [item for item in idle if _place(item)[0] == partition][:count]
-        for item in claimed:
-            waiting[item.item_id] = (item, consumer, now_ms)
-        return claimed
+            feed, done = server.feeds[partition], server.delivered.get((group, partition), 0)
+            idle = [
+                item
+                for item, _, since in server.owed(group, partition)
+                if idle_ms is not None and now_ms - since >= idle_ms
+            ]
+            fresh = [item for item in feed if number_of(item) > done]
+            first = min([done, *map(number_of, idle)])
+            if feed and (first < number_of(feed[0]) if done else len(feed) >= FEED_LENGTH_COUNT):
+                gaps.append(partition)
+            if fresh:
+                server.delivered[group, partition] = number_of(fresh[:count][-1])
+            claimed += idle[:count]
+            new += fresh[:count]
+        items = [*claimed, *new]
+        server.unacknowledged[group].update({item.item_id: (item, consumer, now_ms) for item in items})
+        return TakenLines(items, gaps, len(claimed))
 
     async def acknowledge(self, group: str, items: Sequence[FeedItem]) -> None:
         for item in items:
             self._server.unacknowledged[group].pop(item.item_id, None)
 
-    async def project(self, key: StreamKey, expected: Position, at: Position, writes: Sequence[ViewWrite]) -> bool:
-        return await self.project_all((ViewAdvance(key, expected, at),), writes)
+    async def owed(
+        self, group: str, since: Mapping[int, str], count: int, partitions: Sequence[int] | None = None
+    ) -> list[OwedLines]:
+        wanted = range(self.partition_count) if partitions is None else partitions
+        found = [self._owed_in(one, group, Position.parse(since.get(one) or "0-0").version, count) for one in wanted]
+        return [one for one in found if one is not None]
 
-    async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
-        if any(self._checkpoint(one.key) != one.expected for one in advances):
+    def _owed_in(self, partition: int, group: str, since: int, count: int) -> OwedLines | None:
+        feed, delivered = self._server.feeds[partition], self._server.delivered.get((group, partition), 0)
+        waiting = [number_of(item) - 1 for item, _, _ in self._server.owed(group, partition)]
+        done = max(since, min(waiting, default=delivered))
+        lines = [item for item in feed if number_of(item) > done]
+        if not lines:
+            return None
+        page = lines[:count]
+        trimmed = done < number_of(feed[0]) - 1
+        return OwedLines(partition, tuple(page), page[-1].place, trimmed, len(page) == len(lines))
+
+    async def feeds(self) -> list[FeedFacts]:
+        due = [self.partition_of(StreamKey("session", session)) for session in self._server.due]
+        feeds = [self._server.feeds[one] for one in range(self.partition_count)]
+        return [
+            FeedFacts(
+                partition=one,
+                last=feed[-1] if feed else None,
+                feed_count=len(feed),
+                due_count=due.count(one),
+                groups=self._groups(one) if feed else (),
+            )
+            for one, feed in enumerate(feeds)
+        ]
+
+    def _groups(self, partition: int) -> tuple[GroupFacts, ...]:
+        server = self._server
+        return tuple(
+            GroupFacts(
+                name=name,
+                consumer_count=len({consumer for _, consumer, _ in server.owed(name, partition)}),
+                pel_count=len(server.owed(name, partition)),
+                delivered=f"0-{server.delivered[name, partition]}",
+            )
+            for name in sorted({name for name, one in server.delivered if one == partition})
+        )
+
+    async def drop_consumers(self, group: str, idle_ms: int, consumer: str | None = None) -> None:
+        """Consumers have no names of their own here."""
+
+    async def project(self, partition: int, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
+        views = self._server.views[partition]
+        held = views[CHECKPOINTS_VIEW]
+        if any(checkpoint_in(_as_bytes(held.get(one.key.name, b"0-0"))) != one.expected for one in advances):
             return False
-        views = self._server.views[self.partition_of(advances[0].key)]
         for write in writes:
             _write_view(views[write.view], write)
-        moved = {one.key.name: str(one.at).encode() for one in advances if one.at != one.expected}
-        views[CHECKPOINTS_VIEW].update(moved)
+        held.update({one.key.name: str(one.at).encode() for one in advances if one.at != one.expected})
         return True
 
-    async def checkpoint(self, key: StreamKey) -> Position:
-        return self._checkpoint(key)
+    async def drop_views(self, partition: int, names: Sequence[str]) -> None:
+        for name in (CHECKPOINTS_VIEW, CENSUS, *names):
+            self._server.views[partition].pop(name, None)
 
-    def _checkpoint(self, key: StreamKey) -> Position:
-        held = self._server.views[self.partition_of(key)][CHECKPOINTS_VIEW].get(key.name)
-        return checkpoint_in(None if held is None else _as_bytes(held))
+    async def views(self) -> Mapping[int, Sequence[str]]:
+        held = {one: [name for name, fields in views.items() if fields] for one, views in self._server.views.items()}
+        return {partition: names for partition, names in held.items() if names}
 
-    async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
-        held = self._server.views[partition][view]
-        return {field: _as_bytes(value) for field, value in held.items()}
+    async def read_views(self, partition: int, names: Sequence[str]) -> dict[str, Mapping[str, bytes]]:
+        held = self._server.views[partition]
+        return {name: {field: _as_bytes(value) for field, value in held[name].items()} for name in names}
 
-    async def view_field(self, view: str, partition: int, field: str) -> bytes | None:
-        value = self._server.views[partition][view].get(field)
-        return None if value is None else _as_bytes(value)
+    async def view_fields(self, wanted: Sequence[WantedFields]) -> list[list[bytes | None]]:
+        found = [(self._server.views[one.partition][one.view], one.fields) for one in wanted]
+        return [[_as_bytes(held[name]) if name in held else None for name in names] for held, names in found]
 
-    async def drop_views(self, partition: int, names: Sequence[str] | None = None) -> None:
-        held = self._server.views.get(partition, {})
-        for name in list(held) if names is None else (CHECKPOINTS_VIEW, *names):
-            held.pop(name, None)
-        self._server.census_begun.pop(partition, None)
-        self._server.census_done.pop(partition, None)
+    async def view_page(
+        self, view: str, prefix: str, count: int | None, after: str = "", *, backwards: bool = False
+    ) -> list[str]:
+        fields = [
+            name for views in self._server.views.values() for name in views.get(view, {}) if name.startswith(prefix)
+        ]
+        most = len(fields) if count is None else count
+        if backwards:
+            return heapq.nlargest(most, (field for field in fields if not after or field < after))
+        return heapq.nsmallest(most, (field for field in fields if field > after))
 
-    @property
-    def views(self) -> MemoryViews:
-        return MemoryViews(self, self._server)
+    async def look_up(self, view: str | None, prefix: str = "", count: int = 0) -> FoundFields:
+        server, partitions = self._server, range(self.partition_count)
+        skipped = [StreamKey.parse(name) for name in await self.view_page(SKIPPED, "", None)]
+        ahead = [item.key for one in partitions for item in self._unfinished(one)]
+        unsure = [one for one in partitions if self._is_unsure(one)]
+        return FoundFields(
+            fields=[] if view is None else await self.view_page(view, prefix, count),
+            ahead=list(dict.fromkeys([*skipped, *ahead])),
+            unsure=unsure,
+            read=[one for one in unsure if server.delivered.get((PROJECTORS, one))],
+        )
 
-    @property
-    def admin(self) -> MemoryAdmin:
-        return MemoryAdmin(self, self._server)
+    def _unfinished(self, partition: int) -> list[FeedItem]:
+        """Return the lines of a feed that the projectors have not acknowledged, also those that were trimmed."""
+        delivered = self._server.delivered.get((PROJECTORS, partition), 0)
+        owed = [item for item, _, _ in self._server.owed(PROJECTORS, partition)]
+        return [*owed, *(item for item in self._server.feeds[partition] if number_of(item) > delivered)]
+
+    def _is_unsure(self, partition: int) -> bool:
+        census, feed = self._server.views[partition][CENSUS], self._server.feeds[partition]
+        if CENSUS_BEGUN not in census or census[CENSUS_BEGUN] != census.get(CENSUS_DONE):
+            return True
+        delivered = self._server.delivered.get((PROJECTORS, partition), 0)
+        return len(feed) >= FEED_LENGTH_COUNT and delivered < number_of(feed[0])
+
+    async def seal(self, key: StreamKey, seal: Seal, old: Seal | None = None) -> bool:
+        check_sealable(key)
+        encode_seal(seal)
+        server, head = self._server, self._head(key)
+        if head.seal == seal:
+            return True
+        is_late = self.clock.now_ms() > seal.sealed_ms + SEALING_MS
+        if head.seal != old or (old is None and head.at != seal.head) or is_late or seal.file in server.closed_files:
+            return False
+        server.seals[key] = seal
+        if old is None:
+            del server.streams[key]
+            server.due.pop(key.id, None)
+            self._feed(key, seal.head.version, is_move=True)
+        elif seal.head != old.head:
+            self._tell(key, [Entry(*seal.head, b"")], inline=False)
+        return True
+
+    async def close_file(self, keys: Sequence[StreamKey], file: str) -> None:
+        self._server.closed_files.add(file)
+
+    async def unseal(self, key: StreamKey, seal: Seal, entries: Sequence[Entry], due: Due | None) -> bool:
+        check_entries(key, seal, entries)
+        server = self._server
+        if key in server.streams:
+            return any(one[:3] == entries[-1][:3] for one in server.streams[key])
+        if server.seals.get(key) != seal:
+            return False
+        del server.seals[key]
+        server.streams[key] = list(entries)
+        self._note_due(key.id, due)
+        self._tell(key, list(entries), inline=False, is_move=True)
+        return True
+
+    async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
+        held = self._server.entries_in(key)
+        if (held[-1].position if held else START) != after:
+            return bool(held) and held[-1][:3] == entries[-1][:3]
+        self._server.streams.setdefault(key, []).extend(entries)
+        self._note_due(key.id, due)
+        self._tell(key, list(entries))
+        return True
+
+    async def rewrite(self, key: StreamKey, versions: Sequence[int], following: Following) -> None:
+        result = None
+        while (append := await following(result)) is not None:
+            result = self.append(append)
+            if isinstance(result, Appended):
+                held = self._server.streams[key]
+                held[:] = [one._replace(content=None) if one.version in versions else one for one in held]
+
+    async def rewrite_files(self) -> list[FilesRewritten]:
+        return [FilesRewritten(server="memory", append_only_file="off", snapshot_file="off", slow_log="off")]
+
+    async def server_facts(self) -> list[dict[str, str]]:
+        return [{"server_name": "memory"}]
+
+    async def check_writable(self) -> None:
+        return
+
+    async def notes(self, name: str) -> Mapping[str, bytes]:
+        return dict(self._server.notes.get(name, {}))
+
+    async def note(self, name: str, field: str, value: bytes, *, once: bool = False) -> None:
+        held = self._server.notes.setdefault(name, {})
+        if not once or field not in held:
+            held[field] = value
+
+    async def note_reads(self, kind: str, lines: Sequence[bytes], count_max: int, oldest_ms: int) -> None:
+        held = self._server.reads.setdefault(kind, [])
+        now_ms = self.clock.now_ms()
+        held += [(now_ms, line) for line in lines]
+        held[:] = [one for one in held if one[0] >= oldest_ms][-count_max:]
+
+    async def reads(self, kind: str, since_ms: int, count: int) -> list[tuple[int, bytes]]:
+        return [one for one in self._server.reads.get(kind, []) if one[0] >= since_ms][-count:]
 
 
 def _fits_inline(entries: Sequence[Entry]) -> bool:
@@ -410,10 +577,9 @@ def _fits_inline(entries: Sequence[Entry]) -> bool:
     return sum(sizes) <= INLINE_WAKE_UP_BYTES
 
 
-def _place(item: FeedItem) -> tuple[int, int]:
-    """Return an item's partition and its number there."""
-    partition, _, number = item.item_id.partition("/")
-    return int(partition), int(number)
+def number_of(item: FeedItem) -> int:
+    """Return the position of a line in its partition's feed."""
+    return Position.parse(item.place).version
 
 
 def _write_view(held: dict[str, bytes | int], write: ViewWrite) -> None:

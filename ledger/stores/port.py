@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,7 +18,20 @@ from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
 
 if TYPE_CHECKING:
-    from ledger.stores.admin import Admin, ViewReader
+    from ledger.stores.sealed import Seal
+    from ledger.stores.values import (
+        FeedFacts,
+        FilesRewritten,
+        FoundFields,
+        Head,
+        OwedLines,
+        RawEntry,
+        ShortStream,
+        TakenLines,
+        ViewAdvance,
+        ViewWrite,
+        WantedFields,
+    )
 
 StreamKind = Literal["session", "project", "access", "policy"]
 
@@ -29,8 +42,17 @@ class AskersOf(NamedTuple):
     session: str
 
 
-Place = str | AskersOf | None
-"""The scope of a lease: a session, the open inboxes (None), or askers of a session."""
+class WorkPlace(NamedTuple):
+    """The place of whoever does a piece of work, which several processes could do."""
+
+    name: str
+
+
+Place = str | AskersOf | WorkPlace | None
+"""The scope of a lease: a session, the open inboxes (None), askers of a session, or a piece of work."""
+
+KEYS_AT_ONCE_COUNT: Final = 1000
+"""Keys that a server looks at for one page of streams."""
 
 _KINDS: dict[str, StreamKind] = {"project": "project", "access": "access", "policy": "policy"}
 
@@ -214,11 +236,12 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 class Foreign(Exception):  # noqa: N818 - a signal between a store and the fold, never shown to a caller
-    """An entry is not in the ledger's format; `text` describes the difference."""
+    """An entry is not in the ledger's format; `text` describes the difference. `entries` are all that were read."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, entries: tuple[RawEntry, ...] = ()) -> None:
         super().__init__(text)
         self.text = text
+        self.entries = entries
 
 
 class WakeUp(msgspec.Struct, frozen=True, gc=False):
@@ -260,32 +283,16 @@ class FeedItem(NamedTuple):
         return self.item_id.partition("/")[2]
 
 
-class ViewWrite(msgspec.Struct, frozen=True, gc=False):
-    """One change of a view's data: `field` of hash or sorted set `view`; `value` None removes it.
-
-    A count adds its value to what is there; a `latest` number replaces a lower one.
-    """
-
-    view: str
-    field: str
-    value: bytes | int | None
-    kind: Literal["hash", "sorted", "count", "latest"] = "hash"
-
-
-class ViewAdvance(NamedTuple):
-    """The step of a stream's views from one entry to another; START is before the first."""
-
-    key: StreamKey
-    expected: Position
-    at: Position
-
-
 Answered = Callable[[AppendResult | Exception, tuple[Entry, ...]], None]
 """The callback of an append: its result, and the entries of the stream that was read with it. Must not block.
 
 The result is an InDoubtError when no reply came, else a StoreError, SealedError, DamageError or Foreign when the append
 failed.
 """
+
+
+Following = Callable[[AppendResult | None], Awaitable[Append | None]]
+"""What a rewrite asks for its append, and is told what that was answered, until it returns None; at first with None."""
 
 
 class Store(Protocol):
@@ -300,13 +307,22 @@ class Store(Protocol):
     @property
     def partition_count(self) -> int: ...
 
+    def partition_of(self, key: StreamKey) -> int: ...
+
+    @property
+    def durability(self) -> Durability:
+        """Return the replication required by this process before a grant or an allow takes effect."""
+        ...
+
     async def start(self) -> None:
         """Connect and check the deployment. Raises SetupError."""
         ...
 
     async def close(self) -> None: ...
 
-    def partition_of(self, key: StreamKey) -> int: ...
+    async def now_ms(self) -> int: ...
+
+    # streams ---------------------------------------------------------------------------------------------------------
 
     def post(self, append: Append, answered: Answered, also_read: tuple[StreamKey, Position] | None = None) -> None:
         """Start to compare and append, and call `answered` once, after this has returned.
@@ -315,22 +331,47 @@ class Store(Protocol):
         """
         ...
 
-    @property
-    def durability(self) -> Durability:
-        """Return the replication required by this process before a grant or an allow takes effect."""
-        ...
-
-    @property
-    def confirms(self) -> bool:
-        """Return whether `Durability` requires more than the primary's reply."""
-        ...
-
     async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
         """Return the entry at a position (None: it was lost) once it and all before it are confirmed (`Durability`).
 
         Raises InDoubtError when the confirmation does not come in time.
         """
         ...
+
+    async def open(self, key: StreamKey) -> Opening:
+        """Return the first page of a stream, its metadata and the server's time."""
+        ...
+
+    async def info(self, key: StreamKey) -> StreamInfo | None: ...
+
+    async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
+        """Return the entries after a position. Raises Foreign, which has them as stored."""
+        ...
+
+    async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
+        """Return, in one round trip, each stream that has fewer than `count` entries, all in the ledger's format.
+
+        None is any other stream, and one that cannot be read: to be read by itself, which says what is wrong.
+        """
+        ...
+
+    async def heads(self, keys: Sequence[StreamKey]) -> list[Head]:
+        """Return the last entry of each stream, and its seal where it is sealed.
+
+        It is at 0-0 for an empty stream, and where a key holds none. Raises DamageError for a broken stub.
+        """
+        ...
+
+    async def streams_page(self, cursor: str, count: int, *, sealed: bool = False) -> tuple[list[StreamKey], str]:
+        """Return some of all streams (or of the sealed ones), unordered, and the cursor of the next page.
+
+        `""` begins, and is the end. About `count` keys are looked at, of which many may be no streams. A cursor may be
+        kept for any time: after a restart of the server the pages begin anew there. A stream that exists all the while
+        comes at least once; `streams_of` iterates over them.
+        """
+        ...
+
+    # freezes ---------------------------------------------------------------------------------------------------------
 
     async def set_flags(self, flag: FreezeFlag, server: str | None = None) -> list[Position]:
         """Set the flag of every partition, unless it is of a later entry; return the entry that each is of now.
@@ -343,29 +384,6 @@ class Store(Protocol):
     async def flags(self) -> list[FreezeFlag | None]:
         """Return the flag of each partition; None where there is none."""
         ...
-
-    async def open(self, key: StreamKey) -> Opening:
-        """Return the first page of a stream, its metadata and the server's time."""
-        ...
-
-    async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]: ...
-
-    async def read_many(self, wanted: Sequence[tuple[StreamKey, Position]]) -> list[tuple[Entry, ...]]: ...
-
-    async def info(self, key: StreamKey) -> StreamInfo | None: ...
-
-    def streams(self) -> AsyncIterator[StreamKey]:
-        """Iterate over all streams, unordered; one created meanwhile may be missed, and one may come twice.
-
-        Sealed streams are not among them.
-        """
-        ...
-
-    def sealed_streams(self) -> AsyncIterator[StreamKey]:
-        """Iterate over all sealed streams, as `streams` does over the others."""
-        ...
-
-    async def now_ms(self) -> int: ...
 
     # hints -----------------------------------------------------------------------------------------------------------
 
@@ -389,75 +407,176 @@ class Store(Protocol):
         """
         ...
 
-    async def listen(self, listener: Listener) -> None: ...
-
-    async def subscribe(self, partition: int) -> None:
-        """Return when the subscription to this partition's wake-ups is confirmed."""
+    async def subscribe(self, partition: int, listener: Listener) -> None:
+        """Tell the listener, the only one of this store, of appends; return when the subscription is confirmed."""
         ...
 
-    async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None: ...
+    async def lease(self, place: Place, client: Presence, lease_ms: int, *, alone: bool = False) -> bool:
+        """Renew the lease of a client (by its id) at a place; 0 ms end it.
 
-    async def drop_lease(self, place: Place, client_id: str) -> None: ...
-
-    async def leases(self, place: Place) -> tuple[Presence, ...]:
-        """Return the leases that have not ended. Raises DamageError for a key of another program, StoreError."""
+        With `alone` do so only if nobody else has a lease there, and return whether that is so. It avoids duplicate
+        work only: correctness never depends on it.
+        """
         ...
 
-    async def leases_of(self, places: Sequence[Place]) -> list[tuple[Presence, ...]]:
-        """As `leases`, of several places in one round trip."""
+    async def leases(self, places: Sequence[Place]) -> list[tuple[Presence, ...]]:
+        """Return the leases at each place that have not ended. Raises DamageError for a key of another program."""
         ...
 
-    # projections -----------------------------------------------------------------------------------------------------
+    # feeds -----------------------------------------------------------------------------------------------------------
 
-    async def read_feed(self, partitions: Sequence[int], group: str, consumer: str, count: int) -> list[FeedItem]:
-        """Return lines not yet delivered to the group, at most `count` of each partition."""
-        ...
+    async def read_feed(
+        self, partitions: Sequence[int], group: str, consumer: str, count: int, idle_ms: int | None = None
+    ) -> TakenLines:
+        """Take lines that were not yet delivered to the group, at most `count` of each partition.
 
-    async def claim_feed(
-        self, partitions: Sequence[int], group: str, consumer: str, idle_ms: int, count: int
-    ) -> list[FeedItem]:
-        """Claim lines delivered at least `idle_ms` ago and never acknowledged, at most `count` of each partition.
-
-        Idle time is the server's real time, also where a test moves the clock.
+        With `idle_ms` those also that were delivered at least so long ago and never acknowledged. Idle time is the
+        server's real time, also where a test moves the clock.
         """
         ...
 
     async def acknowledge(self, group: str, items: Sequence[FeedItem]) -> None: ...
 
-    async def project(self, key: StreamKey, expected: Position, at: Position, writes: Sequence[ViewWrite]) -> bool:
-        """Change views and checkpoint atomically; return False if the checkpoint is not `expected`."""
-        ...
+    async def owed(
+        self, group: str, since: Mapping[int, str], count: int, partitions: Sequence[int] | None = None
+    ) -> list[OwedLines]:
+        """Return the feeds' lines that a group may not have dealt with, of each partition that has any, oldest first.
 
-    async def project_all(self, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
-        """Change views and checkpoints of streams of one partition atomically; return False if any is elsewhere."""
-        ...
-
-    async def checkpoint(self, key: StreamKey) -> Position:
-        """Return the entry that the stream's views are as of."""
-        ...
-
-    async def view(self, view: str, partition: int) -> Mapping[str, bytes]:
-        """Return a view's fields; values of sorted views and counts are decimal numbers."""
-        ...
-
-    async def view_field(self, view: str, partition: int, field: str) -> bytes | None: ...
-
-    async def drop_views(self, partition: int, names: Sequence[str] | None = None) -> None:
-        """Remove the checkpoints and these views of a partition atomically.
-
-        None is all views of the partition; finding them takes a pass over all keys of the deployment.
+        They begin after the id in `since`, or with the first line that the group was not given or has not
+        acknowledged, whichever is later; at most `count` of each partition. Nothing is taken from the group. A group
+        that nobody has read with was given nothing. `partitions` None means all partitions.
         """
         ...
 
-    @property
-    def views(self) -> ViewReader:
-        """Return the reader of views."""
+    async def feeds(self) -> list[FeedFacts]:
+        """Return what each partition holds besides its streams, in the order of their numbers."""
         ...
 
-    @property
-    def admin(self) -> Admin:
-        """Return the operations for administration."""
+    async def drop_consumers(self, group: str, idle_ms: int, consumer: str | None = None) -> None:
+        """Delete the consumers of a group (or one) that have an empty PEL and have been idle for `idle_ms`."""
         ...
+
+    # views -----------------------------------------------------------------------------------------------------------
+
+    async def project(self, partition: int, advances: Sequence[ViewAdvance], writes: Sequence[ViewWrite]) -> bool:
+        """Change views and checkpoints of a partition atomically; return False if any checkpoint is elsewhere."""
+        ...
+
+    async def drop_views(self, partition: int, names: Sequence[str]) -> None:
+        """Remove the checkpoints, the census and these views of a partition atomically."""
+        ...
+
+    async def views(self) -> Mapping[int, Sequence[str]]:
+        """Return the names of all views that are not empty, by partition, in one pass over the keys."""
+        ...
+
+    async def read_views(self, partition: int, names: Sequence[str]) -> dict[str, Mapping[str, bytes]]:
+        """Return several views of a partition as of one instant; values of sorted views and counts are decimal."""
+        ...
+
+    async def view_fields(self, wanted: Sequence[WantedFields]) -> list[list[bytes | None]]:
+        """Return some fields of each hash, None for one that is missing; one command each, all sent at once."""
+        ...
+
+    async def view_page(
+        self, view: str, prefix: str, count: int | None, after: str = "", *, backwards: bool = False
+    ) -> list[str]:
+        """Return the first `count` fields (None: all) with this prefix after a field, over all partitions, in order.
+
+        `backwards` begins with the last field and goes on to those before: `after` is a later one then.
+
+        For a sorted view whose numbers are all 0. What is read does not grow with the view.
+        """
+        ...
+
+    async def look_up(self, view: str | None, prefix: str = "", count: int = 0) -> FoundFields:
+        """Return the first `count` fields with this prefix of a sorted view, and the streams that may have others.
+
+        Its numbers are all 0; None is no view. Each partition is read as of one instant, so that every appended event
+        is in the view, or its stream in `ahead`, or its partition in `unsure`.
+        """
+        ...
+
+    # sealed and rewritten streams ------------------------------------------------------------------------------------
+
+    async def seal(self, key: StreamKey, seal: Seal, old: Seal | None = None) -> bool:
+        """Put a stub in the place of a session's stream, or of its stub `old`, in one step.
+
+        A stream's due hint goes; a later head than that of `old` is told as an append is. Return True also when this
+        stub is there already. Return False when the stream does not end with `seal.head`, or something else than `old`
+        is there; more than SEALING_MS after `seal.sealed_ms`, and for a file that was closed.
+        The caller must have checked before that the archive holds the entries. Raises InDoubtError; SetupError without
+        the rights for it.
+        """
+        ...
+
+    async def close_file(self, keys: Sequence[StreamKey], file: str) -> None:
+        """Forbid that stubs of these streams name a file from now on; those that name it stay.
+
+        It holds for CLOSED_MS, after which `seal` refuses a file by its age. Raises InDoubtError.
+        """
+        ...
+
+    async def unseal(self, key: StreamKey, seal: Seal, entries: Sequence[Entry], due: Due | None) -> bool:
+        """Put all entries, under their own ids, in the place of the stub `seal`; they are written beside it before.
+
+        Return True also when the stream is there already, with `seal.head` among its entries. Return False when
+        something else is there. Raises DamageError for entries that do not end as `seal` says; InDoubtError; SetupError
+        without the rights for it.
+        """
+        ...
+
+    async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
+        """Append entries under their own ids if `after` is the last entry; return False if it is not."""
+        ...
+
+    async def rewrite(self, key: StreamKey, versions: Sequence[int], following: Following) -> None:
+        """Rewrite a stream without the content of these versions, in ascending order; all else of it is kept.
+
+        The copy is prepared piece by piece, while other writers go on. It takes the stream's place, and the event of
+        `following` is appended, in one step or not at all. Raises InDoubtError; SetupError without the rights for it.
+        """
+        ...
+
+    async def rewrite_files(self) -> list[FilesRewritten]:
+        """Make every server write its files anew from what it holds now, and wait for it."""
+        ...
+
+    # the deployment --------------------------------------------------------------------------------------------------
+
+    async def server_facts(self) -> list[dict[str, str]]:
+        """Return, of every primary, the fields of INFO and, where CONFIG GET is permitted, its settings."""
+        ...
+
+    async def check_writable(self) -> None:
+        """Raise the error of a write that a server refuses now (its disk or memory is full), without writing anything."""
+        ...
+
+    async def notes(self, name: str) -> Mapping[str, bytes]:
+        """Return what was noted under a name."""
+        ...
+
+    async def note(self, name: str, field: str, value: bytes, *, once: bool = False) -> None:
+        """Note a small value for all processes of the deployment; with `once` only where the field has none."""
+        ...
+
+    async def note_reads(self, kind: str, lines: Sequence[bytes], count_max: int, oldest_ms: int) -> None:
+        """Append lines to the reads of a kind; trim those before `oldest_ms` and beyond about `count_max`."""
+        ...
+
+    async def reads(self, kind: str, since_ms: int, count: int) -> list[tuple[int, bytes]]:
+        """Return the newest lines of a kind with their times (ms), oldest first."""
+        ...
+
+
+async def streams_of(store: Store, *, sealed: bool = False) -> AsyncIterator[StreamKey]:
+    """Iterate over all streams, or the sealed ones; one created meanwhile may be missed, and one may come twice."""
+    cursor, more = "", True
+    while more:
+        keys, cursor = await store.streams_page(cursor, KEYS_AT_ONCE_COUNT, sealed=sealed)
+        for key in keys:
+            yield key
+        more = bool(cursor)
 
 
 async def append_to(
@@ -476,13 +595,3 @@ async def append_to(
 
     store.post(append, answered, also_read)
     return await future
-
-
-async def answer_with(answered: Answered, work: Awaitable[tuple[AppendResult, tuple[Entry, ...]]]) -> None:
-    """Call `answered` with what `work` returns or raises."""
-    try:
-        result, beside = await work
-    except Exception as error:  # noqa: BLE001 - the callback is the only way to report it
-        answered(error, ())
-    else:
-        answered(result, beside)

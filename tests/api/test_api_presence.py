@@ -207,7 +207,7 @@ async def test_an_inbox_that_sees_some_projects_has_a_lease_too(ledger: Ledger, 
 @pytest.mark.parametrize("lease", ["ann", "{}", '{"name": "ann"}', '{"name": "ann", "projects": "shop"}'])
 async def test_a_lease_that_does_not_say_what_it_reaches_makes_nobody_present(ledger: Ledger, lease: str) -> None:
     session = await ledger.session("ses_1", project="shop")
-    await ledger.store.renew_lease(None, Presence("laptop", lease), 30_000)
+    await ledger.store.lease(None, Presence("laptop", lease), 30_000)
     assert (await pend(session, "call_1")).request.tier == "unattended"
 
 

@@ -12,6 +12,7 @@ from ledger.core.errors import RulesUnreadableError
 from ledger.core.events import Actor
 from ledger.core.ids import new_salt
 from ledger.core.requests import make_question
+from ledger.log.archive.archived_store import all_streams
 from ledger.log.judgements import judge_again
 from ledger.log.plans import SETTLE
 from ledger.log.rulesets import read_ruleset
@@ -45,7 +46,7 @@ async def test_a_session_names_its_rules_and_a_stream_of_their_own_holds_them(le
         session = await ledger.session(f"ses_{number}", policy=SOURCE)
         assert await session.rules() == SOURCE
         assert (await session.submit("bash", ["ls -l"])).outcome == "allowed"
-    assert [key async for key in ledger.store.streams() if key.kind == "policy"] == [RULES]
+    assert [key async for key in all_streams(ledger.store) if key.kind == "policy"] == [RULES]
     (stored,) = [one async for one in read_events(ledger.store, RULES)]
     assert stored.event.detail.policy == SOURCE  # type: ignore[union-attr]
     (opened, *_) = [one async for one in read_events(ledger.store, SES_1)]
@@ -66,7 +67,7 @@ async def test_rules_whose_opener_died_before_its_session_are_whole_and_serve_th
     dead = await open_ledger()
     await dead.streams.rulesets.keep(SOURCE, RULES.id, AGENT)
     ledger = await open_ledger()
-    assert [key async for key in ledger.store.streams()] == [RULES]
+    assert [key async for key in all_streams(ledger.store)] == [RULES]
     session = await ledger.session("ses_1", policy=SOURCE)
     assert (await session.submit("bash", ["ls -l"])).outcome == "allowed"
     assert len([event async for event in read_events(ledger.store, RULES)]) == 1
@@ -167,7 +168,7 @@ async def test_verification_of_signed_answers_names_a_session_whose_rules_are_mi
 async def test_rules_that_json_cannot_hold_are_refused_before_anything_is_written(ledger: Ledger) -> None:
     with pytest.raises(InputError, match="JSON"):
         await ledger.session("ses_1", policy=PolicySource(options={"mode": "default", "odd": float("nan")}))
-    assert [key async for key in ledger.store.streams()] == []
+    assert [key async for key in all_streams(ledger.store)] == []
 
 
 async def test_stored_rules_are_whole_for_their_readers(ledger: Ledger) -> None:

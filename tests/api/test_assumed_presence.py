@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from ledger import Ledger, Session
 from ledger.core.events import Presence
 from ledger.log.inboxes import Inbox, renew_inbox
+from ledger.stores.port import Place
 from tests.api.actors import ANN, OpenLedger, events_of, pend
 from tests.support.servers import RealServer
 
@@ -31,9 +32,9 @@ def reads_of_presence(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[o
     made: list[object] = []
     read = ledger.store.leases
 
-    async def leases(place: object) -> tuple[Presence, ...]:
-        made.append(place)
-        return await read(place)  # type: ignore[arg-type]
+    async def leases(places: Sequence[Place]) -> list[tuple[Presence, ...]]:
+        made.extend(places)
+        return await read(places)
 
     monkeypatch.setattr(ledger.store, "leases", leases)
     return made

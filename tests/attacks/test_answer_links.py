@@ -15,6 +15,7 @@ import pytest
 from ledger import Ledger
 from ledger.client.tokens import Made
 from ledger.core.durations import DAY_MS
+from ledger.stores.secrets import deployment_secret, link_key
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served, in_process
 from tests.support.processes import ROOT, environment_without_settings
@@ -53,7 +54,7 @@ async def link_for(ledger: Ledger, name: str = "ann") -> str:
     [one] = await ledger.pending()
     ends_ms = ledger.store.clock.now_ms() + 7 * DAY_MS
     link = AnswerLink(one.session, one.request.request_id, one.request.digest, name, ends_ms)
-    return "/answer/" + AnswerLinks(await ledger.store.admin.link_key()).sign(link)
+    return "/answer/" + AnswerLinks(await link_key(ledger.store)).sign(link)
 
 
 async def answer(caller: Caller, path: str, reply: str) -> httpx.Response:
@@ -172,12 +173,12 @@ async def test_using_a_link_from_before_the_key_was_replaced(thief: Caller, ledg
 
 
 async def test_replacing_the_key_twice_never_brings_an_older_one_back(thief: Caller, ledger: Ledger) -> None:
-    keys = [await ledger.store.admin.link_key()]
+    keys = [await link_key(ledger.store)]
     for _ in range(3):
         await ledger.tokens.rotate_links()
-        keys.append(await ledger.store.admin.link_key())
+        keys.append(await link_key(ledger.store))
     assert len(set(keys)) == len(keys)
-    assert await ledger.store.admin.secret() not in keys[1:]
+    assert await deployment_secret(ledger.store) not in keys[1:]
 
 
 async def test_a_person_of_a_gateway_without_tokens_who_never_had_one_may_answer(

@@ -16,6 +16,7 @@ from ledger.core import chain
 from ledger.core.events import Actor
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
+from ledger.stores.secrets import deployment_secret
 from tests.gateway.callers import Caller, Served, in_process
 from tests.support.servers import RealServer
 from workers.gateway.own_rules import rule_file
@@ -59,7 +60,7 @@ async def replies(who: Caller, **more: Any) -> Any:
 
 async def link_of(guarded: Served, asked: Caller, name: str) -> str:
     row = (await asked.get(PLACE)).json()
-    links = AnswerLinks(await guarded.ledger.store.admin.secret())
+    links = AnswerLinks(await deployment_secret(guarded.ledger.store))
     link = AnswerLink("ses_1", "per_1", row["request"]["digest"], name, guarded.gateway.now_ms + 60_000)
     return f"/answer/{links.sign(link)}"
 

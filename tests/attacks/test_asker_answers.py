@@ -12,6 +12,7 @@ import pytest
 
 from ledger import DemandNotMetError, Ledger
 from ledger.core.events import Actor
+from ledger.stores.secrets import deployment_secret
 from tests.gateway.callers import Caller, Served, in_process
 from tests.support.processes import environment_without_settings
 from tests.support.servers import RealServer
@@ -72,7 +73,7 @@ async def test_answering_by_opencode_s_routes(guarded: Served, asked: Caller) ->
 
 async def test_answering_by_a_link(guarded: Served, asked: Caller) -> None:
     row = (await asked.get(PLACE)).json()
-    links = AnswerLinks(await guarded.ledger.store.admin.secret())
+    links = AnswerLinks(await deployment_secret(guarded.ledger.store))
     link = AnswerLink("ses_1", "per_1", row["request"]["digest"], "ann", guarded.gateway.now_ms + 60_000)
     visitor = guarded.caller_with(None)
     answer = await visitor.http.post(f"/answer/{links.sign(link)}", data={"reply": "once"})

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from ledger import Ledger
+from ledger.stores.secrets import link_key
 from tests.support.waiting import wait_until_async
 from tests.workers.notifier.listening import Listening, listening, notifying, settings_for
 from workers.notifier.neutral import neutral
@@ -72,7 +73,7 @@ async def test_a_false_link_above_the_real_one(ledger: Ledger, phone: Listening,
     assert [one for one in shown[:-1] if "://" in one] == []
     [quoted] = [one for one in shown if "forged" in one]
     assert quoted.startswith("> ")
-    key = await ledger.store.admin.link_key()
+    key = await link_key(ledger.store)
     link = AnswerLinks(key).read(last.rpartition("/")[2], ledger.store.clock.now_ms())
     assert (link.session, link.request_id, link.name) == ("ses_1", "r1", "ann")
 

@@ -13,7 +13,9 @@ from ledger import Ledger
 from ledger.core.durations import DAY_MS
 from ledger.core.errors import StoreError
 from ledger.core.events import Actor
+from ledger.log.archive.archived_store import all_streams
 from ledger.log.reads import KINDS, TEXT_CHARS_MAX, AuditedRead, ReadKind, record, recorded
+from ledger.stores.secrets import link_key
 from ledger.testing import TestClock
 from tests.gateway.callers import Served, in_process
 from tests.support.command_line import CommandLine
@@ -117,7 +119,7 @@ async def test_a_read_that_cannot_be_written_is_in_nobodys_way(
     async def refuse(*_: object) -> None:
         raise StoreError("the server is away")
 
-    monkeypatch.setattr(ledger.store.admin, "note_reads", refuse)
+    monkeypatch.setattr(ledger.store, "note_reads", refuse)
     reads = Reads(ledger.store, DAY_MS)
     reads.note(AuditedRead(kind="sign_in", name="ann"))
     await reads.close()
@@ -140,7 +142,7 @@ async def test_what_is_too_old_goes_with_the_next_read(url: str, server: RealSer
         assert [one.read.name for one in old] == ["old"] * len(KINDS)
         # The entries have the server's time, so the retention is moved instead.
         first_ms = old[0].ms
-        await ledger.store.admin.note_reads("look", [b'{"kind":"look","name":"new"}'], 100, first_ms + DAY_MS)
+        await ledger.store.note_reads("look", [b'{"kind":"look","name":"new"}'], 100, first_ms + DAY_MS)
         names = {kind: [one.read.name for one in await recorded(ledger.store, (kind,))] for kind in KINDS}
     kept = {kind: ["old"] for kind in KINDS}
     assert names in ({**kept, "look": []}, {**kept, "look": ["new"]})
@@ -148,7 +150,7 @@ async def test_what_is_too_old_goes_with_the_next_read(url: str, server: RealSer
 
 async def test_the_reads_are_no_part_of_any_session(ledger: Ledger) -> None:
     await record(ledger.store, (AuditedRead(kind="look", name="eve", session="ses_1"),))
-    assert [key async for key in ledger.store.streams()] == []
+    assert [key async for key in all_streams(ledger.store)] == []
 
 
 def test_taking_everything_out_without_being_noticed(server: RealServer, tmp_path: Path) -> None:
@@ -169,7 +171,7 @@ async def test_looking_behind_an_answer_link(gateway: Served) -> None:
     await agent.put("/v1/sessions/ses_1")
     asked = (await agent.ask("ses_1")).json()
     await gateway.ledger.tokens.create("ann", "approver", actor=Actor("person", "ann"))
-    links = AnswerLinks(await gateway.ledger.store.admin.link_key())
+    links = AnswerLinks(await link_key(gateway.ledger.store))
     [one] = await gateway.ledger.pending()
     expires_ms = gateway.gateway.now_ms + DAY_MS
     text = links.sign(AnswerLink("ses_1", asked["request_id"], one.request.digest, "ann", expires_ms))

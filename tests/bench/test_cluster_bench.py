@@ -15,6 +15,7 @@ from bench.cluster.figures import ClusterRun, Scale, shares_of
 from bench.cluster.nodes import Load, cluster, url_of
 from bench.cluster.touches import Touches, monitoring
 from ledger import Ledger
+from ledger.log.archive.archived_store import all_streams
 from tests.support.processes import ROOT
 
 LUA = b'+1700000000.1 [0 lua] "XADD" "{pl:17}:s:ses_1" "1-1" "d" "x"\r\n'
@@ -80,7 +81,11 @@ async def test_the_touches_of_every_primary_are_counted(tmp_path: Path) -> None:
             async with monitoring(nodes) as touches:
                 for number in range(12):
                     await ledger.session(f"ses_{number}")
-            streams = {ledger.store.keys.stream(key) async for key in ledger.store.streams() if key.kind == "session"}  # type: ignore[attr-defined]
+            streams = {
+                ledger.store.keys.stream(key)  # type: ignore[attr-defined]
+                async for key in all_streams(ledger.store)
+                if key.kind == "session"
+            }
         assert {key for key in touches.by_key if "}:s:" in key} == streams
         assert all([await asyncio.to_thread(node.run, "DBSIZE") for node in nodes])
 

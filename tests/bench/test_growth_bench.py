@@ -72,7 +72,7 @@ async def test_a_ledger_is_filled_on_from_what_it_holds(tmp_path: Path) -> None:
 
 async def test_a_folder_that_holds_more_than_is_asked_for_is_refused(tmp_path: Path) -> None:
     async with embedded_server(tmp_path) as server, Ledger.connect(server.url) as ledger:
-        await ledger.store.admin.note(OWN_NOTES, "sessions", b"30")
+        await ledger.store.note(OWN_NOTES, "sessions", b"30")
     done = await asyncio.to_thread(run_growth, "--only", "history", "--folder", str(tmp_path))
     assert done.returncode == 2
     assert "the folder has 30 sessions already; give larger sizes" in done.stderr
@@ -82,7 +82,7 @@ async def test_a_year_that_is_sealed_already_is_refused(tmp_path: Path) -> None:
     folder = server_folder(tmp_path, 20)
     folder.mkdir()
     async with embedded_server(folder) as server, Ledger.connect(server.url) as ledger:
-        await ledger.store.admin.note(OWN_NOTES, SEALED_NOTE, b"1")
+        await ledger.store.note(OWN_NOTES, SEALED_NOTE, b"1")
     done = await asyncio.to_thread(run_growth, "--only", "year", "--folder", str(tmp_path))
     assert done.returncode == 2
     assert f"most of the year in `{folder}` is sealed already; remove that folder" in " ".join(done.stderr.split())

@@ -21,7 +21,9 @@ from bench.soak.leftovers import keys_without_end, outlived, until_sealed
 from bench.soak.memory import MEGABYTE, Sample, marked_processes, memory_of, row_of
 from bench.soak.telling import Asked, Heard
 from ledger import Ledger, Timeouts
+from ledger.core.events import Presence
 from ledger.stores.embedded import embedded_server
+from ledger.stores.port import WorkPlace
 from tests.projections.looking import project_all
 from tests.support.archives import seal_all
 from tests.support.indexing import index
@@ -173,7 +175,7 @@ async def test_an_index_is_held_against_the_log_and_what_was_redacted(place: Pla
 async def test_a_lease_that_nothing_ends_is_left_over(place: Place) -> None:
     await worked(place.ledger)
     await place.ledger.connect_inbox("inbox-ann", actor="ann")
-    assert await place.ledger.store.admin.take_turn("archiver", "somebody", 60_000)
+    assert await place.ledger.store.lease(WorkPlace("archiver"), Presence("somebody", ""), 60_000, alone=True)
     assert await keys_without_end(place) == []
     await place.floor.send("PERSIST", "{pl:0}:turn:archiver")
     assert await keys_without_end(place) == ["{pl:0}:turn:archiver"]

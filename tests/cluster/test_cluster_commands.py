@@ -95,8 +95,7 @@ async def test_a_subscription_follows_its_partition_and_reports_the_gap(
 ) -> None:
     listener = RecordingListener()
     partition = on_cluster.partition_of(SESSION)
-    await on_cluster.listen(listener)
-    await on_cluster.subscribe(partition)
+    await on_cluster.subscribe(partition, listener)
     head = await written(on_cluster, b"a", due=Due(5))
     await wait_until_async(lambda: len(listener.wake_ups) == 1, "the first wake-up")
     with half_moved(cluster, key_of(on_cluster)):
@@ -108,9 +107,8 @@ async def test_a_subscription_follows_its_partition_and_reports_the_gap(
 
 async def test_a_killed_subscriber_of_any_node_subscribes_again(cluster: Cluster, on_cluster: RedisStore) -> None:
     listener = RecordingListener()
-    await on_cluster.listen(listener)
     for partition in range(on_cluster.partition_count):
-        await on_cluster.subscribe(partition)
+        await on_cluster.subscribe(partition, listener)
     for node in cluster.primaries():
         node.run("CLIENT", "KILL", "TYPE", "pubsub")
     await wait_until_async(lambda: len(listener.gaps) >= 2 * on_cluster.partition_count, "all gaps")

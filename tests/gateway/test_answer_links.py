@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from ledger import Ledger
+from ledger.stores.secrets import link_key
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served
 from tests.gateway.strange import STRANGE
@@ -45,7 +46,7 @@ def test_no_character_of_a_link_can_be_changed(at: int) -> None:
 async def link_for(ledger: Ledger, request_id: str = "r1", name: str = "ann", *, seconds: int = 3600) -> str:
     pending = {one.request.request_id: one.request for one in await ledger.pending()}
     link = AnswerLink("s1", request_id, pending[request_id].digest, name, ledger.store.clock.now_ms() + seconds * 1000)
-    return "/answer/" + AnswerLinks(await ledger.store.admin.link_key()).sign(link)
+    return "/answer/" + AnswerLinks(await link_key(ledger.store)).sign(link)
 
 
 async def sent(caller: Caller, path: str, headers: dict[str, str] | None = None, **form: str) -> httpx.Response:
@@ -190,7 +191,7 @@ async def test_an_expired_request_and_an_expired_link_say_so(anybody: Caller, le
 
 
 async def test_a_link_is_good_for_the_request_as_it_was_shown_only(anybody: Caller, ledger: Ledger) -> None:
-    links = AnswerLinks(await ledger.store.admin.link_key())
+    links = AnswerLinks(await link_key(ledger.store))
     other = links.sign(AnswerLink("s1", "r1", "0" * 64, "ann", ledger.store.clock.now_ms() + 1000))
     answer = await sent(anybody, f"/answer/{other}", reply="once")
     assert answer.status_code == 409

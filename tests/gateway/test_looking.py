@@ -8,6 +8,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.times import parse_time
+from ledger.log.archive.archived_store import all_streams
 from tests.gateway.callers import Caller, Served, in_process
 from tests.support.backends import Operator
 from tests.support.servers import RealServer
@@ -21,7 +22,7 @@ async def root(gateway: Served) -> Caller:
 
 async def project_everything(ledger: Ledger) -> None:
     """Bring the views up, as a projector does."""
-    await CatchingUp(ledger).catch_up_all([key async for key in ledger.store.streams()])
+    await CatchingUp(ledger).catch_up_all([key async for key in all_streams(ledger.store)])
 
 
 async def test_without_a_projector_a_page_shows_what_the_log_has(root: Caller) -> None:

@@ -44,7 +44,7 @@ async def test_a_page_with_a_projector_looks_for_no_stream(
 ) -> None:
     await fill(root, clock)
     await project_as_a_worker(ledger)
-    monkeypatch.setattr(ledger.store, "streams", None)
+    monkeypatch.setattr(ledger.store, "streams_page", None)
     monkeypatch.setattr(ledger.waiting, "survey", None)
     assert await pages(root, "limit=3") == [["r0", "r1", "r2"], ["r3", "r4"]]
 

@@ -30,7 +30,7 @@ async def test_a_page_with_a_projector_looks_for_no_stream(
         await root.put(f"/v1/sessions/ses_{number}")
         clock.advance("1s")
     await project_as_a_worker(ledger)
-    monkeypatch.setattr(ledger.store, "streams", None)
+    monkeypatch.setattr(ledger.store, "streams_page", None)
     assert await pages(root, "limit=2") == [["ses_4", "ses_3"], ["ses_2", "ses_1"], ["ses_0"]]
     await root.put("/v1/sessions/ses_5")
     assert await pages(root, "limit=10") == [["ses_5", "ses_4", "ses_3", "ses_2", "ses_1", "ses_0"]]

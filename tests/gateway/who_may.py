@@ -17,6 +17,7 @@ import msgspec
 from litestar.handlers import HTTPRouteHandler
 
 from ledger import Ledger
+from ledger.stores.secrets import deployment_secret
 from tests.gateway.callers import Caller, Served, application, in_process
 from tests.support.indexing import index
 from workers.gateway.authentication import operation_of
@@ -144,7 +145,7 @@ class World:
     async def _link(self) -> str:
         row = (await self.root.get(f"/v1/sessions/{SESSION}/asks/r1")).json()
         expires_ms = self.gateway.gateway.now_ms + 3_600_000
-        secret = await self.gateway.ledger.store.admin.secret()
+        secret = await deployment_secret(self.gateway.ledger.store)
         return AnswerLinks(secret).sign(AnswerLink(SESSION, "r1", row["request"]["digest"], "root", expires_ms))
 
     async def ask(self, session: str) -> str:

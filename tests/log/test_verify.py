@@ -19,8 +19,8 @@ from ledger.log.entries import read_entry
 from ledger.log.glances import beginnings_of
 from ledger.log.verify import KINDS, Head, Problem, ProblemKind, head_of, read_entries, verify_entries
 from ledger.log.wholeness import WholeEntries, is_whole, whole_entries
-from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, StreamInfo, StreamKey
+from ledger.stores.values import RawEntry
 from tests.support.commands import asks, closes, connects, opens, replies
 from tests.support.rows import every
 from tests.support.salts import SALT

@@ -8,12 +8,14 @@ from typing import Any, Final
 import msgspec
 
 from ledger import Approved, Ledger, Pending
+from ledger.log.archive.archived_store import all_streams
 from ledger.log.snapshots import SNAPSHOTS_VIEW
 from ledger.policy import PolicySource, digest
 from ledger.stores.port import Store, StreamKey
 from projections.comparison import Compared, compare_partition
 from projections.engine import Engine, project_anew
 from tests.support.backends import view_names
+from tests.support.store_calls import view
 
 SNAPSHOT_EVERY: Final = 20
 """Events between two snapshots in the tests that have the fixture `soon`."""
@@ -36,13 +38,13 @@ async def project_all(ledger: Ledger, engine: Engine | None = None) -> int:
 
 
 async def streams(store: Store) -> list[StreamKey]:
-    return sorted([key async for key in store.streams()])
+    return sorted([key async for key in all_streams(store)])
 
 
 async def data_of(store: Store) -> Data:
     """Return every byte of every view, except snapshots and the census."""
     return {
-        (partition, name): dict(await store.view(name, partition))
+        (partition, name): dict(await view(store, name, partition))
         for partition, name in await view_names(store)
         if name not in (SNAPSHOTS_VIEW, "census")
     }
@@ -57,7 +59,7 @@ async def rebuild_all(store: Store) -> None:
 
 async def differences(store: Store) -> list[Compared]:
     """Return the differences that `rebuild --verify` finds."""
-    names = await store.views.survey()
+    names = await store.views()
     return [
         one
         for partition in range(store.partition_count)

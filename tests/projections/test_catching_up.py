@@ -15,8 +15,9 @@ from ledger.log import short_streams
 from ledger.log.tail import LostHistoryError
 from ledger.log.viewed import SESSIONS_VIEW
 from ledger.stores.checkpoints import CHECKPOINTS_VIEW
-from ledger.stores.port import Store, StreamKey, ViewWrite
+from ledger.stores.port import Store, StreamKey
 from ledger.stores.redis.store import RedisStore
+from ledger.stores.values import ViewWrite
 from projections import engine as engine_module
 from projections import queries
 from projections.engine import CaughtUp, Engine, project_anew
@@ -25,6 +26,7 @@ from projections.projection import Seen
 from tests.projections import whole_views
 from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all, streams
 from tests.support.backends import append_of, as_redis, written
+from tests.support.store_calls import checkpoint, drop_all_views, project
 from workers.projector.worker import CatchingUp
 
 SES_1 = StreamKey("session", "ses_1")
@@ -129,7 +131,7 @@ async def test_views_that_were_dropped_come_back_byte_for_byte(ledger: Ledger) -
     await project_all(ledger, engine)
     live = await data_of(ledger.store)
     for partition in range(ledger.store.partition_count):
-        await ledger.store.drop_views(partition)
+        await drop_all_views(ledger.store, partition)
     assert await data_of(ledger.store) == {}
     await project_all(ledger, engine)
     assert await data_of(ledger.store) == live
@@ -137,7 +139,7 @@ async def test_views_that_were_dropped_come_back_byte_for_byte(ledger: Ledger) -
 
 async def test_a_stream_that_a_projector_has_begun_is_not_counted_twice_by_a_rebuild(ledger: Ledger) -> None:
     await busy_session(ledger)
-    (short,) = await ledger.store.admin.short_streams([SES_1], 100)
+    (short,) = await ledger.store.short_streams([SES_1], 100)
     assert short is not None
     assert (await Engine(ledger.store).begin(SES_1, short))[:3] == (SES_1, 16, 16)
     live = await data_of(ledger.store)
@@ -222,7 +224,7 @@ async def test_views_that_are_ahead_of_a_stream_are_noticed_and_built_anew(url: 
     kept = (await store.open(SES_1)).entries[:4]
     await store.command("DEL", store.keys.stream(SES_1))
     after = append_of().after
-    assert await store.admin.restore(SES_1, after, kept, None)
+    assert await store.restore(SES_1, after, kept, None)
     return await built_anew(ledger, engine)
 
 
@@ -252,8 +254,8 @@ async def test_views_with_a_broken_checkpoint_are_found_and_built_anew(ledger: L
     await busy_session(ledger)
     await project_all(ledger)
     store, before = ledger.store, await data_of(ledger.store)
-    at = await store.checkpoint(SES_1)
-    assert await store.project(SES_1, at, at, [ViewWrite(CHECKPOINTS_VIEW, SES_1.name, broken)])
+    at = await checkpoint(store, SES_1)
+    assert await project(store, SES_1, at, at, [ViewWrite(CHECKPOINTS_VIEW, SES_1.name, broken)])
     assert await differences(store) != []
     assert list(await streams_behind(store, [SES_1])) == [SES_1]
     await CatchingUp(ledger).catch_up_all([SES_1])
@@ -273,8 +275,8 @@ async def test_short_streams_of_a_partition_are_rebuilt_in_one_write(
         written += 1
         return await project_together(*arguments)
 
-    project_together = ledger.store.project_all
-    monkeypatch.setattr(ledger.store, "project_all", counting)
+    project_together = ledger.store.project
+    monkeypatch.setattr(ledger.store, "project", counting)
     assert await project_anew(ledger.store, Engine(ledger.store), partition, keys) == []
     assert (written, await data_of(ledger.store)) == (1, before)
 
@@ -317,9 +319,9 @@ async def test_a_comparison_names_the_fields_that_differ_and_changes_nothing(led
         ViewWrite("timeline:ses_1", "99", b"{}"),
         ViewWrite(SESSIONS_VIEW, "ses_1", b"other"),
     ]
-    at = await store.checkpoint(SES_1)
+    at = await checkpoint(store, SES_1)
     assert at.version == 16
-    assert await store.project(SES_1, at, at, planted)
+    assert await project(store, SES_1, at, at, planted)
     before = await data_of(store)
     found = [(one.view, one.as_json()["key"], one.partition) for one in await differences(store)]
     assert sorted(found) == sorted(

@@ -78,7 +78,7 @@ async def test_with_a_projector_that_keeps_up_no_stream_is_looked_for(
 ) -> None:
     await fill(ledger, clock)
     await project_as_a_worker(ledger)
-    monkeypatch.setattr(ledger.store, "streams", None)
+    monkeypatch.setattr(ledger.store, "streams_page", None)
     monkeypatch.setattr(ledger.store, "open", None)
     assert await patterns(ledger) == PATTERNS
 
@@ -130,7 +130,7 @@ async def test_a_grant_whose_uses_are_taken_leaves_the_list(ledger: Ledger, cloc
     assert await patterns(ledger) == []
     await project_as_a_worker(ledger)
     assert await patterns(ledger) == []
-    assert await ledger.store.views.starting("standing", "") == []
+    assert await ledger.store.view_page("standing", "", None) == []
 
 
 async def test_pages_of_grants_are_those_of_their_streams(ledger: Ledger, clock: TestClock) -> None:
@@ -150,7 +150,7 @@ async def test_a_page_of_grants_reads_no_other_streams(
 ) -> None:
     await fill(ledger, clock)
     await project_as_a_worker(ledger)
-    monkeypatch.setattr(ledger.store, "streams", None)
+    monkeypatch.setattr(ledger.store, "streams_page", None)
     streams = Streams(ledger.store)
     first = await anext(aiter(GrantList(ledger.store, streams).approved_pages(None, 2)))
     assert [one.grant.grant_id for one in first.items] == ["grn_a", "grn_b"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ledger import Ledger
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import START, Position, Store, StreamKey
+from ledger.stores.values import PROJECTORS
 from projections.engine import Engine
 from projections.lag import FedLag
 from projections.overview import overview
@@ -49,10 +49,10 @@ async def test_what_the_projectors_have_dealt_with_is_not_looked_at(ledger: Ledg
     store = ledger.store
     await ledger.session("ses_1")
     await project_all(ledger)
-    items = await store.read_feed(ALL, PROJECTORS, "one", 100)
-    assert len(await store.admin.owed(PROJECTORS, {}, 100)) == 1, "delivered, and not acknowledged"
+    items = (await store.read_feed(ALL, PROJECTORS, "one", 100)).items
+    assert len(await store.owed(PROJECTORS, {}, 100)) == 1, "delivered, and not acknowledged"
     await store.acknowledge(PROJECTORS, items)
-    assert await store.admin.owed(PROJECTORS, {}, 100) == []
+    assert await store.owed(PROJECTORS, {}, 100) == []
     await ledger.session("ses_2")
     assert list(await FedLag(store).all()) == [SES_2]
 

@@ -15,10 +15,12 @@ from ledger.log.stream import Stream
 from ledger.log.surveys import Survey, survey
 from ledger.log.viewed import ahead_among
 from ledger.session.state import SessionState
-from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import START, Store, StreamKey
+from ledger.stores.values import PROJECTORS
 from projections.engine import Engine
+from projections.walk import uncounted
 from tests.support.backends import answer_to, append_of
+from tests.support.store_calls import drop_all_views
 from tests.support.waiting import wait_until_async
 from workers.projector.worker import Pace, run
 
@@ -39,29 +41,24 @@ async def projecting(ledger: Ledger) -> AsyncIterator[None]:
 
 
 async def has_come_to_all(ledger: Ledger) -> bool:
-    everywhere = range(ledger.store.partition_count)
-    items = [one for one in await ledger.store.admin.partitions() if one.feed_count]
-    groups = [{group.name: group for group in one.groups} for one in items]
-    return not await ledger.store.admin.uncounted(everywhere) and all(
-        PROJECTORS in one and one[PROJECTORS].lag_count + one[PROJECTORS].pel_count == 0 for one in groups
-    )
+    return await ledger.store.owed(PROJECTORS, {}, 1) == [] and await uncounted(ledger.store) == []
 
 
 @pytest.fixture
 async def walks(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the store's calls that walk over all streams or all waiting sessions."""
     made: list[str] = []
-    walk, due = ledger.store.streams, ledger.store.due
+    walk, due = ledger.store.streams_page, ledger.store.due
 
-    def streams() -> AsyncIterator[StreamKey]:
+    async def streams_page(*arguments: Any, **named: Any) -> tuple[list[StreamKey], str]:
         made.append("streams")
-        return walk()
+        return await walk(*arguments, **named)
 
     async def due_sessions(*arguments: Any) -> list[tuple[str, int | None]]:
         made.append("due")
         return await due(*arguments)
 
-    monkeypatch.setattr(ledger.store, "streams", streams)
+    monkeypatch.setattr(ledger.store, "streams_page", streams_page)
     monkeypatch.setattr(ledger.store, "due", due_sessions)
     return made
 
@@ -122,12 +119,12 @@ async def test_after_views_were_dropped_all_is_found(ledger: Ledger) -> None:
         await ledger.reply("call_2", "once", session_id="ses_2")
         made = await ledger.grant_in_project("shop", "bash", "make *")
     for partition in range(ledger.store.partition_count):
-        await ledger.store.drop_views(partition)
+        await drop_all_views(ledger.store, partition)
     assert await ledger.sessions_of("call_2") == ["ses_2"]
     assert await ledger.stream_of_grant(made.grant.grant_id) == StreamKey("project", "shop")
     async with projecting(ledger):
         pass
-    assert await ledger.store.admin.uncounted(range(ledger.store.partition_count)) == []
+    assert await uncounted(ledger.store) == []
 
 
 async def test_a_session_with_pending_requests_comes_before_those_without(ledger: Ledger) -> None:
@@ -196,7 +193,7 @@ async def test_the_uses_of_a_project_s_grant_are_found_in_the_sessions_that_used
     assert [one.session for one in uses.rows] == ["ses_1", "ses_3", "ses_5", "ses_late"]
     assert (set(read), walks) == ({"ses_1", "ses_3", "ses_5", "ses_late"}, [])
     for partition in range(ledger.store.partition_count):
-        await ledger.store.drop_views(partition)
+        await drop_all_views(ledger.store, partition)
     assert [one.session for one in (await ledger.uses_of(made.grant.grant_id)).rows] == [
         "ses_1",
         "ses_3",

@@ -60,7 +60,7 @@ async def test_with_a_projector_that_keeps_up_only_the_sessions_of_a_page_are_re
 ) -> None:
     await fill(ledger, clock)
     await project_as_a_worker(ledger)
-    monkeypatch.setattr(ledger.store, "streams", None)
+    monkeypatch.setattr(ledger.store, "streams_page", None)
     monkeypatch.setattr(ledger.store, "due", None)
     streams = Streams(ledger.store)
     first = await anext(PendingList(ledger.store, streams).pages(None, 2))
@@ -118,7 +118,7 @@ async def test_a_request_is_in_one_place_when_its_deadline_moves(ledger: Ledger,
     assert await shown(ledger) == ["b", "a"]
     await project_as_a_worker(ledger)
     assert await shown(ledger) == ["b", "a"]
-    fields = await ledger.store.views.starting(WAITING_VIEW, "")
+    fields = await ledger.store.view_page(WAITING_VIEW, "", None)
     assert len(fields) == 8, "each in the lists of all, in its own as a session without a project, and by its id"
 
 
@@ -143,7 +143,7 @@ async def test_nothing_is_left_in_the_view_of_what_was_answered(ledger: Ledger, 
     await asked(ledger, clock, "ses_1/c")
     await ledger.reply("c", "once", actor="ann")
     await project_all(ledger)
-    assert await ledger.store.views.starting(WAITING_VIEW, "") == []
+    assert await ledger.store.view_page(WAITING_VIEW, "", None) == []
     assert await differences(ledger.store) == []
 
 

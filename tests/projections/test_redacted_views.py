@@ -15,6 +15,7 @@ from ledger.stores.port import StreamKey
 from projections.engine import Engine
 from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all
 from tests.support.backends import view_names
+from tests.support.store_calls import view
 
 SES_1 = StreamKey("session", "ses_1")
 SECRET = "correct-horse-battery"
@@ -46,7 +47,7 @@ async def held_anywhere(ledger: Ledger) -> list[str]:
     """Return the views with the secret, snapshots included."""
     found = []
     for partition, name in await view_names(ledger.store):
-        for field, value in (await ledger.store.view(name, partition)).items():
+        for field, value in (await view(ledger.store, name, partition)).items():
             if SECRET in field or SECRET.encode() in _unpacked(value):
                 found.append(f"{name} {field}")
     return found
@@ -82,7 +83,7 @@ async def test_what_was_projected_from_pages_read_before_the_redaction_is_writte
     """A projector that read a page, then was slow, still writes its content: the redaction comes after it."""
     plan = await filled(ledger)
     slow = Engine(ledger.store)
-    project_all = ledger.store.project_all
+    project_all = ledger.store.project
     redacted: list[int] = []
 
     async def slowly(*args: Any) -> bool:
@@ -90,7 +91,7 @@ async def test_what_was_projected_from_pages_read_before_the_redaction_is_writte
             redacted.extend(await ledger.redactions.redact(plan, reason="a password", actor="ann"))
         return await project_all(*args)
 
-    monkeypatch.setattr(ledger.store, "project_all", slowly)
+    monkeypatch.setattr(ledger.store, "project", slowly)
     await slow.catch_up(SES_1)
     assert redacted
     assert await held_anywhere(ledger)
@@ -124,10 +125,10 @@ async def test_counts_of_a_redacted_session_stay(soon: None, ledger: Ledger) -> 
     plan = await filled(ledger)
     await project_all(ledger)
     partition = ledger.store.partition_of(SES_1)
-    before = {name: await ledger.store.view(name, partition) for name in ("counts", "outcomes")}
+    before = {name: await view(ledger.store, name, partition) for name in ("counts", "outcomes")}
     await ledger.redactions.redact(plan, reason="a password", actor="ann")
     await project_all(ledger)
-    after = {name: await ledger.store.view(name, partition) for name in before}
+    after = {name: await view(ledger.store, name, partition) for name in before}
     redactions = int(after["counts"]["events"]) - int(before["counts"]["events"])
     assert after == {**before, "counts": {**before["counts"], "events": after["counts"]["events"]}}
     assert redactions == 1, "the event that took the content out"

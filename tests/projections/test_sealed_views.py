@@ -6,12 +6,13 @@ import pytest
 
 from ledger import Ledger
 from ledger.log.verify import head_of
-from ledger.stores.admin import SKIPPED
 from ledger.stores.port import Store, StreamKey
 from ledger.stores.sealed import Seal
+from ledger.stores.values import SKIPPED
 from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine
 from tests.projections.looking import RULES, data_of, streams
 from tests.support.backends import log_of
+from tests.support.store_calls import view
 from workers.projector.worker import CatchingUp
 
 SES_1 = StreamKey("session", "ses_1")
@@ -20,7 +21,7 @@ SES_1 = StreamKey("session", "ses_1")
 async def sealed(ledger: Ledger) -> Seal:
     head = head_of((await log_of(ledger.store, SES_1))[-1])
     seal = Seal(head.position, head.hash, "f.jsonl.zst", head.position.ms)
-    assert await ledger.store.admin.seal(SES_1, seal)
+    assert await ledger.store.seal(SES_1, seal)
     return seal
 
 
@@ -31,7 +32,7 @@ async def session_of(ledger: Ledger) -> None:
 
 
 async def skipped(store: Store) -> list[str]:
-    return [name for one in range(store.partition_count) for name in await store.view(SKIPPED, one)]
+    return [name for one in range(store.partition_count) for name in await view(store, SKIPPED, one)]
 
 
 async def test_the_views_of_a_session_stay_when_it_is_sealed(ledger: Ledger) -> None:

@@ -47,7 +47,7 @@ async def test_with_a_projector_that_keeps_up_no_stream_is_looked_for(
 ) -> None:
     await opened(ledger, clock, "ses_1", "ses_2", "ses_3")
     await project_as_a_worker(ledger)
-    monkeypatch.setattr(ledger.store, "streams", None)
+    monkeypatch.setattr(ledger.store, "streams_page", None)
     monkeypatch.setattr(ledger.store, "open", None)
     assert await listed(ledger) == ["ses_3", "ses_2", "ses_1"]
 
@@ -101,5 +101,5 @@ async def test_a_session_has_one_place_in_a_list_however_many_events_a_step_has(
             await project_all(ledger)
     await project_all(ledger)
     for scope in (ALL, scope_of("project", "ses_1")):  # its own as a session without a project
-        fields = await ledger.store.views.starting("latest", scope)
+        fields = await ledger.store.view_page("latest", scope, None)
         assert [Latest.of_field(field) for field in fields] == [Latest(session.stream.state.last_ms, "ses_1")]

@@ -16,12 +16,14 @@ from ledger.log.fresh_folds import fresh_state
 from ledger.log.snapshots import SNAPSHOTS_VIEW, load_snapshot
 from ledger.log.tail import fold_entries, nothing_folded
 from ledger.session.state import SessionState
-from ledger.stores.port import Entry, Position, Store, StreamInfo, StreamKey, ViewWrite
+from ledger.stores.port import Entry, Position, Store, StreamInfo, StreamKey
+from ledger.stores.values import ViewWrite
 from ledger.testing import TestClock
 from projections.engine import Engine
 from tests.projections.looking import RULES, SNAPSHOT_EVERY, differences
 from tests.projections.test_snapshots import forged, with_state
 from tests.support.backends import PARTITION_COUNT
+from tests.support.store_calls import checkpoint, project, view
 
 SES_1 = StreamKey("session", "ses_1")
 EVENTS = 3 * SNAPSHOT_EVERY + 7
@@ -143,20 +145,20 @@ async def test_no_redacted_text_comes_back_from_a_snapshot_that_is_still_there(
         assert state == await whole(other.store)
         assert len(reads) > 0
     await Engine(long_session.store).catch_up(SES_1)
-    assert await long_session.store.view(SNAPSHOTS_VIEW, long_session.store.partition_of(SES_1)) == {}
+    assert await view(long_session.store, SNAPSHOTS_VIEW, long_session.store.partition_of(SES_1)) == {}
 
 
 async def test_one_that_somebody_forged_is_found_by_comparing_the_views(long_session: Ledger) -> None:
     store = long_session.store
-    fields = dict(await store.view(SNAPSHOTS_VIEW, store.partition_of(SES_1)))
+    fields = dict(await view(store, SNAPSHOTS_VIEW, store.partition_of(SES_1)))
 
     def widened(members: dict[str, Any]) -> None:
         grant = next(iter(members["grants"].values()))
         grant["pattern"] = "*"
 
     snapshot = forged(fields[SES_1.name], with_state(widened))
-    at = await store.checkpoint(SES_1)
-    assert await store.project(SES_1, at, at, [ViewWrite(SNAPSHOTS_VIEW, SES_1.name, snapshot)])
+    at = await checkpoint(store, SES_1)
+    assert await project(store, SES_1, at, at, [ViewWrite(SNAPSHOTS_VIEW, SES_1.name, snapshot)])
     (found,) = await differences(store)
     assert (found.view, found.key) == (SNAPSHOTS_VIEW, SES_1.name)
     assert "is not the fold of its entries" in (found.text or "")
@@ -170,7 +172,7 @@ async def test_content_that_was_lost_without_a_word_is_not_hidden_by_a_snapshot(
         entries = ledger.store._server.streams[SES_1]  # type: ignore[attr-defined]
         entries[4] = entries[4]._replace(content=None)
         await Engine(ledger.store).catch_up(SES_1)
-        assert await ledger.store.view(SNAPSHOTS_VIEW, 0) == {}
+        assert await view(ledger.store, SNAPSHOTS_VIEW, 0) == {}
         async with Ledger.connect("memory://lost-content", clock=clock, partitions=1, entry_points=False) as other:
             with pytest.raises(DamageError, match="version 5 has lost its content"):
                 await (await other.attach("ses_1")).submit("read", ["x"])

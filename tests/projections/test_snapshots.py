@@ -17,11 +17,13 @@ from ledger.log.snapshots import DIGEST_BYTES, SNAPSHOTS_VIEW, load_snapshot, re
 from ledger.log.tail import Folded, fold_entries, nothing_folded, read_folds
 from ledger.project.state import ProjectState
 from ledger.session.state import SessionState
-from ledger.stores.port import START, Entry, Position, Store, StreamKey, ViewWrite
+from ledger.stores.port import START, Entry, Position, Store, StreamKey
+from ledger.stores.values import ViewWrite
 from ledger.testing import TestClock
 from projections.engine import Engine
 from tests.projections.looking import RULES, SNAPSHOT_EVERY, data_of, differences, project_all, rebuild_all
 from tests.support.backends import PARTITION_COUNT
+from tests.support.store_calls import checkpoint, project, view
 
 SES_1 = StreamKey("session", "ses_1")
 
@@ -54,8 +56,8 @@ async def fold_of(store: Store) -> Folded[SessionState]:
 
 
 async def write(store: Store, writes: Sequence[ViewWrite]) -> None:
-    at = await store.checkpoint(SES_1)
-    assert await store.project(SES_1, at, at, writes)
+    at = await checkpoint(store, SES_1)
+    assert await project(store, SES_1, at, at, writes)
 
 
 async def plant(store: Store, field: str, value: bytes | None) -> None:
@@ -64,7 +66,7 @@ async def plant(store: Store, field: str, value: bytes | None) -> None:
 
 async def held(store: Store) -> dict[str, bytes]:
     """Return the fields of all snapshots of the session's partition."""
-    return dict(await store.view(SNAPSHOTS_VIEW, store.partition_of(SES_1)))
+    return dict(await view(store, SNAPSHOTS_VIEW, store.partition_of(SES_1)))
 
 
 async def stored(store: Store, folded: Folded[SessionState]) -> None:
@@ -237,7 +239,7 @@ async def test_a_short_stream_gets_none(soon: None, ledger: Ledger) -> None:
     await (await ledger.session("ses_1")).submit("bash", ["x"])
     await Engine(ledger.store).catch_up(SES_1)
     assert await held(ledger.store) == {}
-    assert await ledger.store.checkpoint(SES_1) != START
+    assert await checkpoint(ledger.store, SES_1) != START
 
 
 def test_every_member_of_a_fold_is_known_to_be_kept_whole() -> None:

@@ -15,6 +15,7 @@ from projections.approved import APPROVED
 from projections.sentences import timeline_page
 from tests.projections import whole_views
 from tests.projections.looking import RULES, as_rows, project_all
+from tests.support.store_calls import view
 
 SES_1 = StreamKey("session", "ses_1")
 SHOP = StreamKey("project", "shop")
@@ -99,7 +100,7 @@ async def test_a_grant_is_held_as_it_is_listed(ledger: Ledger) -> None:
     made = await session.grant("bash", "ls *", actor="ann")
     bounded = await session.grant("bash", "rm *", actor="ann", reason="once", uses=1)
     await project_all(ledger)
-    held = await ledger.store.view(APPROVED, ledger.store.partition_of(session.stream.key))
+    held = await view(ledger.store, APPROVED, ledger.store.partition_of(session.stream.key))
     rows = [row async for page in GrantList(ledger.store, ledger.streams).pages(None, 10) for row in page.items]
     for shown in ([msgspec.json.decode(value) for value in held.values()], rows):
         wanted = [list(one.as_json().items()) for one in (made, bounded)]

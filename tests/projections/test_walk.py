@@ -12,6 +12,7 @@ from projections import walk as walk_module
 from projections.engine import Engine
 from projections.walk import StreamWalk
 from tests.projections.looking import RULES_OF_ALL, differences, project_all, streams
+from tests.support.store_calls import checkpoint, project
 
 SES_1 = StreamKey("session", "ses_1")
 
@@ -102,7 +103,7 @@ async def test_a_stream_that_is_gone_while_its_views_are_not_is_found(ledger: Le
     await project_all(ledger)
     store, partition = ledger.store, ledger.store.partition_of(SES_1)
     ghost = next(key for n in range(1000) if store.partition_of(key := StreamKey("session", f"ghost_{n}")) == partition)
-    assert await store.project(ghost, START, await store.checkpoint(SES_1), [])
+    assert await project(store, ghost, START, await checkpoint(store, SES_1), [])
     found: list[StreamKey] = []
 
     async def note(keys: Sequence[StreamKey]) -> None:

@@ -41,14 +41,14 @@ async def pending(store: Store) -> ViewResult:
 async def pending_of(store: Store, session: str) -> ViewResult:
     """Return the pending requests of a session, in order of asking."""
     key = StreamKey("session", session)
-    views = await store.views.read(store.partition_of(key), (PENDING, CHECKPOINTS_VIEW))
+    views = await store.read_views(store.partition_of(key), (PENDING, CHECKPOINTS_VIEW))
     rows = [_decoded(value) for field, value in views[PENDING].items() if parts_of(field)[0] == session]
     return ViewResult(sorted(rows, key=lambda one: one["version"]), _only(views[CHECKPOINTS_VIEW], key))
 
 
 async def approved_of(store: Store, key: StreamKey, now_ms: int) -> ViewResult:
     """Return the grants of one session or project stream that are in force at a server time (ms), oldest first."""
-    views = await store.views.read(store.partition_of(key), (APPROVED, CHECKPOINTS_VIEW))
+    views = await store.read_views(store.partition_of(key), (APPROVED, CHECKPOINTS_VIEW))
     rows = [_decoded(value) for field, value in views[APPROVED].items() if parts_of(field)[0] == key.name]
     live = [one for one in rows if one["expires_at"] is None or now_ms < parse_time(one["expires_at"])]
     ordered = sorted(live, key=lambda one: (one["at"], one["grant_id"]))
@@ -68,7 +68,7 @@ async def versions(store: Store) -> dict[str, int]:
 
 
 async def _all_partitions(store: Store, *names: str) -> list[dict[str, Mapping[str, bytes]]]:
-    return await asyncio.gather(*(store.views.read(one, names) for one in range(store.partition_count)))
+    return await asyncio.gather(*(store.read_views(one, names) for one in range(store.partition_count)))
 
 
 def _decoded(value: bytes) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ledger import AlreadyClaimedError, DeniedError, FrozenError, Ledger, Runner
 from ledger.access.freeze import FREEZE_ID
 from ledger.core.events import Claimed, Frozen, PolicyChanged, Reopened, SessionOpened, Unfrozen
 from ledger.core.grants import Recorded
+from ledger.log.archive.archived_store import all_streams
 from ledger.log.tail import read_events
 from ledger.policy import Verdict
 from ledger.stores.port import StreamKey
@@ -174,7 +175,7 @@ class Contest:
 
     async def _denying(self, ledger: Ledger) -> frozenset[str]:
         """Return the digests of the stored rules that deny something."""
-        keys = [key async for key in ledger.store.streams() if key.kind == "policy"]
+        keys = [key async for key in all_streams(ledger.store) if key.kind == "policy"]
         sources = {key.id: await ledger.streams.rulesets.read(key.id) for key in keys}
         return frozenset(
             one

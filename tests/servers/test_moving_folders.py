@@ -12,6 +12,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.errors import StoreError
+from ledger.log.archive.archived_store import all_streams
 from ledger.stores.embedded.binary import BINARY_VARIABLE
 from ledger.stores.embedded.folder import DataFolder
 from ledger.stores.port import FeedItem, StreamKey
@@ -67,7 +68,7 @@ class Folder:
             due = await ledger.store.due(None, 10)
             assert [name for name, at_ms in due if at_ms is not None] == ["ses_1"]
             # The server also stores the entries that a consumer received and has not acknowledged.
-            assert await ledger.store.claim_feed(PARTITIONS, "mirror", "heir", 0, 100) == self.owed
+            assert (await ledger.store.read_feed(PARTITIONS, "mirror", "heir", 100, 0)).items == self.owed
 
     async def _leaves_more(self, ledger: Ledger) -> None:
         stay, self.stays = self.stays, self.stays + 1
@@ -76,7 +77,7 @@ class Folder:
         await session.submit("bash", [f"rm {stay}"], request_id=f"waits-{stay}")
         await session.submit("bash", [f"git push {stay}"], always=[f"git push {stay} *"], request_id=f"always-{stay}")
         await session.reply(f"always-{stay}", "always", actor="ann")
-        lines = await ledger.store.read_feed(PARTITIONS, "mirror", f"consumer-{stay}", 100)
+        lines = (await ledger.store.read_feed(PARTITIONS, "mirror", f"consumer-{stay}", 100)).items
         await ledger.store.acknowledge("mirror", lines[1:])
         self.owed += lines[:1]
         engine = Engine(ledger.store)
@@ -99,7 +100,7 @@ async def rewritten(ledger: Ledger) -> None:
 
 
 async def keys_of(ledger: Ledger) -> list[StreamKey]:
-    return [key async for key in ledger.store.streams()]
+    return [key async for key in all_streams(ledger.store)]
 
 
 async def problems(ledger: Ledger) -> list[Any]:

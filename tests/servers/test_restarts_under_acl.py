@@ -11,6 +11,8 @@ import pytest
 import redis
 
 from ledger import Ledger
+from ledger.log.archive.archived_store import all_streams
+from ledger.log.entries import raw_page
 from ledger.stores.port import START
 from tests.support.askers import ASK
 from tests.support.backends import OTHER_SERVERS
@@ -82,7 +84,7 @@ async def told_of(server: RealServerWithUsers) -> dict[str, Any]:
     """Return every entry of every stream, and what is pending, granted and in force as a token."""
     async with Ledger.connect(server.url) as ledger:
         return {
-            "streams": {key: await ledger.store.admin.raw(key, START, 100) async for key in ledger.store.streams()},
+            "streams": {key: await raw_page(ledger.store, key, START, 100) async for key in all_streams(ledger.store)},
             "pending": [one.request for one in await ledger.pending()],
             "grants": [one.grant for one in await ledger.approved_in_project("shop")],
             "tokens": await ledger.tokens.all(),

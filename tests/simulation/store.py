@@ -26,9 +26,9 @@ from ledger.stores.port import (
     StreamInfo,
     StreamKey,
     WakeUp,
-    answer_with,
 )
 from tests.simulation.scheduler import Parked, Scheduler
+from tests.support.store_calls import answer_with
 
 T0: Final = 1_800_000_000_000
 """The time at which a simulation begins (server ms)."""
@@ -141,7 +141,7 @@ class FaultyStore:
         arrived: asyncio.Future[AppendResult] = asyncio.get_running_loop().create_future()
 
         def go() -> None:
-            answer = self._inner._append(append)
+            answer = self._inner.append(append)
             if not arrived.done():
                 arrived.set_result(answer)
 
@@ -192,33 +192,26 @@ class FaultyStore:
         await self._asked(f"correct {session}")
         await self._inner.correct_due(session, seen_ms, to, at=at)
 
-    async def leases(self, place: Place) -> tuple[Presence, ...]:
-        await self._asked(f"leases {place}")
-        here = await self._inner.leases(place)
-        await self._turn(f"leases {place} answered")
-        return here
+    async def leases(self, places: Sequence[Place]) -> list[tuple[Presence, ...]]:
+        found = []
+        for place in places:
+            await self._asked(f"leases {place}")
+            found += await self._inner.leases([place])
+            await self._turn(f"leases {place} answered")
+        return found
 
-    async def leases_of(self, places: Sequence[Place]) -> list[tuple[Presence, ...]]:
-        return [await self.leases(place) for place in places]
-
-    async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
-        await self._asked(f"renew {place}")
-        await self._inner.renew_lease(place, client, lease_ms)
-
-    async def drop_lease(self, place: Place, client_id: str) -> None:
-        await self._asked(f"drop {place}")
-        await self._inner.drop_lease(place, client_id)
+    async def lease(self, place: Place, client: Presence, lease_ms: int, *, alone: bool = False) -> bool:
+        await self._asked(f"{'renew' if lease_ms else 'drop'} {place}")
+        return await self._inner.lease(place, client, lease_ms, alone=alone)
 
     # --- wake-ups ---------------------------------------------------------------------------------------------------
 
-    async def listen(self, listener: Listener) -> None:
-        self._listener = listener
-        self._context = contextvars.copy_context()
-        await self._inner.listen(self)
-
-    async def subscribe(self, partition: int) -> None:
+    async def subscribe(self, partition: int, listener: Listener) -> None:
+        if self._listener is None:
+            self._listener = listener
+            self._context = contextvars.copy_context()
         await self._asked(f"subscribe {partition}")
-        await self._inner.subscribe(partition)
+        await self._inner.subscribe(partition, self)
         await self._turn(f"subscribe {partition} answered")
         self.gap(partition)
 

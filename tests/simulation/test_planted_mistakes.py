@@ -51,7 +51,7 @@ def only_wake_ups_tell(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_that_compares_versions_instead_of_ids_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = MemoryStore._append
+    compared = MemoryStore.append
 
     def append(self: MemoryStore, append: Append) -> Any:
         entries = self._server.streams.get(append.key, [])
@@ -59,7 +59,7 @@ def test_a_server_that_compares_versions_instead_of_ids_is_caught(monkeypatch: p
         same_version = head.version == append.after.version
         return compared(self, replace(append, after=head) if same_version else append)
 
-    monkeypatch.setattr(MemoryStore, "_append", append)
+    monkeypatch.setattr(MemoryStore, "append", append)
     assert "does not follow the entry before it" in first_failure(failovers=True)
 
 
@@ -162,7 +162,7 @@ def test_a_use_that_is_taken_after_the_allow_is_caught(monkeypatch: pytest.Monke
 
 
 def _outside(field: str) -> Callable[..., Any]:
-    checked = MemoryStore._append
+    checked = MemoryStore.append
 
     def append(self: MemoryStore, append: Append) -> Any:
         return checked(self, replace(append, **{field: None}))
@@ -173,18 +173,18 @@ def _outside(field: str) -> Callable[..., Any]:
 def test_a_server_that_takes_an_allow_after_the_deadline_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     # Only a process far behind the server's clock, or a slow call, replies too late unknowingly.
     monkeypatch.setattr(simulation, "SKEW_MS", 8_000)
-    monkeypatch.setattr(MemoryStore, "_append", _outside("not_after_ms"))
+    monkeypatch.setattr(MemoryStore, "append", _outside("not_after_ms"))
     assert "no allow after the deadline" in first_failure()
 
 
 def test_a_server_that_takes_an_expiry_before_the_deadline_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MemoryStore, "_append", _outside("not_before_ms"))
+    monkeypatch.setattr(MemoryStore, "append", _outside("not_before_ms"))
     assert "no expiry before the deadline" in first_failure()
 
 
 def test_an_answer_that_is_told_before_it_is_written_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that acknowledges without writing."""
-    written = MemoryStore._append
+    written = MemoryStore.append
     count = iter(range(1, 1_000_000))
 
     def append(self: MemoryStore, append: Append) -> Any:
@@ -192,7 +192,7 @@ def test_an_answer_that_is_told_before_it_is_written_is_caught(monkeypatch: pyte
             return Appended(max(self.clock.now_ms(), append.after.ms), self.clock.now_ms())
         return written(self, append)
 
-    monkeypatch.setattr(MemoryStore, "_append", append)
+    monkeypatch.setattr(MemoryStore, "append", append)
     assert first_failure()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from ledger.core.errors import DamageError, StoreError
 from ledger.core.events import Presence
-from ledger.stores.port import START, Appended, Behind, Due, Entry, FreezeFlag, StreamKey, append_to
+from ledger.stores.port import START, Appended, Behind, Due, Entry, FreezeFlag, StreamKey, append_to, streams_of
 from ledger.stores.redis.append_calls import append_script
 from ledger.stores.redis.link import CommandLine, Link
 from ledger.stores.redis.store import RedisStore
@@ -26,6 +26,7 @@ from tests.support.backends import (
     log_of,
     written,
 )
+from tests.support.store_calls import project
 
 
 async def errors(admin: Operator, code: str) -> int:
@@ -101,7 +102,7 @@ async def test_a_flushed_script_is_loaded_again_once(server_store: RedisStore, a
 async def test_every_script_is_loaded_again(server_store: RedisStore, admin: Operator) -> None:
     head = await written(server_store, b"a", due=Due(5))
     await admin.run("SCRIPT", "FLUSH")
-    assert await server_store.project(SESSION, START, at(1), [])
+    assert await project(server_store, SESSION, START, at(1), [])
     await admin.run("SCRIPT", "FLUSH")
     await server_store.correct_due(SESSION.id, 5, Due(6), at=head)
     assert await server_store.due(None, 1) == [(SESSION.id, 6)]
@@ -129,10 +130,10 @@ async def test_a_server_that_loses_its_scripts_after_each_batch_refuses_nothing(
 
     monkeypatch.setattr(Link, "run", run_and_forget)
     assert len(await server_store.set_flags(FreezeFlag(START, {}))) == server_store.partition_count
-    assert await server_store.project(SESSION, START, at(1), [])
+    assert await project(server_store, SESSION, START, at(1), [])
     await server_store.correct_due(SESSION.id, 5, Due(6), at=head)
     assert (await written(server_store, b"b", after=head)).version == head.version + 1
-    assert (await server_store.views.look_up("index", "per_1", 1)).fields == []
+    assert (await server_store.look_up("index", "per_1", 1)).fields == []
 
 
 async def test_two_versions_of_the_script_work_side_by_side(server_backend: Backend) -> None:
@@ -166,7 +167,7 @@ async def test_everything_of_a_stream_lies_in_the_hash_slot_of_its_partition(
 ) -> None:
     """So that the scripts are atomic on a cluster as well."""
     await written(server_store, b"a", due=Due(5))
-    await server_store.project(SESSION, START, at(1), [])
+    await project(server_store, SESSION, START, at(1), [])
     tag = f"{{pl:{server_store.partition_of(SESSION)}}}".encode()
     keys = await admin.run("KEYS", "*")
     assert sorted(key for key in keys if not key.startswith(tag)) == [b"pl:config"]
@@ -175,8 +176,8 @@ async def test_everything_of_a_stream_lies_in_the_hash_slot_of_its_partition(
 
 async def test_only_leases_end_by_themselves(server_store: RedisStore, admin: Operator) -> None:
     await written(server_store, b"a", due=Due(5))
-    await server_store.project(SESSION, START, at(1), [])
-    await server_store.renew_lease("ses_1", Presence("cli_1", "laptop"), 30_000)
+    await project(server_store, SESSION, START, at(1), [])
+    await server_store.lease("ses_1", Presence("cli_1", "laptop"), 30_000)
     ending = [key for key in await admin.run("KEYS", "*") if await admin.run("PTTL", key) != -1]
     assert ending == [server_store.keys.lease("ses_1").encode()]
 
@@ -187,4 +188,4 @@ async def test_what_lies_beside_the_ledger_on_the_server_is_no_stream(
     await written(server_store, b"a")
     await admin.run("XADD", "another:stream", "*", "field", "value")
     await admin.run("SET", "{pl:1}:s:text", "value")
-    assert [key async for key in server_store.streams()] == [StreamKey("session", "ses_1")]
+    assert [key async for key in streams_of(server_store)] == [StreamKey("session", "ses_1")]

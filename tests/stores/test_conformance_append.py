@@ -120,9 +120,9 @@ async def test_both_ends_of_the_window_are_inside_it(
 async def test_an_append_that_assumes_who_is_present_is_taken_only_if_it_is_so(store: Store, clock: TestClock) -> None:
     assert isinstance(await answer_to(store, append_of(b"a", present=())), Appended)
     head = Position(clock.now_ms(), 1)
-    await store.renew_lease(SESSION.id, LAPTOP, 30_000)
-    await store.renew_lease(SESSION.id, PHONE, 60_000)
-    await store.renew_lease("ses_other", TABLET, 60_000)
+    await store.lease(SESSION.id, LAPTOP, 30_000)
+    await store.lease(SESSION.id, PHONE, 60_000)
+    await store.lease("ses_other", TABLET, 60_000)
     for wrong in ((), (LAPTOP,), (LAPTOP, TABLET), (LAPTOP, PHONE, TABLET), (Presence("laptop", "bob"), PHONE)):
         answer = await answer_to(store, append_of(b"x", after=head, present=wrong))
         assert isinstance(answer, OthersPresent)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from ledger.core.events import Presence
-from ledger.stores.port import NOTHING_DUE, START, Due, Place, Position, Store, StreamKey
+from ledger.stores.port import NOTHING_DUE, START, Due, Place, Position, Store, StreamKey, WorkPlace
 from ledger.testing import TestClock
 from tests.support.backends import SESSION, Backend, answer_to, append_of, written
 from tests.support.waiting import wait_until_async
@@ -13,6 +15,8 @@ from tests.support.waiting import wait_until_async
 LAPTOP = Presence("cli_1", "laptop")
 PHONE = Presence("cli_2", "phone")
 NAMED_BY_NOBODY = Presence("cli_3", "")
+
+ANN, BOB = WorkPlace("ann"), WorkPlace("bob")
 
 
 async def test_nothing_is_due_in_the_beginning(store: Store) -> None:
@@ -138,87 +142,101 @@ async def test_a_deadline_that_is_gone_is_not_brought_back(store: Store, seen_ms
     assert await store.due(None, 10) == []
 
 
+async def here(store: Store, place: Place) -> tuple[Presence, ...]:
+    return (await store.leases([place]))[0]
+
+
 @pytest.mark.parametrize("place", ["ses_1", None], ids=["session", "inbox"])
 async def test_a_lease_counts_for_every_process_until_it_is_dropped(backend: Backend, place: Place) -> None:
     one, other = await backend.open(), await backend.open()
-    await one.renew_lease(place, LAPTOP, 30_000)
-    await one.renew_lease(place, PHONE, 30_000)
-    await one.renew_lease(place, NAMED_BY_NOBODY, 30_000)
-    assert set(await other.leases(place)) == {LAPTOP, PHONE, NAMED_BY_NOBODY}
-    await other.drop_lease(place, PHONE.client_id)
-    await other.drop_lease(place, "cli_unknown")
-    assert set(await one.leases(place)) == {LAPTOP, NAMED_BY_NOBODY}
+    await one.lease(place, LAPTOP, 30_000)
+    await one.lease(place, PHONE, 30_000)
+    await one.lease(place, NAMED_BY_NOBODY, 30_000)
+    assert set(await here(other, place)) == {LAPTOP, PHONE, NAMED_BY_NOBODY}
+    await other.lease(place, Presence(PHONE.client_id, ""), 0)
+    await other.lease(place, Presence("cli_unknown", ""), 0)
+    assert set(await here(one, place)) == {LAPTOP, NAMED_BY_NOBODY}
 
 
 async def test_a_lease_of_one_session_says_nothing_of_another_nor_of_the_inbox(store: Store) -> None:
-    await store.renew_lease("ses_1", LAPTOP, 30_000)
-    assert await store.leases("ses_2") == ()
-    assert await store.leases(None) == ()
-    await store.drop_lease(None, LAPTOP.client_id)
-    assert await store.leases("ses_1") == (LAPTOP,)
+    await store.lease("ses_1", LAPTOP, 30_000)
+    assert await here(store, "ses_2") == ()
+    assert await here(store, None) == ()
+    await store.lease(None, Presence(LAPTOP.client_id, ""), 0)
+    assert await here(store, "ses_1") == (LAPTOP,)
 
 
 async def test_a_lease_ends_by_the_servers_clock_and_a_renewal_prolongs_it(store: Store, clock: TestClock) -> None:
-    await store.renew_lease("ses_1", LAPTOP, 30_000)
+    await store.lease("ses_1", LAPTOP, 30_000)
     clock.advance(20_000)
-    await store.renew_lease("ses_1", PHONE, 30_000)
+    await store.lease("ses_1", PHONE, 30_000)
     clock.advance(9_999)
-    assert set(await store.leases("ses_1")) == {LAPTOP, PHONE}
+    assert set(await here(store, "ses_1")) == {LAPTOP, PHONE}
     clock.advance(1)
-    assert await store.leases("ses_1") == (PHONE,)
-    await store.renew_lease("ses_1", LAPTOP, 30_000)
+    assert await here(store, "ses_1") == (PHONE,)
+    await store.lease("ses_1", LAPTOP, 30_000)
     clock.advance(20_000)
-    assert await store.leases("ses_1") == (LAPTOP,)
+    assert await here(store, "ses_1") == (LAPTOP,)
 
 
 async def test_a_client_that_changes_its_name_is_still_one_client(store: Store) -> None:
-    await store.renew_lease("ses_1", LAPTOP, 30_000)
+    await store.lease("ses_1", LAPTOP, 30_000)
     renamed = Presence(LAPTOP.client_id, "desk")
-    await store.renew_lease("ses_1", renamed, 30_000)
-    assert await store.leases("ses_1") == (renamed,)
+    await store.lease("ses_1", renamed, 30_000)
+    assert await here(store, "ses_1") == (renamed,)
 
 
 async def test_a_short_lease_does_not_end_a_long_one(live_backend: Backend) -> None:
     store = await live_backend.open()
-    await store.renew_lease("ses_1", LAPTOP, 60_000)
-    await store.renew_lease("ses_1", PHONE, 1)
+    await store.lease("ses_1", LAPTOP, 60_000)
+    await store.lease("ses_1", PHONE, 1)
     begun_ms = await store.now_ms()
 
     async def some_time_has_passed() -> bool:
         return await store.now_ms() > begun_ms + 10
 
     await wait_until_async(some_time_has_passed, "10 ms of the server's clock")
-    assert await store.leases("ses_1") == (LAPTOP,)
+    assert await here(store, "ses_1") == (LAPTOP,)
 
 
 async def test_a_turn_is_one_holders_until_it_is_ended(backend: Backend) -> None:
     one, other = await backend.open(), await backend.open()
-    assert await one.admin.take_turn("ann", "a", 30_000)
-    assert await one.admin.take_turn("ann", "a", 30_000)
-    assert not await other.admin.take_turn("ann", "b", 30_000)
-    assert await other.admin.take_turn("bob", "b", 30_000)
-    await other.admin.end_turn("ann", "b")
-    assert not await other.admin.take_turn("ann", "b", 30_000)
-    await one.admin.end_turn("ann", "a")
-    assert await other.admin.take_turn("ann", "b", 30_000)
+    assert await one.lease(ANN, LAPTOP, 30_000, alone=True)
+    assert await one.lease(ANN, LAPTOP, 30_000, alone=True)
+    assert not await other.lease(ANN, PHONE, 30_000, alone=True)
+    assert await other.lease(BOB, PHONE, 30_000, alone=True)
+    await other.lease(ANN, PHONE, 0)
+    assert not await other.lease(ANN, PHONE, 30_000, alone=True)
+    await one.lease(ANN, LAPTOP, 0)
+    assert await other.lease(ANN, PHONE, 30_000, alone=True)
 
 
 async def test_a_turn_that_nobody_prolongs_ends(backend: Backend, clock: TestClock) -> None:
     one, other = await backend.open(), await backend.open()
-    assert await one.admin.take_turn("ann", "a", 50)
+    assert await one.lease(ANN, LAPTOP, 50, alone=True)
     clock.advance(50)
-    await wait_until_async(lambda: other.admin.take_turn("ann", "b", 30_000), "the turn to end")
+    await wait_until_async(lambda: other.lease(ANN, PHONE, 30_000, alone=True), "the turn to end")
 
 
 async def test_everybody_can_tell_which_turns_are_taken(backend: Backend, clock: TestClock) -> None:
     one, other = await backend.open(), await backend.open()
-    assert await one.admin.take_turn("ann", "a", 30_000)
-    assert await one.admin.take_turn("bob", "a", 50)
-    assert [await store.admin.turns_held(["ann", "carl"]) for store in (one, other)] == [frozenset({"ann"})] * 2
-    assert await other.admin.turns_held([]) == frozenset()
+    assert await one.lease(ANN, LAPTOP, 30_000, alone=True)
+    assert await one.lease(BOB, LAPTOP, 50, alone=True)
+    carl = WorkPlace("carl")
+    assert [await store.leases([ANN, carl]) for store in (one, other)] == [[(LAPTOP,), ()]] * 2
+    assert await other.leases([]) == []
     clock.advance(50)
 
     async def only_ann() -> bool:
-        return await other.admin.turns_held(["ann", "bob"]) == {"ann"}
+        return await other.leases([ANN, BOB]) == [(LAPTOP,), ()]
 
     await wait_until_async(only_ann, "the turn to end")
+
+
+async def test_of_all_who_want_a_turn_at_once_one_has_it(backend: Backend) -> None:
+    stores = [await backend.open() for _ in range(4)]
+    clients = [Presence(f"cli_{number}", "") for number in range(16)]
+    had = await asyncio.gather(
+        *(stores[number % 4].lease(ANN, one, 30_000, alone=True) for number, one in enumerate(clients))
+    )
+    assert had.count(True) == 1

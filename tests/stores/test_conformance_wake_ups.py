@@ -14,9 +14,8 @@ from tests.support.waiting import wait_until_async
 
 async def listening(store: Store, *keys: StreamKey) -> RecordingListener:
     listener = RecordingListener()
-    await store.listen(listener)
     for key in keys or (SESSION,):
-        await store.subscribe(store.partition_of(key))
+        await store.subscribe(store.partition_of(key), listener)
     return listener
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from ledger.core.errors import InDoubtError, StoreError
 from ledger.log.stream import Stream
-from ledger.stores.port import START, Appended, Conflict, StreamKey, ViewWrite
+from ledger.stores.port import START, Appended, Conflict, StreamKey
 from ledger.stores.redis import commands
 from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store
+from ledger.stores.values import ViewWrite
 from tests.support.backends import (
     PROJECT,
     SESSION,
@@ -27,6 +28,7 @@ from tests.support.backends import (
 )
 from tests.support.proxy import Fault, Proxy
 from tests.support.servers import RealServer
+from tests.support.store_calls import checkpoint, project, view_field
 from tests.support.tally import Tally, add, tally
 from tests.support.waiting import wait_until_async
 
@@ -221,11 +223,11 @@ async def test_a_read_without_any_answer_is_unreachable_not_in_doubt(proxy: Prox
 
 
 async def test_a_projection_whose_answer_was_lost_counts_once(proxy: Proxy, far_store: RedisStore) -> None:
-    await far_store.project(PROJECT, START, at(1), [])
+    await project(far_store, PROJECT, START, at(1), [])
     proxy.lose("EVALSHA", Fault.ANSWER_LOST)
-    await far_store.project(SESSION, START, at(1), [ViewWrite("counts", "asked", 1, "count")])
-    assert await far_store.checkpoint(SESSION) == at(1)
-    assert await far_store.view_field("counts", far_store.partition_of(SESSION), "asked") == b"1"
+    await project(far_store, SESSION, START, at(1), [ViewWrite("counts", "asked", 1, "count")])
+    assert await checkpoint(far_store, SESSION) == at(1)
+    assert await view_field(far_store, "counts", far_store.partition_of(SESSION), "asked") == b"1"
 
 
 async def test_a_script_that_the_server_forgot_is_loaded_again_though_that_answer_is_lost_too(

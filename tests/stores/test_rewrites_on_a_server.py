@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 
 from ledger.core.errors import SetupError
-from ledger.stores.port import Appended, Position, Store
+from ledger.stores.port import Append, Appended, Position, Store, streams_of
 from ledger.stores.redis.least_rights import LEAST_RIGHTS, REDACTING_RIGHTS
 from ledger.stores.redis.rewrites import COPY_LIVES_MS
 from ledger.stores.redis.script import Script
@@ -21,6 +21,7 @@ from ledger.stores.redis.store import RedisStore
 from ledger.stores.urls import open_store
 from tests.support.backends import PARTITION_COUNT, SESSION, Operator, append_of, log_of, written
 from tests.support.servers import RealServer
+from tests.support.store_calls import rewritten
 from tests.support.waiting import wait_until_async
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ async def test_a_reader_that_blocks_on_the_stream_goes_on_with_the_next_entry(
         reader = Operator(client)
         waiting = asyncio.create_task(reader.run("XREAD", "BLOCK", 5000, "STREAMS", name, str(head)))
         await wait_until_async(lambda: _blocked(server_store), "a blocked reader")
-        rewrite = server_store.admin.rewrite(SESSION, [2])
-        answer = await rewrite.finish(append_of(EVENT, after=head))
+        (answer,) = await rewritten(server_store, [2], append_of(EVENT, after=head))
         assert isinstance(answer, Appended)
         ((_, (entry,)),) = await waiting
         assert entry == (f"{answer.ms}-3".encode(), {b"d": b"redacted", b"x": b"why"})
@@ -61,18 +61,22 @@ async def test_what_a_process_that_died_midway_leaves_is_harmless_and_ends_by_it
 ) -> None:
     head = await written(server_store, *[(b"d", b"secret")] * 400)
     before = await log_of(server_store)
-    rewrite = server_store.admin.rewrite(SESSION, [1, 400])
-    await rewrite.finish(append_of(EVENT, after=Position(head.ms, 399)))  # a conflict: it stops before the last step
-    assert [0 < await admin.run("PTTL", one) <= COPY_LIVES_MS for one in await copies(admin)] == [True, True]
-    assert await log_of(server_store) == before
-    assert [key async for key in server_store.streams()] == [SESSION]
-    await rewrite.close()
+
+    async def dies() -> Append:
+        assert [0 < await admin.run("PTTL", one) <= COPY_LIVES_MS for one in await copies(admin)] == [True, True]
+        assert await log_of(server_store) == before
+        assert [key async for key in streams_of(server_store)] == [SESSION]
+        raise EOFError
+
+    with pytest.raises(EOFError):
+        # The first is a conflict: it stops before the last step.
+        await rewritten(server_store, [1, 400], append_of(EVENT, after=Position(head.ms, 399)), dies)
     assert await copies(admin) == []
 
 
 async def test_a_rewritten_stream_has_no_time_to_live(server_store: RedisStore, admin: Operator) -> None:
     head = await written(server_store, (b"one", b"secret"))
-    await server_store.admin.rewrite(SESSION, [1]).finish(append_of(EVENT, after=head))
+    await rewritten(server_store, [1], append_of(EVENT, after=head))
     assert await admin.run("PTTL", server_store.keys.stream(SESSION)) == -1
     assert await copies(admin) == []
 
@@ -81,10 +85,13 @@ async def test_a_copy_that_is_lost_before_the_last_step_is_made_again(
     server_store: RedisStore, admin: Operator
 ) -> None:
     head = await written(server_store, *[(b"d", b"secret")] * 300)
-    rewrite = server_store.admin.rewrite(SESSION, [1, 300])
-    await rewrite.finish(append_of(EVENT, after=Position(head.ms, 299)))
-    await admin.run("DEL", *(await copies(admin)))
-    assert isinstance(await rewrite.finish(append_of(EVENT, after=head)), Appended)
+
+    async def lost() -> Append:
+        await admin.run("DEL", *(await copies(admin)))
+        return append_of(EVENT, after=head)
+
+    _, answer = await rewritten(server_store, [1, 300], append_of(EVENT, after=Position(head.ms, 299)), lost)
+    assert isinstance(answer, Appended)
     assert [one.version for one in await log_of(server_store) if one.content is None] == [1, 300]
 
 
@@ -107,7 +114,7 @@ async def test_a_user_who_may_not_rename_is_told_so(server_store: RedisStore, ad
     await admin.run("ACL", "SETUSER", "default", "-rename")
     try:
         with pytest.raises(SetupError, match="rewrite a stream"):
-            await server_store.admin.rewrite(SESSION, [1]).finish(append_of(EVENT, after=head))
+            await rewritten(server_store, [1], append_of(EVENT, after=head))
         assert (await log_of(server_store))[0].content == b"secret"
     finally:
         await admin.run("ACL", "SETUSER", "default", "+rename")
@@ -117,7 +124,7 @@ async def test_files_that_may_not_be_written_anew_are_named(start_server: StartS
     server = start_server("durable")
     async with Redis.from_url(server.url, protocol=2) as client, opened(server) as store:
         await Operator(client).run("ACL", "SETUSER", "default", "-bgrewriteaof", "-slowlog")
-        (told,) = await store.admin.rewrite_files()
+        (told,) = await store.rewrite_files()
         assert (told.append_only_file, told.slow_log) == ("not permitted", "not permitted")
         assert not told.is_clean
 
@@ -128,8 +135,8 @@ async def test_neither_append_only_file_nor_snapshot_hold_what_was_redacted(star
         head = await written(store, (b"one", SECRET))
         await client.save()
         assert _files_with(server.folder, SECRET)
-        assert isinstance(await store.admin.rewrite(SESSION, [1]).finish(append_of(EVENT, after=head)), Appended)
-        (told,) = await store.admin.rewrite_files()
+        assert isinstance((await rewritten(store, [1], append_of(EVENT, after=head)))[0], Appended)
+        (told,) = await store.rewrite_files()
         assert (told.append_only_file, told.snapshot_file, told.slow_log) == ("done", "done", "done")
         assert _files_with(server.folder, SECRET) == []
         assert _files_with(server.folder, b"redacted")
@@ -142,14 +149,11 @@ async def test_redaction_needs_rights_that_no_serving_process_has(start_server: 
             await Operator(client).run("ACL", "SETUSER", name, "on", ">word", *_rules(rights))
     async with opened(server, "ledger") as store:
         head = await written(store, (b"one", SECRET))
-        rewrite = store.admin.rewrite(SESSION, [1])
         with pytest.raises(SetupError, match="rewrite a stream"):
-            await rewrite.finish(append_of(EVENT, after=head))
+            await rewritten(store, [1], append_of(EVENT, after=head))
     async with opened(server, "redactor") as store:
-        rewrite = store.admin.rewrite(SESSION, [1])
-        assert isinstance(await rewrite.finish(append_of(EVENT, after=head)), Appended)
-        await rewrite.close()
-        (told,) = await store.admin.rewrite_files()
+        assert isinstance((await rewritten(store, [1], append_of(EVENT, after=head)))[0], Appended)
+        (told,) = await store.rewrite_files()
         assert told.is_clean
     assert _files_with(server.folder, SECRET) == []
 

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from ledger.core.errors import DamageError, InDoubtError, NewerSchemaError, SealedError, SetupError
 from ledger.stores.durability import Durability
-from ledger.stores.port import NOTHING_DUE, START, Due, Store, append_to
+from ledger.stores.port import NOTHING_DUE, START, Due, Store, append_to, streams_of
 from ledger.stores.redis import sealing
 from ledger.stores.redis.least_rights import LEAST_RIGHTS, SEALING_RIGHTS
 from ledger.stores.redis.rewrites import COPY_LIVES_MS
@@ -28,6 +28,7 @@ from tests.support.backends import PARTITION_COUNT, SESSION, Operator, append_of
 from tests.support.proxy import Fault, Proxy
 from tests.support.sealing import seal_of, sealed, three
 from tests.support.servers import RealServer
+from tests.support.store_calls import positions, seals
 
 if TYPE_CHECKING:
     from tests.support.servers import StartServer
@@ -66,7 +67,7 @@ async def test_an_older_program_begins_no_second_history(server_store: RedisStor
     with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
         await admin.run("XADD", stream, "*", "d", "payload")
     assert await admin.run("EXISTS", *keys[1:]) == 0
-    assert await server_store.admin.seals([SESSION]) == [seal]
+    assert await seals(server_store, [SESSION]) == [seal]
 
 
 async def test_a_hint_that_an_older_process_set_for_a_sealed_session_can_only_be_removed(
@@ -115,13 +116,13 @@ async def test_a_broken_stub_is_damage_to_everybody_and_stays(
         append_to(server_store, append_of(b"again")),
         server_store.open(SESSION),
         server_store.read(SESSION, START, 1),
-        server_store.admin.seals([SESSION]),
-        server_store.admin.heads([SESSION]),
-        server_store.admin.unseal(SESSION, seal, log, None),
+        seals(server_store, [SESSION]),
+        positions(server_store, [SESSION]),
+        server_store.unseal(SESSION, seal, log, None),
     ):
         with pytest.raises(DamageError, match="the stub of the sealed stream `session:ses_1` is broken"):
             await attempt
-    assert not await server_store.admin.seal(SESSION, seal)
+    assert not await server_store.seal(SESSION, seal)
     assert await admin.run("HGETALL", stream) == before
 
 
@@ -146,11 +147,11 @@ async def test_a_seal_whose_answer_was_lost_counts_once(
     proxy: Proxy, far_store: RedisStore, fault: Fault, times: int
 ) -> None:
     seal = seal_of(await three(far_store))
-    lines = len(await far_store.read_feed(range(far_store.partition_count), "views", "one", 10))
+    lines = len((await far_store.read_feed(range(far_store.partition_count), "views", "one", 10)).items)
     proxy.lose("EVALSHA", fault, times=times)
-    assert await far_store.admin.seal(SESSION, seal)
-    assert await far_store.admin.seals([SESSION]) == [seal]
-    told = await far_store.read_feed(range(far_store.partition_count), "views", "one", 10)
+    assert await far_store.seal(SESSION, seal)
+    assert await seals(far_store, [SESSION]) == [seal]
+    told = (await far_store.read_feed(range(far_store.partition_count), "views", "one", 10)).items
     assert (lines, len(told)) == (1, 1)
 
 
@@ -162,12 +163,12 @@ async def test_an_unseal_whose_answers_were_lost_brings_back_every_entry_once(
     """Three slices and the last step."""
     await written(far_store, *[b"d"] * 600)
     log = await log_of(far_store)
-    assert await far_store.admin.seal(SESSION, seal_of(log))
+    assert await far_store.seal(SESSION, seal_of(log))
     await load_scripts(far_store)
     proxy.lose("EVALSHA", fault, after=after)
-    assert await far_store.admin.unseal(SESSION, seal_of(log), log, None)
+    assert await far_store.unseal(SESSION, seal_of(log), log, None)
     assert await log_of(far_store) == log
-    assert await far_store.admin.unseal(SESSION, seal_of(log), log, None)
+    assert await far_store.unseal(SESSION, seal_of(log), log, None)
 
 
 @pytest.mark.slow
@@ -175,15 +176,15 @@ async def test_a_seal_without_any_answer_is_in_doubt_and_repeated_later(proxy: P
     log = await three(impatient)
     proxy.lose("EVALSHA", Fault.SILENCE, times=None)
     with pytest.raises(InDoubtError):
-        await impatient.admin.seal(SESSION, seal_of(log))
+        await impatient.seal(SESSION, seal_of(log))
     proxy.heal()
-    assert await impatient.admin.seal(SESSION, seal_of(log))
+    assert await impatient.seal(SESSION, seal_of(log))
     await load_scripts(impatient)
     proxy.lose("EVALSHA", Fault.SILENCE, times=None, after=1)
     with pytest.raises(InDoubtError):
-        await impatient.admin.unseal(SESSION, seal_of(log), log, None)
+        await impatient.unseal(SESSION, seal_of(log), log, None)
     proxy.heal()
-    assert await impatient.admin.unseal(SESSION, seal_of(log), log, None)
+    assert await impatient.unseal(SESSION, seal_of(log), log, None)
     assert await log_of(impatient) == log
 
 
@@ -201,12 +202,12 @@ async def test_what_a_process_that_died_midway_leaves_is_harmless_and_ends_by_it
     monkeypatch.setattr(sealing._Unsealing, "finish", died)
     monkeypatch.setattr(sealing._Unsealing, "close", died)
     with pytest.raises(asyncio.CancelledError):
-        await server_store.admin.unseal(SESSION, seal, log, None)
+        await server_store.unseal(SESSION, seal, log, None)
     assert [0 < await admin.run("PTTL", one) <= COPY_LIVES_MS for one in await beside(admin)] == [True]
-    assert [key async for key in server_store.streams()] == []
-    assert [key async for key in server_store.sealed_streams()] == [SESSION]
+    assert [key async for key in streams_of(server_store)] == []
+    assert [key async for key in streams_of(server_store, sealed=True)] == [SESSION]
     monkeypatch.undo()
-    assert await server_store.admin.unseal(SESSION, seal, log, None)
+    assert await server_store.unseal(SESSION, seal, log, None)
     assert await log_of(server_store) == log
 
 
@@ -224,7 +225,7 @@ async def test_entries_that_are_lost_before_the_last_step_are_written_again(
             await admin.run("DEL", *lost)
 
     monkeypatch.setattr(sealing._Unsealing, "copy", copied_and_lost)
-    assert await server_store.admin.unseal(SESSION, seal, log, None)
+    assert await server_store.unseal(SESSION, seal, log, None)
     assert len(lost) == 1
     assert await log_of(server_store) == log
 
@@ -232,7 +233,7 @@ async def test_entries_that_are_lost_before_the_last_step_are_written_again(
 async def test_a_stream_that_came_back_has_no_time_to_live(server_store: RedisStore, admin: Operator) -> None:
     seal, log = await sealed(server_store)
     assert await admin.run("PTTL", server_store.keys.stream(SESSION)) == -1
-    assert await server_store.admin.unseal(SESSION, seal, log, None)
+    assert await server_store.unseal(SESSION, seal, log, None)
     assert await admin.run("PTTL", server_store.keys.stream(SESSION)) == -1
     assert await beside(admin) == []
 
@@ -246,7 +247,7 @@ async def test_an_append_that_meets_a_stub_and_then_the_stream_is_written(
 
     async def after_another(store: RedisStore, keys: object) -> list[Seal | None]:
         monkeypatch.setattr(RedisStore, "seals", look)
-        assert await server_store.admin.unseal(SESSION, seal, log, None)
+        assert await server_store.unseal(SESSION, seal, log, None)
         return await look(store, [SESSION])
 
     monkeypatch.setattr(RedisStore, "seals", after_another)
@@ -262,13 +263,13 @@ async def test_neither_seal_nor_unseal_counts_before_it_is_confirmed(server: Rea
         log = await three(plain)
         for _ in range(2):  # also the repeated one, which writes nothing
             with pytest.raises(InDoubtError, match="not confirmed yet"):
-                await store.admin.seal(SESSION, seal_of(log))
+                await store.seal(SESSION, seal_of(log))
         for _ in range(2):
             with pytest.raises(InDoubtError, match="not confirmed yet"):
-                await store.admin.unseal(SESSION, seal_of(log), log, None)
+                await store.unseal(SESSION, seal_of(log), log, None)
         assert await log_of(store) == log
         await written(plain, b"four", after=log[-1].position)
-        assert not await store.admin.seal(SESSION, seal_of(log)), "what was refused needs no confirmation"
+        assert not await store.seal(SESSION, seal_of(log)), "what was refused needs no confirmation"
 
 
 # --- rights -----------------------------------------------------------------------------------------------------------
@@ -282,13 +283,13 @@ async def test_every_serving_process_brings_back_and_only_the_archiver_seals(sta
         async with opened(_of(server, "ledger")) as agent, opened(_of(server, "archiver")) as archiver:
             log = await three(agent)
             with pytest.raises(SetupError, match="does not let this user seal a stream"):
-                await agent.admin.seal(SESSION, seal_of(log))
+                await agent.seal(SESSION, seal_of(log))
             assert await log_of(agent) == log
             assert await beside(Operator(client)) == []
-            assert await archiver.admin.seal(SESSION, seal_of(log))
-            assert await agent.admin.unseal(SESSION, seal_of(log), log, None)
+            assert await archiver.seal(SESSION, seal_of(log))
+            assert await agent.unseal(SESSION, seal_of(log), log, None)
             assert await log_of(agent) == log
-            assert await archiver.admin.seal(SESSION, seal_of(log))
+            assert await archiver.seal(SESSION, seal_of(log))
 
 
 async def test_who_may_not_bring_back_is_told_so_and_the_stub_stays(server_store: RedisStore, admin: Operator) -> None:
@@ -296,10 +297,10 @@ async def test_who_may_not_bring_back_is_told_so_and_the_stub_stays(server_store
     await admin.run("ACL", "SETUSER", "default", "-renamenx")
     try:
         with pytest.raises(SetupError, match="does not let this user bring back a sealed stream"):
-            await server_store.admin.unseal(SESSION, seal, log, None)
+            await server_store.unseal(SESSION, seal, log, None)
     finally:
         await admin.run("ACL", "SETUSER", "default", "+renamenx")
-    assert await server_store.admin.seals([SESSION]) == [seal]
+    assert await seals(server_store, [SESSION]) == [seal]
     assert await beside(admin) == []
 
 
@@ -333,6 +334,6 @@ async def test_a_stream_of_a_hundred_thousand_entries_is_sealed_and_comes_back(s
         head = await written(server_store, *[(b"d" * 300, b"x" * 200)] * 500, after=head)
     log = await log_of(server_store)
     assert len(log) == 100_000
-    assert await server_store.admin.seal(SESSION, seal_of(log))
-    assert await server_store.admin.unseal(SESSION, seal_of(log), log, None)
+    assert await server_store.seal(SESSION, seal_of(log))
+    assert await server_store.unseal(SESSION, seal_of(log), log, None)
     assert await log_of(server_store) == log

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 import pytest
 
 from ledger.stores import keys
-from ledger.stores.port import START, ViewWrite
+from ledger.stores.port import START
 from ledger.stores.redis.store import RedisStore
+from ledger.stores.values import ViewWrite
 from tests.support.backends import SESSION, at
+from tests.support.store_calls import checkpoint, project, view_field
 
 LISTED = [ViewWrite("latest", "all\nses_1", 0, "sorted"), ViewWrite("pending", "per_1", b"old")]
 
@@ -28,12 +30,12 @@ def of_an_older_format(store: RedisStore) -> Iterator[None]:
 async def test_views_of_another_format_are_not_read_and_stay_beside_the_new_ones(server_store: RedisStore) -> None:
     store, partition = server_store, server_store.partition_of(SESSION)
     with of_an_older_format(store):
-        assert await store.project(SESSION, START, at(3), LISTED)
-    assert await store.checkpoint(SESSION) == START
-    assert await store.views.survey() == {}
-    assert await store.views.page("latest", "all\n", 10) == []
-    assert await store.project(SESSION, START, at(1), [ViewWrite("pending", "per_1", b"new")])
+        assert await project(store, SESSION, START, at(3), LISTED)
+    assert await checkpoint(store, SESSION) == START
+    assert await store.views() == {}
+    assert await store.view_page("latest", "all\n", 10) == []
+    assert await project(store, SESSION, START, at(1), [ViewWrite("pending", "per_1", b"new")])
     await store.drop_views(partition, ("pending", "latest"))
     with of_an_older_format(store):
-        assert await store.checkpoint(SESSION) == at(3)
-        assert await store.view_field("pending", partition, "per_1") == b"old"
+        assert await checkpoint(store, SESSION) == at(3)
+        assert await view_field(store, "pending", partition, "per_1") == b"old"

@@ -213,8 +213,7 @@ async def test_a_state_that_was_folded_is_never_seen_half_folded_or_empty_again(
 async def test_waiters_on_two_streams_of_one_process_hear_of_each_other(backend: Backend) -> None:
     store = await backend.open()
     one, other = tally(store), tally(store)
-    await store.listen(RecordingListener(one, other))
-    await store.subscribe(store.partition_of(SESSION))
+    await store.subscribe(store.partition_of(SESSION), RecordingListener(one, other))
     await asyncio.gather(one.refresh(), other.refresh())
     await one.submit(add("a"))
     await wait_until_async(lambda: other.state.names == ("a",), "the other fold")

@@ -9,7 +9,7 @@ from typing import Any
 from ledger import Ledger
 from ledger.core.errors import ArchiveError
 from ledger.log.archive.archive import Archive
-from ledger.log.archive.archived_store import archive_of
+from ledger.log.archive.archived_store import all_streams, archive_of
 from ledger.log.archive.buckets import Bucket, FolderBucket, MissingFileError, ObjectBucket
 from ledger.log.archive.sealing import Sealing, SealRule
 from ledger.log.verify import head_of
@@ -90,7 +90,7 @@ async def seal_all(ledger: Ledger, folder: Path) -> Archive:
     """Seal all sessions into a folder; none of them may be kept."""
     archive = archive_of(ledger.store)
     await archive.set_url(str(folder))
-    keys = [key async for key in ledger.store.streams() if key.kind == "session"]
+    keys = [key async for key in all_streams(ledger.store) if key.kind == "session"]
 
     async def wanted() -> AsyncIterator[StreamKey]:
         for key in keys:

@@ -165,12 +165,7 @@ class Operator:
         return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
 
 
-async def gaps(store: Store, partitions: Sequence[int], group: str, idle_ms: int | None = None) -> list[int]:
-    """Return the partitions whose feeds have dropped lines that the group has not dealt with."""
-    return await store.admin.trimmed(await store.admin.places(partitions, group, idle_ms))
-
-
 async def view_names(store: Store) -> set[tuple[int, str]]:
     """Return partition and name of every view that is not empty."""
-    names = await store.views.survey()
+    names = await store.views()
     return {(partition, name) for partition, found in names.items() for name in found}

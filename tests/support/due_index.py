@@ -6,6 +6,7 @@ from typing import Final
 
 from ledger import Ledger
 from ledger.stores.port import NOTHING_DUE, Due
+from tests.support.store_calls import positions
 
 WRONG: Final[dict[str, Due | str]] = {
     "missing": NOTHING_DUE,
@@ -18,5 +19,5 @@ WRONG: Final[dict[str, Due | str]] = {
 async def set_hint(ledger: Ledger, session: str, to: Due | str) -> None:
     """As if a writer had left another hint: it is corrected as of the session's last event."""
     (seen_ms,) = await ledger.store.due_of([session])
-    (head,) = await ledger.store.admin.heads([(await ledger.attach(session)).stream.key])
+    (head,) = await positions(ledger.store, [(await ledger.attach(session)).stream.key])
     await ledger.store.correct_due(session, seen_ms, to, at=head)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ledger import Ledger
-from ledger.stores.admin import PROJECTORS
+from ledger.log.archive.archived_store import all_streams
+from ledger.stores.values import PROJECTORS
+from projections.walk import StreamWalk
 from workers.projector.worker import CatchingUp
 
 LINES_COUNT = 1000
@@ -11,9 +13,10 @@ LINES_COUNT = 1000
 
 async def project_as_a_worker(ledger: Ledger) -> None:
     """Project everything, acknowledge the feeds, and finish a census of all partitions."""
-    store, everywhere = ledger.store, range(ledger.store.partition_count)
-    await store.admin.begin_census(everywhere, "test")
-    await CatchingUp(ledger).catch_up_all([key async for key in store.streams()])
-    await store.admin.end_census(everywhere, "test")
-    items = await store.read_feed(everywhere, PROJECTORS, "test", LINES_COUNT)
+    store, everywhere, worker = ledger.store, range(ledger.store.partition_count), CatchingUp(ledger)
+    await worker.catch_up_all([key async for key in all_streams(store)])
+    walk = StreamWalk(store, worker.catch_up_all)
+    while not (await walk.step()).ended:
+        pass
+    items = (await store.read_feed(everywhere, PROJECTORS, "test", LINES_COUNT)).items
     await store.acknowledge(PROJECTORS, items)

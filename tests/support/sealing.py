@@ -31,5 +31,5 @@ async def three(store: Store, key: StreamKey = SESSION, due: Due | None = None) 
 async def sealed(store: Store, key: StreamKey = SESSION) -> tuple[Seal, tuple[Entry, ...]]:
     log = await three(store, key)
     seal = seal_of(log)
-    assert await store.admin.seal(key, seal)
+    assert await store.seal(key, seal)
     return seal, log

@@ -23,10 +23,10 @@ from ledger.stores.port import (
     Position,
     Store,
     StreamKey,
-    answer_with,
     append_to,
 )
 from tests.support.backends import SESSION
+from tests.support.store_calls import answer_with
 
 TESTER = Actor("person", "tester")
 

@@ -12,7 +12,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.errors import StoreError
-from ledger.stores.port import StreamKey, WakeUp
+from ledger.stores.port import Listener, StreamKey, WakeUp
 from ledger.testing import TestClock
 from tests.support.backends import PARTITION_COUNT
 from tests.support.waiting import wait_until_async
@@ -203,11 +203,11 @@ async def test_a_subscription_that_fails_is_tried_again(
 ) -> None:
     subscribe, left = ledger.store.subscribe, [3, 4]
 
-    async def failing(partition: int) -> None:
+    async def failing(partition: int, listener: Listener) -> None:
         if partition in left:
             left.remove(partition)
             raise StoreError("no server")
-        await subscribe(partition)
+        await subscribe(partition, listener)
 
     monkeypatch.setattr(ledger.store, "subscribe", failing)
     async with running(consumer_of(ledger, Passes(), concerns=every_append, retry_seconds=0.01)):

@@ -9,6 +9,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.events import LogRegressed
+from ledger.log.archive.archived_store import all_streams
 from ledger.log.tail import read_events
 from ledger.stores.port import StreamKey
 from tests.support.backends import PARTITION_COUNT, Operator, as_redis
@@ -40,7 +41,7 @@ async def approve(ledger: Ledger, session: str, pattern: str, project: str = "sh
 
 
 async def project_all(ledger: Ledger, projecting: CatchingUp) -> None:
-    await projecting.catch_up_all([key async for key in ledger.store.streams()])
+    await projecting.catch_up_all([key async for key in all_streams(ledger.store)])
 
 
 async def approved(ledger: Ledger) -> list[str]:

@@ -21,6 +21,7 @@ from tests.projections.looking import RULES, differences
 from tests.support.backends import PARTITION_COUNT, append_of, as_redis, log_of
 from tests.support.processes import next_line, python
 from tests.support.servers import RealServer
+from tests.support.store_calls import drop_all_views
 from tests.support.waiting import wait_until_async
 from workers.projector.worker import GROUP
 
@@ -96,7 +97,7 @@ async def as_of(ledger: Ledger, key: StreamKey, version: int) -> None:
 
 async def consumer_counts(ledger: Ledger) -> list[int]:
     """Return how many projectors each group of a feed knows."""
-    return [group.consumer_count for one in await ledger.store.admin.partitions() for group in one.groups]
+    return [group.consumer_count for one in await ledger.store.feeds() for group in one.groups]
 
 
 def line_with(process: subprocess.Popen[str], text: str) -> str:
@@ -123,9 +124,8 @@ async def test_lines_are_acknowledged_when_the_views_have_changed(ledger: Ledger
     await as_of(ledger, SES_1, 1)
 
     async def all_done() -> bool:
-        facts = await ledger.store.admin.partitions()
-        groups = [group for one in facts for group in one.groups]
-        return bool(groups) and all(group.lag_count == group.pel_count == 0 for group in groups)
+        groups = [group for one in await ledger.store.feeds() for group in one.groups]
+        return bool(groups) and await ledger.store.owed(GROUP, {}, 1) == []
 
     await wait_until_async(all_done, "no line to be owed")
 
@@ -181,14 +181,14 @@ async def test_the_lines_of_a_dead_one_are_taken_over(ledger: Ledger, store: Red
     await as_of(ledger, SES_1, 1)
     living.send_signal(signal.SIGSTOP)
     await session.submit("bash", ["x"])
-    taken = await store.read_feed(range(PARTITION_COUNT), GROUP, "dead", 100)
+    taken = (await store.read_feed(range(PARTITION_COUNT), GROUP, "dead", 100)).items
     assert (SES_1, 2) in [(line.key, line.version) for line in taken]
     living.send_signal(signal.SIGCONT)
     line_with(living, f"took over {len(taken)} lines")
     await as_of(ledger, SES_1, 2)
 
     async def nothing_owed() -> bool:
-        return all(group.pel_count == 0 for one in await store.admin.partitions() for group in one.groups)
+        return all(group.pel_count == 0 for one in await store.feeds() for group in one.groups)
 
     await wait_until_async(nothing_owed, "no line to be owed")
 
@@ -218,7 +218,7 @@ async def test_a_scan_finds_what_no_hint_tells_of(ledger: Ledger, store: RedisSt
     await ledger.session("ses_1")
     for partition in range(PARTITION_COUNT):
         await store.command("DEL", store.keys.feed(partition))
-        await store.drop_views(partition)
+        await drop_all_views(store, partition)
     await as_of(ledger, SES_1, 1)
 
 
@@ -306,7 +306,7 @@ async def test_views_of_a_history_that_the_server_lost_are_built_anew(
     await as_of(ledger, SES_1, 6)
     kept = (await log_of(store, SES_1))[:3]
     await store.command("DEL", store.keys.stream(SES_1))
-    assert await store.admin.restore(SES_1, append_of().after, kept, None)
+    assert await store.restore(SES_1, append_of().after, kept, None)
     await as_of(ledger, SES_1, 3)
     line_with(process, "are rebuilt")
     assert (await queries.totals(ledger.store)).decisions["auto_allow"] == 2

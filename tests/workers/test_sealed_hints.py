@@ -11,6 +11,7 @@ from ledger.stores.redis.store import RedisStore
 from tests.support.backends import SESSION
 from tests.support.sealing import sealed
 from tests.support.servers import RealServer
+from tests.support.store_calls import seals
 from workers.expiry.settlement import Settler
 
 
@@ -24,5 +25,5 @@ async def test_a_hint_for_a_sealed_session_is_dropped_and_nothing_is_brought_bac
         with caplog.at_level(logging.ERROR, "workers"):
             await Settler(ledger).settle_due()
     assert await store.due(None, 10) == []
-    assert await store.admin.seals([SESSION]) == [seal]
+    assert await seals(store, [SESSION]) == [seal]
     assert "expiry" not in caplog.text

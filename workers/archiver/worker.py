@@ -20,8 +20,10 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from ledger import Ledger
 from ledger.core.errors import LedgerError
+from ledger.core.events import Presence
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.sealing import Sealing, SealRule
+from ledger.stores.port import WorkPlace
 from workers.runtime.process import Work
 from workers.upkeep.archiving import bringing_up, to_seal
 
@@ -58,7 +60,7 @@ class Archiver:
         self._ledger = ledger
         self._rule = rule
         self._pace = pace
-        self._holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._holder = Presence(f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}", "archiver")
         self._stop = asyncio.Event()
         self._at_work = asyncio.Lock()
         self._scheduler = AsyncIOScheduler(
@@ -106,7 +108,7 @@ class Archiver:
                     break
         if sealed:
             log.info("archiver: sealed %d sessions with %d events", sealed, events)
-        await ledger.store.admin.end_turn(TURN, self._holder)
+        await ledger.store.lease(WorkPlace(TURN), self._holder, 0)
 
     async def _has_turn(self) -> bool:
-        return await self._ledger.store.admin.take_turn(TURN, self._holder, TURN_MS)
+        return await self._ledger.store.lease(WorkPlace(TURN), self._holder, TURN_MS, alone=True)

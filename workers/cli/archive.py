@@ -136,9 +136,9 @@ def memory_bound(text: str | None) -> int | None:
 
 async def _named(ledger: Ledger, sessions: Sequence[str]) -> AsyncIterator[StreamKey]:
     keys = [StreamKey("session", check_id(session, "session id")) for session in dict.fromkeys(sessions)]
-    heads = await ledger.store.admin.heads(keys)
+    heads = await ledger.store.heads(keys)
     for key, head in zip(keys, heads, strict=True):
-        if head == START:
+        if head.at == START:
             raise UnknownSessionError(f"there is no session `{key.id}`", session=key.id)
     for key in keys:
         yield key
@@ -181,10 +181,10 @@ async def restore(ledger: Ledger, output: CommandOutput, *, session: str) -> Non
     A session that is on the server already stays as it is.
     """
     key = StreamKey("session", check_id(session, "session id"))
-    (seal,) = await ledger.store.admin.seals([key])
+    seal = (await ledger.store.heads([key]))[0].seal
     if seal is not None:
         await archive_of(ledger.store).restore(key, seal)
-    (head,) = await ledger.store.admin.heads([key])
+    head = (await ledger.store.heads([key]))[0].at
     if head == START:
         raise UnknownSessionError(f"there is no session `{session}`", session=session)
     if output.as_json:

@@ -13,6 +13,7 @@ from ledger import Ledger
 from ledger.client.ledger import named_url
 from ledger.core.errors import SetupError
 from ledger.stores.redis.strangers import open_doors
+from projections.lag import set_back_ms
 from workers.cli.base import command, run_async
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
@@ -65,16 +66,16 @@ async def _examine(url: str | None, *, deep: bool) -> list[HealthFinding]:
         after_ms = time.time_ns() // MS_PER_NS
         # The server read its clock somewhere in between.
         skew_ms = server_ms - (before_ms + after_ms) // 2
-        servers = await ledger.store.admin.facts_of_each_server()
+        servers = await ledger.store.server_facts()
         # The primaries of a cluster mostly report the same; each finding is printed once.
         demanded = ledger.store.durability
         space = _space(servers) if is_on_this_machine(named_url(url)) else None
-        doors, set_back_ms = await open_doors(ledger.server_url), await ledger.store.admin.set_back_ms()
+        doors, back_ms = await open_doors(ledger.server_url), await set_back_ms(ledger.store)
         findings = list(
             dict.fromkeys(
                 one
                 for facts in servers
-                for one in check_server_facts(facts, skew_ms, demanded, space, doors, set_back_ms=set_back_ms)
+                for one in check_server_facts(facts, skew_ms, demanded, space, doors, set_back_ms=back_ms)
             )
         )
         compared = await compare_history(ledger.store, LedgerPlace(url, None))

@@ -14,6 +14,7 @@ from ledger.client.machine import default_actor_name
 from ledger.core.errors import StoreError
 from ledger.core.ids import check_id
 from ledger.core.regular_files import private_file
+from ledger.log.archive.archived_store import all_streams
 from ledger.log.reads import AuditedRead, record
 from ledger.log.surveys import StreamProblem
 from ledger.stores.port import StreamKey
@@ -103,7 +104,7 @@ async def _export_all(
     Return the number of streams in the file, and the streams that are not in it.
     """
     # Rules and projects sort before the sessions that name them.
-    keys = sorted([key async for key in ledger.store.streams() if key.kind != "access"])
+    keys = sorted([key async for key in all_streams(ledger.store) if key.kind != "access"])
     problems: list[StreamProblem] = []
     with _written(out, output) as write, progress("streams", len(keys)) as advance:
         write(HEADER_LINE)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from ledger.log.archive.archived_store import archive_of
+from ledger.log.archive.archived_store import all_streams, archive_of
 from ledger.stores.port import StreamKey
 from projections.comparison import Compared, compare_partition
 from projections.lag import events_behind
@@ -61,14 +61,14 @@ async def rebuild(
 
 async def _by_partition(ledger: Ledger) -> dict[int, list[StreamKey]]:
     streams: dict[int, list[StreamKey]] = defaultdict(list)
-    found = [key async for key in ledger.store.streams()]
+    found = [key async for key in all_streams(ledger.store)]
     for key in await archive_of(ledger.store).in_file_order(found):
         streams[ledger.store.partition_of(key)].append(key)
     return streams
 
 
 async def _rebuild(ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], jobs: int | None) -> int:
-    names = await ledger.store.views.survey()
+    names = await ledger.store.views()
     portions = [(one, streams.get(one, []), names.get(one, [])) for one in sorted({*streams, *names})]
     count = sum(len(keys) for _, keys, _ in portions)
     events = 0
@@ -92,7 +92,7 @@ async def _rebuild(ledger: Ledger, output: CommandOutput, streams: dict[int, lis
 async def _compare(
     ledger: Ledger, output: CommandOutput, streams: dict[int, list[StreamKey]], *, show_all: bool
 ) -> int:
-    names = await ledger.store.views.survey()
+    names = await ledger.store.views()
     shown: list[Compared] = []
     fields = differing = behind_events = behind_streams = 0
     partitions = sorted({*streams, *names})

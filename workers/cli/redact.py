@@ -15,8 +15,8 @@ from ledger.core.durations import parse_duration
 from ledger.core.times import parse_time
 from ledger.log.redactable import PATTERN_CHARS_MAX, NotRedactable, Pattern, Redactable
 from ledger.log.redactions import StreamPlan
-from ledger.stores.admin import FilesRewritten
 from ledger.stores.port import StreamKey
+from ledger.stores.values import FilesRewritten
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk

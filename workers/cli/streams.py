@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -13,8 +13,9 @@ from ledger.core.times import format_time
 from ledger.log.entries import check_entry_time
 from ledger.log.surveys import Survey, survey
 from ledger.log.viewed import checkpoints
-from ledger.stores.admin import PartitionFacts
 from ledger.stores.port import StreamInfo, StreamKey
+from ledger.stores.values import FeedFacts
+from projections.lag import lag_counts
 from projections.overview import Overview, overview
 from workers.cli.base import command, with_ledger
 from workers.cli.output import CommandOutput, talk, talk_json
@@ -101,7 +102,7 @@ async def _page(ledger: Ledger, limit: int, cursor: str) -> tuple[list[StreamKey
     """Return at least `limit` streams from a cursor on, sorted among themselves, and the next cursor; empty at the end."""
     keys: set[StreamKey] = set()
     while True:
-        some, cursor = await ledger.store.admin.streams_page(cursor, min(limit, KEYS_AT_ONCE_COUNT))
+        some, cursor = await ledger.store.streams_page(cursor, min(limit, KEYS_AT_ONCE_COUNT))
         keys.update(some)
         if not cursor or len(keys) >= limit:
             return sorted(keys), cursor
@@ -136,11 +137,13 @@ def _stream_json(one: _Seen) -> dict[str, Any]:
 
 
 async def _partition_rows(ledger: Ledger, known: Overview) -> list[dict[str, Any]]:
-    rows = [_partition_json(one, known) for one in await ledger.store.admin.partitions()]
+    feeds = await ledger.store.feeds()
+    lags = await lag_counts(ledger.store, feeds)
+    rows = [_partition_json(one, known, lags) for one in feeds]
     return [row for row in rows if row["streams"] or row["feed"] or row["due"]]
 
 
-def _partition_json(facts: PartitionFacts, known: Overview) -> dict[str, Any]:
+def _partition_json(facts: FeedFacts, known: Overview, lags: Mapping[tuple[str, int], int]) -> dict[str, Any]:
     counts = known.partitions[facts.partition]
     return {
         "partition": facts.partition,
@@ -149,7 +152,12 @@ def _partition_json(facts: PartitionFacts, known: Overview) -> dict[str, Any]:
         "behind": known.behind_events[facts.partition],
         "feed": facts.feed_count,
         "groups": [
-            {"name": group.name, "consumers": group.consumer_count, "lag": group.lag_count, "pel": group.pel_count}
+            {
+                "name": group.name,
+                "consumers": group.consumer_count,
+                "lag": lags[group.name, facts.partition],
+                "pel": group.pel_count,
+            }
             for group in facts.groups
         ],
         "due": facts.due_count,

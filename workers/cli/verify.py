@@ -14,7 +14,7 @@ from ledger import UnknownSessionError
 from ledger.access.passkeys.state import Passkey
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id
-from ledger.log.archive.archived_store import archive_of
+from ledger.log.archive.archived_store import all_streams, archive_of
 from ledger.log.verify import Head
 from ledger.stores.port import StreamKey
 from workers.cli.base import command, with_ledger
@@ -228,7 +228,7 @@ async def _check_all(
     jobs: int | None,
 ) -> None:
     """Check all streams, in processes where there are several."""
-    found = {key async for key in ledger.store.streams()}
+    found = {key async for key in all_streams(ledger.store)}
     keys = await archive_of(ledger.store).in_file_order({*found, *known})
     check, portions = partial(check_streams, depth, kept), portions_to_check(keys, known)
     with progress("streams", len(keys)) as advance:

@@ -129,7 +129,7 @@ class Settler:
         try:
             done: Done[SessionState] = await stream.submit(SETTLE)
         except (SealedError, ArchiveError) as error:
-            (seal,) = await self._store.admin.seals([stream.key])
+            seal = (await self._store.heads([stream.key]))[0].seal
             if seal is None:
                 self._pass_over(session, at_ms, error.text)
             else:

@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 from ledger import Ledger
 from projections import queries
 from projections.durations import LATENESS
+from projections.lag import set_back_ms
 from projections.queries import Histogram
 
 PREFIX: Final = "permission_ledger"
@@ -88,7 +89,7 @@ class Metrics:
             pending=totals.pending,
             oldest_pending_seconds=0.0 if oldest_ms is None else max(now_ms - oldest_ms, 0) / 1000,
             freezes=len(freezes),
-            set_back_seconds=await store.admin.set_back_ms() / 1000,
+            set_back_seconds=await set_back_ms(store) / 1000,
             lag_events=self._lag_events(),
             stream_clients=self._stream_clients(),
             conflicts=self._ledger.streams.tallies.conflicts,

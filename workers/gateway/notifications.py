@@ -10,6 +10,7 @@ from ledger.core.access_events import QuietHours
 from ledger.core.errors import InputError, LedgerError, UnknownDeviceError
 from ledger.core.extras import install_line, is_installed
 from ledger.core.times import format_time
+from ledger.stores.secrets import deployment_secret
 from workers.gateway.principals import ForbiddenError, Principal
 from workers.gateway.settings import GatewaySettings
 
@@ -142,7 +143,7 @@ class Notifications:
         from workers.webpush.keys import VapidKey  # noqa: PLC0415 - an extra
 
         if self._key is None:
-            self._key = VapidKey(await self._ledger.store.admin.secret())
+            self._key = VapidKey(await deployment_secret(self._ledger.store))
         return self._key
 
     def _row(self, device: Device, principal: Principal) -> Row:

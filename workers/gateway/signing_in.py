@@ -12,6 +12,7 @@ from ledger.core.access_events import Role
 from ledger.core.durations import DAY_MS, MINUTE_MS
 from ledger.core.errors import UnauthorizedError
 from ledger.core.events import Actor
+from ledger.stores.secrets import deployment_secret
 from workers.gateway.gateway import Gateway
 from workers.gateway.settings import BROWSER_DAYS, SIGN_IN_LINK_MINUTES
 
@@ -79,4 +80,4 @@ async def sign_in_link(tokens: Tokens, public_url: str, name: str, role: Role = 
 
 async def secret_for(gateway: Gateway, key: str) -> str:
     """Return the secret of a token for a repeatable request: the same each time, and not guessable."""
-    return hmac.new(await gateway.ledger.store.admin.secret(), f"token\n{key}".encode(), sha256).hexdigest()
+    return hmac.new(await deployment_secret(gateway.ledger.store), f"token\n{key}".encode(), sha256).hexdigest()

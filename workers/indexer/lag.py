@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from ledger.stores.port import Store
+from ledger.stores.secrets import deployment_secret
 from workers.indexer.reader import IndexReader
 
 NO_GROUP: Final = "indexer: no group"
@@ -28,7 +29,7 @@ class IndexLag(NamedTuple):
 
 async def deployment_of(store: Store) -> str:
     """Return a name of the deployment that says nothing of its keys."""
-    return sha256(b"search index\n" + await store.admin.secret()).hexdigest()[:32]
+    return sha256(b"search index\n" + await deployment_secret(store)).hexdigest()[:32]
 
 
 async def lag_of(store: Store, index: IndexReader) -> IndexLag:
@@ -36,7 +37,7 @@ async def lag_of(store: Store, index: IndexReader) -> IndexLag:
     since, whole = index.feeds(), index.is_whole
     versions: dict[str, int] = {}
     for _ in range(ROUNDS_COUNT):
-        lines = await store.admin.owed(NO_GROUP, since, LINES_AT_ONCE_COUNT)
+        lines = await store.owed(NO_GROUP, since, LINES_AT_ONCE_COUNT)
         whole = whole and not any(one.trimmed for one in lines)
         for one in lines:
             since[one.partition] = one.after

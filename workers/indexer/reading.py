@@ -11,8 +11,8 @@ from ledger.core.errors import DamageError, NewerSchemaError
 from ledger.log.entries import check_info, read_entry
 from ledger.log.short_streams import SHORT_COUNT
 from ledger.log.tail import BEFORE_FIRST, LostHistoryError, entry_at, read_pages
-from ledger.stores.admin import ShortStream
 from ledger.stores.port import START, Entry, Store, StreamKey
+from ledger.stores.values import ShortStream
 from projections.search_rows import ContentGone, SearchChange, search_change
 from workers.indexer.file import NO_HEAD, IndexedHead, SessionStep
 
@@ -31,7 +31,7 @@ class ReadStep(NamedTuple):
 async def next_steps(store: Store, heads: Sequence[tuple[str, IndexedHead]]) -> list[ReadStep]:
     """Return the next step of each session as of its checkpoint. Raises StoreError."""
     begun = [StreamKey("session", session) for session, head in heads if head.at == START]
-    whole = dict(zip(begun, await store.admin.short_streams(begun, SHORT_COUNT), strict=True)) if begun else {}
+    whole = dict(zip(begun, await store.short_streams(begun, SHORT_COUNT), strict=True)) if begun else {}
     return await asyncio.gather(
         *(_next(store, session, head, whole.get(StreamKey("session", session))) for session, head in heads)
     )

@@ -149,7 +149,7 @@ class Indexer:
         """Index what the feeds name after the noted lines; have all streams walked over where lines were trimmed."""
         while not self._is_stopping():
             feeds = self._index.feeds()
-            lines = await self._store.admin.owed(NO_GROUP, feeds, LINES_AT_ONCE_COUNT)
+            lines = await self._store.owed(NO_GROUP, feeds, LINES_AT_ONCE_COUNT)
             if not lines:
                 return
             if any(one.trimmed for one in lines) and self._index.noted(WHOLE):
@@ -184,7 +184,7 @@ class Indexer:
             self._next_step = now if owed else now + self._pace.step_seconds
 
     async def _walk_streams(self, place: str) -> str:
-        keys, cursor = await self._store.admin.streams_page(place, KEYS_AT_ONCE_COUNT)
+        keys, cursor = await self._store.streams_page(place, KEYS_AT_ONCE_COUNT)
         await self._compare([key.id for key in keys if key.kind == "session"])
         return cursor or OWN
 
@@ -195,9 +195,9 @@ class Indexer:
         return OWN + sessions[-1] if sessions else ""
 
     async def _compare(self, sessions: Sequence[str]) -> None:
-        heads = await self._store.admin.heads([StreamKey("session", one) for one in sessions])
+        heads = await self._store.heads([StreamKey("session", one) for one in sessions])
         await self._catch_up(
-            one for one, at in zip(sessions, heads, strict=True) if at == START or self._index.head(one).at != at
+            one for one, (at, _) in zip(sessions, heads, strict=True) if at == START or self._index.head(one).at != at
         )
 
     # --- sessions -----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ledger.core.durations import DAY_MS
-from ledger.stores.port import Store
+from ledger.stores.port import Store, WorkPlace
 from projections import queries
 from projections.queries import SentMessage
 
@@ -28,14 +28,14 @@ class Allowance:
         self._sent: dict[str, SentMessage] = {}
         """Messages of this process: the views may not have them yet."""
 
-    def turn(self, service: str) -> str:
-        """Return the name of the turn for this service."""
-        return f"notify:{service}:{self._person}"
+    def turn(self, service: str) -> WorkPlace:
+        """Return the place of the turn for this service."""
+        return WorkPlace(f"notify:{service}:{self._person}")
 
     async def under_way(self, service: str) -> int:
         """Return the number of messages in flight at the person's other services, by any worker. Raises StoreError."""
         others = [self.turn(one) for one in self._services if one != service]
-        return len(await self._store.admin.turns_held(others))
+        return sum(map(bool, await self._store.leases(others)))
 
     async def messages(self, now_ms: int) -> dict[str, SentMessage]:
         """Return the messages recently sent to the person, by message id. Raises StoreError."""

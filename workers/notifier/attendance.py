@@ -45,7 +45,7 @@ class Attendance:
                 self._inboxes = await open_inboxes(self._store)
             if present_in(self._inboxes, state.session_id, state.project):
                 return True
-            return bool(await self._store.leases(state.session_id))
+            return any(await self._store.leases([state.session_id]))
         except LedgerError as error:
             log.warning("notifier: the presence in session %s is unknown: %s", state.session_id, error)
             return False

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from ledger import Ledger
 from ledger.access.notifications import Device
 from ledger.core.errors import LedgerError
+from ledger.stores.secrets import deployment_secret
 from workers.notifier.allowance import Allowance
 from workers.notifier.notification_states import NotificationStates
 from workers.notifier.plan import DEVICE_PREFIX, RecipientChannel
@@ -54,7 +55,7 @@ class DeviceChannels:
 
     async def begin(self) -> None:
         """Begin the channels of the devices that there are. Raises StoreError."""
-        key = VapidKey(await self._ledger.store.admin.secret())
+        key = VapidKey(await deployment_secret(self._ledger.store))
         services = PushServices(self._push.services)
         self._sender = PushSender(key, self._push.contact, services, self._settings.timeout_seconds)
         await self._follow()

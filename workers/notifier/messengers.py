@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ledger import Ledger
 from ledger.session.rounds import shown_digest
+from ledger.stores.secrets import link_key
 from workers.notifier.delivery import deliver
 from workers.notifier.plan import Correction, RecipientChannel, Reminder
 from workers.notifier.settings import NotifierSettings, Service
@@ -38,7 +39,7 @@ class ServiceMessenger:
     async def remind(self, reminders: Sequence[Reminder]) -> bool:
         now_ms = await self._ledger.store.now_ms()
         public_url = self._settings.public_url
-        links = AnswerLinks(await self._ledger.store.admin.link_key())
+        links = AnswerLinks(await link_key(self._ledger.store))
         person = await self._ledger.tokens.person(self._person)
         if public_url is not None and not person.is_known and not self._warned:
             self._warned = True

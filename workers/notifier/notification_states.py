@@ -67,11 +67,10 @@ class NotificationStates:
             }
 
     async def _pages(self, wanted: Sequence[tuple[StreamKey, Position]]) -> Sequence[Sequence[Entry] | Foreign]:
-        try:
-            return await self._store.read_many(wanted)
-        except Foreign:
-            # An entry of another program in one stream fails the read of all.
-            return await asyncio.gather(*(self._page(key, after) for key, after in wanted))
+        heads = await self._store.heads([key for key, _ in wanted])
+        moved = [one for one, head in zip(wanted, heads, strict=True) if head.at != one[1]]
+        read = dict(zip(moved, await asyncio.gather(*(self._page(*one) for one in moved)), strict=True))
+        return [read.get(one, ()) for one in wanted]
 
     async def _page(self, key: StreamKey, after: Position) -> Sequence[Entry] | Foreign:
         try:

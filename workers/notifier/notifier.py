@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from ledger import Ledger
 from ledger.core.durations import DAY_MS
 from ledger.core.errors import LedgerError, StoreError
+from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.port import FeedItem
 from projections.queries import latest_sessions
 from workers.notifier.allowance import Allowance
@@ -33,7 +34,6 @@ from workers.notifier.plan import RecipientChannel, plan
 from workers.notifier.runner import ChannelRunner
 from workers.notifier.settings import NotifierSettings, read_settings
 from workers.runtime.consumer import Consumer, Pause, every_append
-from workers.runtime.feed_lines import TakenLines, take_lines, take_over_lines
 from workers.runtime.process import Work
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Notifier:
             await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(one.close() for one in self._of_services))
         with suppress(LedgerError):
-            await self._store.admin.leave_group(self._all, GROUP, self._consumer)
+            await self._store.drop_consumers(GROUP, 0, self._consumer)
         for task in ended:
             task.result()
 
@@ -168,19 +168,17 @@ class Notifier:
             await self._look_everywhere()
             self._has_looked_everywhere = True
         if loop.time() >= self._next_sweep:
-            await self._take(await take_over_lines(self._store, self._all, GROUP, self._consumer, CLAIM_IDLE_MS))
-            await self._read(self._all)
+            # Those, too, that another notifier took and never acknowledged.
+            await self._read(self._all, CLAIM_IDLE_MS)
             self._next_sweep = loop.time() + FEED_SECONDS
         else:
             await self._read(woken)
         return Pause(self._next_sweep - loop.time())
 
-    async def _read(self, partitions: Sequence[int]) -> None:
+    async def _read(self, partitions: Sequence[int], idle_ms: int | None = None) -> None:
         if not partitions:
             return
-        await self._take(await take_lines(self._store, partitions, GROUP, self._consumer))
-
-    async def _take(self, taken: TakenLines) -> None:
+        taken = await self._store.read_feed(partitions, GROUP, self._consumer, FEED_LENGTH_COUNT, idle_ms)
         if taken.gaps:
             await self._look_everywhere()
         self._handle(taken.items)

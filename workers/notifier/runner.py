@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 from ledger import Ledger, Session
 from ledger.core.errors import LedgerError, StoreError
+from ledger.core.events import Presence
 from ledger.core.ids import new_id
 from workers.notifier.allowance import Allowance
 from workers.notifier.attendance import Attendance
@@ -52,7 +53,7 @@ class ChannelRunner:
         self._states = states
         self.channel = channel
         self._messenger = messenger
-        self._holder = holder
+        self._holder = Presence(holder, "notifier")
         self._allowance = allowance
         self._turn = allowance.turn(channel.service)
         self._pause_seconds = allowance.pause_seconds(channel.service)
@@ -86,7 +87,7 @@ class ChannelRunner:
     async def close(self) -> None:
         """Release the turn at once."""
         with suppress(LedgerError):
-            await self._ledger.store.admin.end_turn(self._turn, self._holder)
+            await self._ledger.store.lease(self._turn, self._holder, 0)
 
     async def _look(self, _: list[int]) -> Pause:
         waiters, self._waiters = self._waiters, []
@@ -106,9 +107,9 @@ class ChannelRunner:
 
     async def _pass(self) -> bool:
         """Send all messages due now. False when another worker holds the turn, which may have read an older state."""
-        admin = self._ledger.store.admin
+        store = self._ledger.store
         await self._record_rest()
-        if not await admin.take_turn(self._turn, self._holder, self._settings.lease_ms):
+        if not await store.lease(self._turn, self._holder, self._settings.lease_ms, alone=True):
             return False
         try:
             while not self.consumer.stopping:
@@ -119,7 +120,7 @@ class ChannelRunner:
                     self._next_ms = found.next_ms
                     return True
                 # Prolonged, to last until the sent messages are recorded.
-                if not await admin.take_turn(self._turn, self._holder, self._settings.lease_ms):
+                if not await store.lease(self._turn, self._holder, self._settings.lease_ms, alone=True):
                     return False
                 if found.reminders:
                     await self._remind(found.reminders)

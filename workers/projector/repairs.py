@@ -14,6 +14,7 @@ from typing import Final
 from ledger import Ledger, Session
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import Granted, LogRegressed, Replied
+from ledger.log.archive.archived_store import all_streams
 from ledger.log.viewed import projects_of
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey
@@ -71,7 +72,7 @@ class Repairs:
         """
         batch: list[str] = []
         uses: list[tuple[str, Settled]] = []
-        async for key in self._ledger.store.streams():
+        async for key in all_streams(self._ledger.store):
             if key.kind == "session":
                 batch.append(key.id)
             if len(batch) == SESSIONS_AT_ONCE_COUNT:

@@ -21,10 +21,12 @@ import msgspec
 
 from ledger import Ledger
 from ledger.core.errors import DamageError, LedgerError, StoreError
+from ledger.core.limits import FEED_LENGTH_COUNT
+from ledger.log.archive.archived_store import all_streams
 from ledger.log.tail import LostHistoryError
 from ledger.log.viewed import checkpoints
-from ledger.stores.admin import PROJECTORS
 from ledger.stores.port import FeedItem, StreamKey
+from ledger.stores.values import PROJECTORS
 from projections.engine import (
     OUT_OF_REACH,
     STREAMS_AT_ONCE_COUNT,
@@ -33,10 +35,9 @@ from projections.engine import (
     note_skipped,
     project_anew,
 )
-from projections.walk import StreamWalk
+from projections.walk import StreamWalk, uncounted
 from workers.projector.repairs import Repairs
 from workers.runtime.consumer import Consumer, Pause, every_append
-from workers.runtime.feed_lines import take_lines, take_over_lines
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ class Projector:
         )
         await self._consumer.run(stop)
         with suppress(LedgerError):
-            await self._store.admin.leave_group(self._all, GROUP, self.consumer)
+            await self._store.drop_consumers(GROUP, 0, self.consumer)
         log.info("projector: stopped, %d events projected", self._worker.events)
 
     @property
@@ -100,14 +101,14 @@ class Projector:
         loop = asyncio.get_running_loop()
         if loop.time() >= self._next_census:
             self._next_census = loop.time() + self._pace.census_seconds
-            if not await self._walk.owes() and await self._store.admin.uncounted(self._all):
+            if not await self._walk.owes() and await uncounted(self._store):
                 await self._walk.want()
                 self._next_step = 0.0
         if loop.time() >= self._next_step:
             await self._walk_on()
         if loop.time() >= self._next_sweep:
-            await self._take_over()
-            await self._read(self._all)
+            # Those, too, that another projector took and never acknowledged.
+            await self._read(self._all, round(self._pace.claim_idle_seconds * 1000))
             self._next_sweep = loop.time() + self._pace.feed_seconds
         await self._read(woken)
         return Pause(min(self._next_step, self._next_sweep, self._next_census) - loop.time())
@@ -118,7 +119,7 @@ class Projector:
         begin = now >= self._next_walk
         if begin:
             self._next_walk = now + self._pace.scan_seconds
-            await self._store.admin.forget_consumers(self._all, GROUP, CONSUMER_FORGOTTEN_MS)
+            await self._store.drop_consumers(GROUP, CONSUMER_FORGOTTEN_MS)
         stepped = await self._walk.step(begin=begin)
         if stepped.behind:
             log.info(
@@ -130,21 +131,15 @@ class Projector:
         else:
             self._next_step = now if stepped.owed else now + self._pace.step_seconds
 
-    async def _read(self, partitions: Sequence[int]) -> None:
+    async def _read(self, partitions: Sequence[int], idle_ms: int | None = None) -> None:
         """Process the feeds of these partitions until they hold nothing new."""
         while partitions and not self._consumer.stopping:
-            taken = await take_lines(self._store, partitions, GROUP, self.consumer)
+            taken = await self._store.read_feed(partitions, GROUP, self.consumer, FEED_LENGTH_COUNT, idle_ms)
+            if taken.taken_over:
+                log.info("projector: took over %d lines that nobody had acknowledged", taken.taken_over)
             await self._fell_behind(taken.gaps)
             await self._work(taken.items)
-            partitions = sorted({item.partition for item in taken.items})
-
-    async def _take_over(self) -> None:
-        idle_ms = round(self._pace.claim_idle_seconds * 1000)
-        taken = await take_over_lines(self._store, self._all, GROUP, self.consumer, idle_ms)
-        if taken.items:
-            log.info("projector: took over %d lines that nobody had acknowledged", len(taken.items))
-        await self._fell_behind(taken.gaps)
-        await self._work(taken.items)
+            partitions, idle_ms = sorted({item.partition for item in taken.items}), None
 
     async def _work(self, items: Sequence[FeedItem]) -> None:
         by_stream: dict[StreamKey, list[FeedItem]] = {}
@@ -188,10 +183,10 @@ class CatchingUp:
         A round of an archiver leaves a line of the feed for each session that it seals.
         """
         try:
-            seals = await self._store.admin.seals(keys)
+            heads = await self._store.heads(keys)
         except DamageError:
             return keys  # the damaged one is named when it is projected
-        sealed = {key: seal.head for key, seal in zip(keys, seals, strict=True) if seal is not None}
+        sealed = {key: at for key, (at, seal) in zip(keys, heads, strict=True) if seal is not None}
         known = await checkpoints(self._store, list(sealed))
         resting = {key for key, at in zip(sealed, known, strict=True) if at == sealed[key]}
         for key in resting:
@@ -222,9 +217,9 @@ class CatchingUp:
 
     async def _pass_sealed(self, key: StreamKey, error: LedgerError) -> None:
         """Leave the views of a sealed stream that cannot be read as they are, if they are as of its head; else skip it."""
-        (seal,) = await self._store.admin.seals([key])
-        at = await self._store.checkpoint(key)
-        if seal is not None and at == seal.head:
+        ((head, seal),) = await self._store.heads([key])
+        (at,) = await checkpoints(self._store, [key])
+        if seal is not None and at == head:
             await self._count(CaughtUp(key, at.version, 0))
         else:
             await self._skip(key, error.text)
@@ -244,8 +239,9 @@ class CatchingUp:
                 await self._count(await self._engine.catch_up(key))
             except LostHistoryError as error:
                 log.warning("%s: all views of partition %d are rebuilt", error.text, partition)
-                keys = [one async for one in self._store.streams() if self._store.partition_of(one) == partition]
-                for problem in await project_anew(self._store, self._engine, partition, keys):
+                keys = [one async for one in all_streams(self._store) if self._store.partition_of(one) == partition]
+                names = (await self._store.views()).get(partition, ())
+                for problem in await project_anew(self._store, self._engine, partition, keys, names=names):
                     log.warning("skipped: %s", problem.text)
             except DamageError as error:
                 await self._skip(key, error.text)

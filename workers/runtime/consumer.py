@@ -143,7 +143,7 @@ class Consumer:
     async def _subscribe_to(self, partitions: range) -> None:
         while True:
             try:
-                await asyncio.gather(*(self._ledger.store.subscribe(partition) for partition in partitions))
+                await asyncio.gather(*(self._ledger.streams.subscribe(partition) for partition in partitions))
                 return
             except StoreError as error:
                 log.warning("%s: no wake-ups yet: %s", self._name, error)

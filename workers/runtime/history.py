@@ -21,6 +21,7 @@ from ledger.access.state import ACCESS_ID
 from ledger.core.errors import DamageError, LedgerError
 from ledger.core.regular_files import private_file, read_regular
 from ledger.core.times import format_time
+from ledger.log.entries import raw_page
 from ledger.stores.port import START, Position, Store, StreamKey
 from ledger.stores.urls import default_home, redact
 from workers.runtime.place import LedgerPlace
@@ -118,16 +119,16 @@ async def watched_history(store: Store, place: LedgerPlace) -> AsyncIterator[Non
 async def _compared(store: Store, known: Heads) -> tuple[list[StreamKey], Heads]:
     """Return the streams that do not hold what is known of them, open or sealed; and the last entries to note."""
     access = (StreamKey("access", ACCESS_ID), StreamKey("access", FREEZE_ID))
-    newest = (*(line.key for line in await store.admin.feed_ends()), *access)
+    newest = (*(one.last.key for one in await store.feeds() if one.last is not None), *access)
     keys = list(dict.fromkeys((*known, *newest)))
-    heads = dict(zip(keys, await store.admin.heads(keys), strict=True))
-    moved = [key for key, at in known.items() if heads[key] != at]
-    seals = await store.admin.seals(moved) if moved else []
+    heads = dict(zip(keys, await store.heads(keys), strict=True))
 
     gone = []
-    for key, seal in zip(moved, seals, strict=True):
-        at = known[key]
-        found = [] if seal else await store.admin.raw(key, Position(at.ms, at.version - 1), 1)
-        if [one.id for one in found] != [str(at)] and not (seal and heads[key].version >= at.version):
+    for key, at in known.items():
+        head, seal = heads[key]
+        if head == at or (seal and head.version >= at.version):
+            continue
+        found = () if seal else await raw_page(store, key, Position(at.ms, at.version - 1), 1)
+        if [one.id for one in found] != [str(at)]:
             gone.append(key)
-    return gone, {key: heads[key] for key in newest if heads[key] != START}
+    return gone, {key: heads[key].at for key in newest if heads[key].at != START}

@@ -38,7 +38,7 @@ def parse_size(text: str, what: str) -> int:
 
 async def used_bytes(ledger: Ledger) -> int:
     """Return the memory in use of the fullest server. Raises StoreError."""
-    return max(int(facts.get("used_memory", "0")) for facts in await ledger.store.admin.facts_of_each_server())
+    return max(int(facts.get("used_memory", "0")) for facts in await ledger.store.server_facts())
 
 
 async def while_above(ledger: Ledger, keys: AsyncIterator[StreamKey], above_bytes: int) -> AsyncIterator[StreamKey]:
@@ -62,8 +62,8 @@ async def old_or_closed(ledger: Ledger, rule: SealRule) -> AsyncIterator[StreamK
     before_ms = await ledger.store.now_ms() - rule.idle_ms
     async for places in oldest_first(ledger.store, None, READ_COUNT):
         keys = [StreamKey("session", place.session) for place in places]
-        seals = await ledger.store.admin.seals(keys)
-        left = [place for place, seal in zip(places, seals, strict=True) if seal is None]
+        heads = await ledger.store.heads(keys)
+        left = [place for place, head in zip(places, heads, strict=True) if head.seal is None]
         closed = await _closed_among(ledger, [place for place in left if place.ms > before_ms])
         for place in left:
             if place.ms <= before_ms or place.session in closed:

@@ -16,13 +16,14 @@ from ledger.core.freezes import Freeze
 from ledger.log.due_index import is_entry_late, lacking
 from ledger.log.unprojected import are_views_lost
 from ledger.log.verify import Problem
-from ledger.stores.admin import PROJECTORS
 from ledger.stores.durability import Durability, advice
-from ledger.stores.port import Store, StreamKey
+from ledger.stores.port import KEYS_AT_ONCE_COUNT, Store, StreamKey
 from ledger.stores.redis.strangers import OpenDoors
+from ledger.stores.values import PROJECTORS
 from projections.engine import OUT_OF_REACH
+from projections.lag import lag_counts
 from projections.overview import Overview, overview
-from projections.walk import KEYS_AT_ONCE_COUNT, place_of_walk
+from projections.walk import place_of_walk
 from workers.runtime.disk import DiskSpace
 from workers.transport.trusted import TrustListError, load_records, no_longer_trusted
 from workers.upkeep.named_rules import UNREADABLE
@@ -255,7 +256,7 @@ async def _every_stream(store: Store) -> AsyncIterator[list[StreamKey]]:
     """Iterate over all streams, page by page; one may come twice."""
     cursor = ""
     while True:
-        keys, cursor = await store.admin.streams_page(cursor, KEYS_AT_ONCE_COUNT)
+        keys, cursor = await store.streams_page(cursor, KEYS_AT_ONCE_COUNT)
         yield keys
         if not cursor:
             return
@@ -266,7 +267,7 @@ async def _sample(store: Store) -> AsyncIterator[list[StreamKey]]:
     begin = cursor = await place_of_walk(store)
     found: dict[StreamKey, None] = {}
     while len(found) < SAMPLE_COUNT:
-        keys, cursor = await store.admin.streams_page(cursor, KEYS_AT_ONCE_COUNT)
+        keys, cursor = await store.streams_page(cursor, KEYS_AT_ONCE_COUNT)
         found |= dict.fromkeys(keys)
         if not cursor and not begin:
             break
@@ -281,8 +282,10 @@ async def _check_projector(store: Store, known: Overview) -> HealthFinding:
     if known.behind and not known.viewed:
         return HealthFinding("projector", True, "no projector has run yet: there are no views, and commands need none")
     events = sum(one.events for one in known.behind.values())
-    groups = [group for one in await store.admin.partitions() for group in one.groups if group.name == PROJECTORS]
-    lag = sum(group.lag_count + group.pel_count for group in groups)
+    feeds = await store.feeds()
+    lags = await lag_counts(store, feeds)
+    groups = [(one.partition, group) for one in feeds for group in one.groups if group.name == PROJECTORS]
+    lag = sum(lags[PROJECTORS, partition] + group.pel_count for partition, group in groups)
     now_ms = await store.now_ms()
     late_ms = now_ms - min((one.head.ms for one in known.behind.values()), default=now_ms)
     more = ", or more: feeds dropped lines that nobody read" if known.trimmed else ""

@@ -15,8 +15,8 @@ from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.sweeping import Sweeping, SweepResult
 from ledger.log.redactions import StreamPlan
 from ledger.session.state import SessionState
-from ledger.stores.admin import FilesRewritten
 from ledger.stores.port import StreamKey
+from ledger.stores.values import FilesRewritten
 from projections.engine import Engine
 from workers.projector.repairs import Repairs
 from workers.upkeep.archiving import hold_reason
@@ -67,7 +67,7 @@ async def carry_out(
         await engine.catch_up(plan.key)
         streams.append((plan, tuple(versions)))
         done(1)
-    files = tuple(await ledger.store.admin.rewrite_files())
+    files = tuple(await ledger.store.rewrite_files())
     archived, failed = await _forgotten(ledger, [plan.key for plan in plans if plan.is_redacted])
     return Carried(streams=tuple(streams), files=files, archived=archived, archive_failed=failed)
 

@@ -12,13 +12,14 @@ from ledger.access.passkeys.verification import Known
 from ledger.client.passkeys.audit import PASSKEYS, Anchors, Demands, anchors_of, readable, unproven
 from ledger.core.errors import DamageError
 from ledger.core.limits import PAGE_COUNT
+from ledger.log.entries import raw_page
 from ledger.log.glances import PayloadBeginning, beginnings_of, may_spell_otherwise, with_rules
 from ledger.log.short_streams import read_short_streams
 from ledger.log.tail import fold_entries, nothing_folded
 from ledger.log.verify import Head, Problem, head_of, read_entries
 from ledger.log.wholeness import is_whole
-from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Entry, Position, Store, StreamInfo, StreamKey
+from ledger.stores.values import RawEntry
 from workers.upkeep.makers import Backing, Makers
 from workers.upkeep.named_rules import NamedRules, missing_rules, named_rules
 
@@ -259,7 +260,7 @@ def _has_sign(entries: Sequence[Entry], signs: Sequence[bytes], *, reads_content
 async def raw_entries(store: Store, key: StreamKey) -> AsyncIterator[RawEntry]:
     """Yield all entries, including those of other writers."""
     after = START
-    while page := await store.admin.raw(key, after, PAGE_COUNT):
+    while page := await raw_page(store, key, after, PAGE_COUNT):
         for entry in page:
             yield entry
         after = Position.parse(page[-1].id)

@@ -31,8 +31,8 @@ from ledger.log.exported import (
 from ledger.log.rulesets import read_ruleset
 from ledger.log.tail import fold_entries, nothing_folded
 from ledger.log.verify import Problem, head_of, verify_entries
-from ledger.stores.admin import RawEntry
 from ledger.stores.port import START, Due, Entry, Position, Store, StreamKey
+from ledger.stores.values import RawEntry
 from workers.upkeep.stream_checks import Checked, check_stream, plain, raw_entries, rules_problems
 
 RESTORED_AT_ONCE_EVENTS: Final = 500
@@ -224,7 +224,7 @@ async def restore_stream(store: Store, exported: Exported, mark: Entry) -> int:
     before = exported.entries[there - 1].position if there else START
     due = _due_of(exported)
     for some in _portions([*missing, mark] if missing else []):
-        if not await store.admin.restore(exported.key, before, some, due):
+        if not await store.restore(exported.key, before, some, due):
             raise InputError(f"stream `{exported.key.name}` was written by others while it was imported; try again")
         before = some[-1].position
     problems = await _problems_there(store, exported)

@@ -29,6 +29,7 @@ from ledger.session.commands import GivenReply
 from ledger.session.masking import masked_answer
 from ledger.session.signed_claims import answer_claims
 from ledger.session.state import SessionState
+from ledger.stores.secrets import deployment_secret
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
@@ -107,7 +108,7 @@ class PasskeyBook:
         return {"nonce": secrets.token_urlsafe(NONCE_BYTES), "until_ms": until_ms}
 
     async def _issued(self, claims: Claims) -> Challenge:
-        secret = await self._ledger.store.admin.secret()
+        secret = await deployment_secret(self._ledger.store)
         return Challenge(issue(claims, secret), await self.of(claims.person))
 
     # --- proofs -----------------------------------------------------------------------------------------------------
@@ -141,7 +142,7 @@ class PasskeyBook:
         return proof
 
     async def _require_issued(self, claims: Claims) -> None:
-        if not is_issued(claims, await self._ledger.store.admin.secret()):
+        if not is_issued(claims, await deployment_secret(self._ledger.store)):
             raise PasskeyRefusedError(
                 "the challenge is for another answer or passkey, or the request has changed since it was shown; sign again"
             )

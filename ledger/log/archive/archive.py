@@ -14,7 +14,7 @@ from ledger.log.archive.files import ArchiveFiles
 from ledger.log.archive.manifests import Manifest
 from ledger.log.fold_room import SizedCache, sealed_room_bytes
 from ledger.log.verify import Head, head_of
-from ledger.stores.port import Entry, Store, StreamKey
+from ledger.stores.port import Entry, Store, StreamKey, streams_of
 from ledger.stores.sealed import Seal, sealed_error
 
 NOTES: Final = "archive"
@@ -42,7 +42,7 @@ class Archive:
 
     async def url(self) -> str | None:
         """Return the URL of the place, None where none was set. Raises StoreError."""
-        noted = (await self._store.admin.notes(NOTES)).get(URL)
+        noted = (await self._store.notes(NOTES)).get(URL)
         return None if noted is None else noted.decode()
 
     async def set_url(self, text: str) -> str:
@@ -59,7 +59,7 @@ class Archive:
             raise InputError(
                 f"the archive {url} lacks the file `{lacking}`, which has sealed sessions; copy all files there first"
             )
-        await self._store.admin.note(NOTES, URL, url.encode())
+        await self._store.note(NOTES, URL, url.encode())
         self._files = files
         return url
 
@@ -119,8 +119,8 @@ class Archive:
         files: list[str] = []
         same: dict[str, str] = {}
         for start in range(0, len(ordered), SEALS_AT_ONCE_COUNT):
-            seals = await self._store.admin.seals(ordered[start : start + SEALS_AT_ONCE_COUNT])
-            names = ("" if seal is None else seal.file for seal in seals)
+            heads = await self._store.heads(ordered[start : start + SEALS_AT_ONCE_COUNT])
+            names = ("" if one.seal is None else one.seal.file for one in heads)
             # A million stubs name a few hundred files.
             files += [same.setdefault(name, name) for name in names]
         return [key for _, key in sorted(zip(files, ordered, strict=True))]
@@ -145,7 +145,7 @@ class Archive:
         """
         entries = await self.entries_or_moved(key, seal)
         # What is sealed waits for nothing, so that nothing of it is due.
-        return entries is not None and await self._store.admin.unseal(key, seal, entries, None)
+        return entries is not None and await self._store.unseal(key, seal, entries, None)
 
     async def entries_or_moved(self, key: StreamKey, seal: Seal) -> Sequence[Entry] | None:
         """Return all entries of a sealed stream; None if it has another seal, or none, by now. Raises as `entries`."""
@@ -158,13 +158,12 @@ class Archive:
 
     async def _has_moved(self, key: StreamKey, seal: Seal, error: LedgerError) -> bool:
         """Return whether a stub has changed since it was read, or changes now since its file was replaced."""
-        (found,) = await self._store.admin.seals([key])
-        if found != seal:
+        if (await self._store.heads([key]))[0].seal != seal:
             return True
         if not isinstance(error.__cause__, MissingFileError):
             return False
         to = await self._replacement(key, seal)
-        return to is not None and await self._store.admin.reseal(key, seal, to)
+        return to is not None and await self._store.seal(key, to, seal)
 
     async def _replacement(self, key: StreamKey, seal: Seal) -> Seal | None:
         """Return the seal of a file that was written in the place of a lost one.
@@ -195,7 +194,7 @@ class Archive:
         """Return a file of sealed sessions that a place lacks."""
         there = {name async for name in files.files()}
         some: list[StreamKey] = []
-        async for key in self._store.sealed_streams():
+        async for key in streams_of(self._store, sealed=True):
             some.append(key)
             if len(some) == SEALS_AT_ONCE_COUNT:
                 if (lacking := await self._lacking_of(some, there)) is not None:
@@ -204,5 +203,5 @@ class Archive:
         return await self._lacking_of(some, there)
 
     async def _lacking_of(self, keys: Sequence[StreamKey], there: set[str]) -> str | None:
-        seals = await self._store.admin.seals(keys)
+        seals = [one.seal for one in await self._store.heads(keys)]
         return next((one.file for one in seals if one is not None and one.file not in there), None)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from ledger.core.errors import SealedError, StoreError
 from ledger.core.limits import PAGE_COUNT
 from ledger.log.archive.archive import Archive
-from ledger.log.archive.rewriting import ArchivedRewrite
-from ledger.stores.admin import Admin, RawEntry, ShortStream, StreamRewrite
+from ledger.log.archive.rewriting import rewrite_anywhere
 from ledger.stores.port import (
     START,
     Answered,
@@ -22,13 +21,16 @@ from ledger.stores.port import (
     AppendResult,
     Due,
     Entry,
+    Following,
     Opening,
     Position,
     Store,
     StreamInfo,
     StreamKey,
+    streams_of,
 )
 from ledger.stores.sealed import Seal
+from ledger.stores.values import ShortStream
 
 T = TypeVar("T")
 
@@ -46,13 +48,22 @@ def archive_of(store: Store) -> Archive:
     return cast("Any", store).archive  # type: ignore[no-any-return]
 
 
+async def all_streams(store: Store) -> AsyncIterator[StreamKey]:
+    """Iterate over all streams; after them over the sealed ones, which can be read where a place was set."""
+    async for key in streams_of(store):
+        yield key
+    archive: Archive | None = getattr(store, "archive", None)
+    if archive is not None and await archive.url() is not None:
+        async for key in streams_of(store, sealed=True):
+            yield key
+
+
 class _ArchivedStore:
     """Everything that is not about entries of a stream is the inner store's."""
 
     def __init__(self, store: Store) -> None:
-        self.inner = self._inner = store
+        self._inner = store
         self.archive = Archive(store)
-        self.admin = cast("Admin", _ArchivedAdmin(store.admin, self))
         self._tasks: set[asyncio.Task[None]] = set()
 
     if not TYPE_CHECKING:
@@ -88,16 +99,18 @@ class _ArchivedStore:
             return
         self.post(append, answered, also_read)
 
-    async def restored(self, key: StreamKey, write: Callable[[], Awaitable[T]]) -> T:
-        """Return what a write returns, after its stream was brought back if it is sealed."""
+    async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
         for _ in range(ROUNDS_MAX):
             try:
-                return await write()
+                return await self._inner.restore(key, after, entries, due)
             except SealedError as error:
                 await self.archive.restore(error.key, error.seal)
         raise StoreError(
             f"stream `{key.name}` was sealed again {ROUNDS_MAX} times in a row; try again", stream=key.name
         )
+
+    async def rewrite(self, key: StreamKey, versions: Sequence[int], following: Following) -> None:
+        await rewrite_anywhere(self._inner, self.archive, key, versions, following)
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -109,12 +122,6 @@ class _ArchivedStore:
 
     async def read(self, key: StreamKey, after: Position, count: int) -> tuple[Entry, ...]:
         return await self.answered(lambda: self._inner.read(key, after, count), _page(after, count))
-
-    async def read_many(self, wanted: Sequence[tuple[StreamKey, Position]]) -> list[tuple[Entry, ...]]:
-        try:
-            return await self._inner.read_many(wanted)
-        except SealedError:
-            return list(await asyncio.gather(*(self.read(key, after, PAGE_COUNT) for key, after in wanted)))
 
     async def info(self, key: StreamKey) -> StreamInfo | None:
         try:
@@ -134,14 +141,17 @@ class _ArchivedStore:
         except SealedError:
             return  # nothing of a sealed session is due
 
-    async def streams(self) -> AsyncIterator[StreamKey]:
-        """Iterate over all streams; after them over the sealed ones, which can be read where a place was set."""
-        async for key in self._inner.streams():
-            yield key
-        if await self.archive.url() is None:
-            return
-        async for key in self._inner.sealed_streams():
-            yield key
+    async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
+        found = await self._inner.short_streams(keys, count)
+        left = [key for key, one in zip(keys, found, strict=True) if one is None]
+        heads = dict(zip(left, await self._inner.heads(left), strict=True))
+        short = {key: seal for key, (at, seal) in heads.items() if seal is not None and at.version < count}
+        entries = await self.archive.entries_of_each(short) if short else {}
+        # Who reads one by itself that is missing here is told what is wrong with it.
+        return [
+            ShortStream(_info_of(short[key]), tuple(entries[key])) if one is None and key in entries else one
+            for key, one in zip(keys, found, strict=True)
+        ]
 
     async def answered(
         self, inner: Callable[[], Awaitable[T]], sealed: Callable[[Seal, Sequence[Entry]], Awaitable[T]]
@@ -158,45 +168,6 @@ class _ArchivedStore:
         raise StoreError(f"stream `{moved}` was moved {ROUNDS_MAX} times in a row; try again", stream=moved)
 
 
-class _ArchivedAdmin:
-    """The administration of an inner store, with the entries of sealed streams."""
-
-    def __init__(self, admin: Admin, store: _ArchivedStore) -> None:
-        self._inner = admin
-        self._store = store
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._inner, name)
-
-    async def raw(self, key: StreamKey, after: Position, count: int) -> tuple[RawEntry, ...]:
-        async def sealed(seal: Seal, entries: Sequence[Entry]) -> tuple[RawEntry, ...]:
-            return tuple(_raw(one) for one in await _page(after, count)(seal, entries))
-
-        return await self._store.answered(lambda: self._inner.raw(key, after, count), sealed)
-
-    async def short_streams(self, keys: Sequence[StreamKey], count: int) -> list[ShortStream | None]:
-        found = await self._inner.short_streams(keys, count)
-        left = [key for key, one in zip(keys, found, strict=True) if one is None]
-        seals = dict(zip(left, await self._inner.seals(left) if left else (), strict=True))
-        short = {key: seal for key, seal in seals.items() if seal is not None and seal.head.version < count}
-        entries = await self._store.archive.entries_of_each(short) if short else {}
-        # Who reads one by itself that is missing here is told what is wrong with it.
-        return [
-            ShortStream(_info_of(short[key]), tuple(entries[key])) if one is None and key in entries else one
-            for key, one in zip(keys, found, strict=True)
-        ]
-
-    async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
-        return await self._store.restored(key, lambda: self._inner.restore(key, after, entries, due))
-
-    def rewrite(self, key: StreamKey, versions: Sequence[int]) -> StreamRewrite:
-        return ArchivedRewrite(
-            self._store.inner, self._store.archive, self._inner.rewrite(key, versions), key, versions
-        )
-
-
 def _page(after: Position, count: int) -> Callable[[Seal, Sequence[Entry]], Awaitable[tuple[Entry, ...]]]:
     """Return what takes from all entries at most `count` that come after a position."""
 
@@ -211,11 +182,6 @@ def _info_of(seal: Seal) -> StreamInfo:
     """Return the metadata of a stream as it was when it was sealed."""
     version = seal.head.version
     return StreamInfo(length=version, entries_added=version, last=seal.head, max_deleted=START)
-
-
-def _raw(entry: Entry) -> RawEntry:
-    content = () if entry.content is None else ((b"x", entry.content),)
-    return RawEntry(str(entry.position), ((b"d", entry.payload), *content))
 
 
 def _position(entry: Entry) -> Position:

@@ -26,9 +26,9 @@ from ledger.log.verify import head_of
 from ledger.log.viewed import checkpoints
 from ledger.log.wholeness import WholeEntries, whole_entries
 from ledger.session.state import SessionState, next_due_ms
-from ledger.stores.admin import ShortStream
 from ledger.stores.port import Position, Store, StreamKey
 from ledger.stores.sealed import Seal
+from ledger.stores.values import ShortStream
 
 IDLE_MS: Final = 30 * DAY_MS
 """The time after its last event from which an open session may be sealed, unless a caller says otherwise."""
@@ -158,14 +158,14 @@ class Sealing:
 
     async def _looked_at(self, keys: Sequence[StreamKey], *, dry_run: bool) -> AsyncIterator[_Ready | SealResult]:
         """Iterate over sessions that may be sealed, and over the reasons why others may not."""
-        seals = await self._store.admin.seals(keys)
+        heads = await self._store.heads(keys)
         projected = dict(zip(keys, await checkpoints(self._store, keys), strict=True))
         left: list[StreamKey] = []
-        for key, seal in zip(keys, seals, strict=True):
+        for key, (head, seal) in zip(keys, heads, strict=True):
             if seal is None:
                 left.append(key)
             else:
-                yield SealResult(key=key, events=seal.head.version, file=seal.file, kept="it is sealed already")
+                yield SealResult(key=key, events=head.version, file=seal.file, kept="it is sealed already")
         now_ms = await self._store.now_ms()
         async for key, short in read_short_streams(self._store, left):
             try:
@@ -238,7 +238,7 @@ class Sealing:
         if written.head != head:
             raise ArchiveError(f"the file `{manifest.file}` does not have `{one.key.name}` as it was read")
         seal = Seal(head.position, head.hash, manifest.file, manifest.written_ms)
-        if await self._store.admin.seal(one.key, seal):
+        if await self._store.seal(one.key, seal):
             if len(one.entries) >= SNAPSHOT_EVERY_EVENTS:
                 # Sealed is sealed: a snapshot that stays takes room, and is still bound to its entry.
                 with suppress(LedgerError):

@@ -18,7 +18,7 @@ from ledger.log.archive.archive import SEALS_AT_ONCE_COUNT, Archive
 from ledger.log.archive.files import MANIFEST, ArchiveFiles, written_ms_of
 from ledger.log.tail import read_pages
 from ledger.log.verify import verify_entries
-from ledger.stores.port import Entry, Store, StreamKey
+from ledger.stores.port import Entry, Store, StreamKey, streams_of
 from ledger.stores.sealed import SEALING_MS, Seal
 
 MOVES_MAX: Final = 8
@@ -103,7 +103,7 @@ class Sweeping:
         """Return all files in order. Raises ArchiveError for a place that is empty and has sealed sessions."""
         found = sorted((await files.inventory()).items())
         if not found:
-            async for key in self._store.sealed_streams():
+            async for key in streams_of(self._store, sealed=True):
                 raise ArchiveError(
                     f"the archive {files.url} has no files, and `{key.name}` is sealed: is it the place?"
                 )
@@ -127,7 +127,7 @@ class Sweeping:
             return why
         if dry_run:
             return SweepResult(file=file, done="rewritten" if mine else "removed", sessions=len(mine))
-        await self._store.admin.close_file(keys, file)
+        await self._store.close_file(keys, file)
         into = await self._moved(files, file, keys)
         if isinstance(into, SweepResult):
             return into
@@ -156,7 +156,7 @@ class Sweeping:
             into = (await files.write(whole, now_ms, replaces=file)).file
             for key in whole:
                 seal = mine[key]
-                await self._store.admin.reseal(key, seal, Seal(seal.head, seal.hash, into, now_ms))
+                await self._store.seal(key, Seal(seal.head, seal.hash, into, now_ms), seal)
         return _kept(file, "its sessions were moved by others all the while")
 
     async def _why_not(self, files: ArchiveFiles, file: str, keys: Iterable[StreamKey]) -> SweepResult | None:
@@ -196,7 +196,7 @@ class Sweeping:
         found: dict[StreamKey, Seal | None] = {}
         for start in range(0, len(keys), SEALS_AT_ONCE_COUNT):
             some = keys[start : start + SEALS_AT_ONCE_COUNT]
-            found.update(zip(some, await self._store.admin.seals(some), strict=True))
+            found.update(zip(some, [one.seal for one in await self._store.heads(some)], strict=True))
         return found
 
 

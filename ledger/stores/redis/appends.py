@@ -11,16 +11,15 @@ from ledger.core.errors import InDoubtError
 from ledger.core.limits import PAGE_COUNT
 from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
-from ledger.stores.port import Answered, Append, Appended, AppendResult, Entry, Position, StreamKey, answer_with
+from ledger.stores.port import Answered, Append, Appended, AppendResult, Entry, Position, StreamKey
 from ledger.stores.redis.append_calls import AppendCalls, FirstAttempt, server_in
 from ledger.stores.redis.commands import ANSWER_SECONDS, Attempts, in_doubt
 from ledger.stores.redis.link import Argument, CommandLine
-from ledger.stores.redis.reads import StreamReads
 from ledger.stores.redis.refusals import Refusal, refusal_of, right_refused
 from ledger.stores.redis.replies import beside_of, entries_of, refused_with
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.servers import Commands, Revive, Servers
-from ledger.stores.redis.stubs import LOOKS_MAX
+from ledger.stores.redis.streams import LOOKS_MAX, StreamReads
 
 SURE_MS = 60_000
 """The TTL of a key that is written only to be waited for (WAIT)."""
@@ -68,9 +67,19 @@ class Appends(StreamReads):
         also_read: tuple[StreamKey, Position] | None,
         lost: bool = False,
     ) -> None:
-        task = asyncio.create_task(answer_with(answered, self._append(append, also_read, Attempts(lost=lost))))
+        task = asyncio.create_task(self._answer(answered, append, also_read, Attempts(lost=lost)))
         self._appends.add(task)
         task.add_done_callback(self._appends.discard)
+
+    async def _answer(
+        self, answered: Answered, append: Append, also_read: tuple[StreamKey, Position] | None, attempts: Attempts
+    ) -> None:
+        try:
+            result, beside = await self._append(append, also_read, attempts)
+        except Exception as error:  # noqa: BLE001 - the callback is the only way to report it
+            answered(error, ())
+        else:
+            answered(result, beside)
 
     async def _append(
         self, append: Append, also_read: tuple[StreamKey, Position] | None, attempts: Attempts
@@ -118,10 +127,6 @@ class Appends(StreamReads):
     @property
     def durability(self) -> Durability:
         return self._durability
-
-    @property
-    def confirms(self) -> bool:
-        return self._durability.is_demanding
 
     async def confirm(self, key: StreamKey, at: Position) -> Entry | None:
         """Confirm an entry: replicas that have a later write also have all earlier ones of the same server."""

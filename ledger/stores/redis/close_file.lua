@@ -1,5 +1,5 @@
 #!lua
--- Mark a file of the archive, for the streams of a partition: `seal.lua` and `reseal.lua` put no stub that names it.
+-- Mark a file of the archive, for the streams of a partition: `seal.lua` puts no stub that names it.
 --
 -- KEYS  1 the mark   ARGV  1 time to live of the mark, ms: longer than a file takes stubs at all
 --

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import logging
-import secrets
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from ledger.core.errors import SetupError
 from ledger.core.limits import PARTITION_COUNT_DEFAULT, PARTITION_COUNT_MAX
 from ledger.stores.durability import Durability, shortcomings
 from ledger.stores.keys import Keys
+from ledger.stores.port import Position
+from ledger.stores.redis.commands import RetriedCommands
+from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.refusals import Refusal, refusal_of
+from ledger.stores.redis.replies import pairs_of
+from ledger.stores.redis.server_files import rewrite_all_files
+from ledger.stores.redis.servers import Commands
+from ledger.stores.values import FilesRewritten
 
 log = logging.getLogger(__name__)
+
+_SETTINGS: Final = ("appendonly", "appendfsync", "maxmemory-policy", "min-replicas-to-write", "save", "dir")
 
 REDIS_VERSION_MIN = (7, 0)
 VALKEY_VERSION_MIN = (7, 2)
@@ -24,10 +32,6 @@ DEPLOYMENT_SCHEMA: Final = 1
 
 PARTITIONS: Final = "partitions"
 SCHEMA: Final = "schema"
-
-SECRET_BYTES = 32
-LINK_KEY = "link_key"
-"""The field of the deployment's settings with the key of answer links."""
 
 
 class RunCommand(Protocol):
@@ -63,27 +67,6 @@ async def record_deployment(run: RunCommand, partition_count: int | None) -> Non
     config = Keys(1).config()
     await run("HSETNX", config, PARTITIONS, partition_count or PARTITION_COUNT_DEFAULT)
     await run("HSETNX", config, SCHEMA, DEPLOYMENT_SCHEMA)
-
-
-async def deployment_secret(run: RunCommand) -> bytes:
-    """Return the signing key of this deployment, 32 random bytes; the first process that needs it creates it."""
-    config = Keys(1).config()
-    found = await run("HGET", config, "secret")
-    if found is None:
-        await run("HSETNX", config, "secret", secrets.token_hex(SECRET_BYTES))
-        found = await run("HGET", config, "secret")
-    return bytes.fromhex(found.decode())
-
-
-async def link_key(run: RunCommand) -> bytes:
-    """Return the key that signs answer links: the deployment's secret until it is replaced."""
-    found = await run("HGET", Keys(1).config(), LINK_KEY)
-    return await deployment_secret(run) if found is None else bytes.fromhex(found.decode())
-
-
-async def replace_link_key(run: RunCommand) -> None:
-    """Replace the key of answer links, for every process, with a new random one."""
-    await run("HSET", Keys(1).config(), LINK_KEY, secrets.token_hex(SECRET_BYTES))
 
 
 async def check_server(run: RunCommand, durability: Durability) -> None:
@@ -153,3 +136,50 @@ def warnings(facts: dict[str, str]) -> list[str]:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
+
+
+class Deployment(RetriedCommands):
+    """What a deployment holds besides streams, hints and views, and the facts of its servers."""
+
+    async def note_reads(self, kind: str, lines: Sequence[bytes], count_max: int, oldest_ms: int) -> None:
+        key = self.keys.reads(kind)
+        (oldest,) = await self.ask([("XRANGE", key, "-", "+", "COUNT", 1)])
+        is_old = bool(oldest) and Position.parse(oldest[0][0].decode()).ms < oldest_ms
+        # One XADD trims by one criterion only, and the ledger's user has no right to XTRIM.
+        by_count: CommandLine = ("MAXLEN", "~", count_max)
+        first: CommandLine = ("MINID", "=", oldest_ms) if is_old else by_count
+        bounds = [first, *[by_count] * (len(lines) - 1)]
+        await self.ask([("XADD", key, *bound, "*", "r", line) for bound, line in zip(bounds, lines, strict=True)])
+
+    async def reads(self, kind: str, since_ms: int, count: int) -> list[tuple[int, bytes]]:
+        (found,) = await self.ask([("XREVRANGE", self.keys.reads(kind), "+", since_ms, "COUNT", count)])
+        return [(Position.parse(entry.decode()).ms, fields[1]) for entry, fields in reversed(found)]
+
+    async def notes(self, name: str) -> Mapping[str, bytes]:
+        return pairs_of(await self.command("HGETALL", self.keys.notes(name)))
+
+    async def note(self, name: str, field: str, value: bytes, *, once: bool = False) -> None:
+        await self.command("HSETNX" if once else "HSET", self.keys.notes(name), field, value)
+
+    async def rewrite_files(self) -> list[FilesRewritten]:
+        return await rewrite_all_files(self)
+
+    async def check_writable(self) -> None:
+        servers = await self.everywhere()
+        partitions = range(1 if len(servers) == 1 else self.partition_count)
+        # Refused as any write is, and without a key of that name nothing changes or goes to the file.
+        await self.ask([("SET", self.keys.sure(one), "", "XX", "KEEPTTL") for one in partitions])
+
+    async def server_facts(self) -> list[dict[str, str]]:
+        return [await self._facts_of(server) for server in await self.everywhere()]
+
+    async def _facts_of(self, server: Commands) -> dict[str, str]:
+        async def run(*command: Argument) -> Any:
+            return (await self.ask_at(server, (command,)))[0]
+
+        facts = await server_facts(run)
+        (reply,) = await server.run([("CONFIG", "GET", *_SETTINGS)])
+        # Many hosted servers do not allow CONFIG GET; then INFO has to do.
+        if not isinstance(reply, Refusal):
+            facts.update({f"config_{name}": value.decode() for name, value in pairs_of(reply).items()})
+        return facts

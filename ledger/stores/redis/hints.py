@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from ledger.core.events import Presence
 from ledger.stores.port import NOTHING_DUE, Due, Place, Position, StreamKey
+from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.link import Argument
-from ledger.stores.redis.replies import clients_of, lease_of, leases_of, score_of
+from ledger.stores.redis.replies import clients_of, lease_of, score_of
 from ledger.stores.redis.script import Script
-from ledger.stores.redis.stubs import Stubs
 
 _CORRECT_DUE = Script.named("correct_due.lua")
 
 
-class Hints(Stubs):
+class Hints(Appends):
     """The sessions by earliest deadline, and the leases of clients and askers."""
 
     async def due(
@@ -49,33 +49,16 @@ class Hints(Stubs):
         seen: Argument = "inf" if seen_ms is None else "" if seen_ms == NOTHING_DUE else seen_ms
         await self.evaluate_on(key, _CORRECT_DUE, (keys.due, keys.stream), (session, seen, new, str(at)))
 
-    async def renew_lease(self, place: Place, client: Presence, lease_ms: int) -> None:
-        key = self.keys.lease(place)
-        member = lease_of(client)
-        time, members = await self.ask((("TIME",), ("ZRANGE", key, 0, -1)))
-        now_ms = self._observe_time(time)
-        renamed = [one for one in leases_of(client.client_id, members) if one != member]
-        await self.ask(
-            (
-                ("ZADD", key, now_ms + lease_ms, member),
-                *((("ZREM", key, *renamed),) if renamed else ()),
-                ("ZREMRANGEBYSCORE", key, "-inf", now_ms),
-                # A key lives at least as long as its longest lease; GT alone has no effect on a key without a TTL.
-                ("PEXPIRE", key, lease_ms * 2, "NX"),
-                ("PEXPIRE", key, lease_ms * 2, "GT"),
-            )
+    async def lease(self, place: Place, client: Presence, lease_ms: int, *, alone: bool = False) -> bool:
+        sent: tuple[Argument, ...] = (client.client_id, lease_of(client), lease_ms, "1" if alone else "")
+        script = self.append_calls.clocked("lease.lua")
+        done, now_ms = await self.evaluate(
+            script, (self.keys.lease(place),), (*sent, *self.append_calls.clock_arguments())
         )
+        self._clock.observe(now_ms)
+        return bool(done)
 
-    async def drop_lease(self, place: Place, client_id: str) -> None:
-        key = self.keys.lease(place)
-        gone = leases_of(client_id, await self.command("ZRANGE", key, 0, -1))
-        if gone:
-            await self.command("ZREM", key, *gone)
-
-    async def leases(self, place: Place) -> tuple[Presence, ...]:
-        return (await self.leases_of((place,)))[0]
-
-    async def leases_of(self, places: Sequence[Place]) -> list[tuple[Presence, ...]]:
+    async def leases(self, places: Sequence[Place]) -> list[tuple[Presence, ...]]:
         since = f"({self._clock.now_ms()}"
         read = [("ZRANGE", self.keys.lease(place), since, "+inf", "BYSCORE") for place in places]
         return [clients_of(members) for members in await self.ask(read)]

@@ -21,9 +21,8 @@ _COMMANDS: Final = (
 """None of these commands overwrites, renames, expires or deletes a stream or a single entry."""
 
 _ON_OTHER_KEYS: Final = (
-    "(~{pl:*}:turn:* +set +get +del +pexpire)",
     "(~{pl:*}:sure +set)",
-    "(~{pl:*}:lease:* ~{pl:*}:askers:* ~{pl:*}:inbox +pexpire)",
+    "(~{pl:*}:lease:* ~{pl:*}:askers:* ~{pl:*}:inbox ~{pl:*}:turn:* +pexpire)",
     "(~{pl:*}:view:* +unlink)",
     "(~{pl:*}:sealing:* +pexpire +persist +unlink)",
     "(%RW~{pl:*}:sealing:* %W~{pl:*}:s:* +renamenx)",

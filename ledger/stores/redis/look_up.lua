@@ -4,7 +4,8 @@
 -- KEYS  1 feed   2 census (hash)   3 streams that no projector could read (sorted set)   perhaps 4 index (sorted set)
 -- ARGV  1 group of the projectors   2 length of a full feed   with an index: 3, 4 bounds of the fields   5 the most fields
 --
--- Answers  {sure, fields, names of streams}; sure is 1 if every stream that is ahead of its views is named.
+-- Answers  {sure, fields, names of streams}; sure is 1 if every stream that is ahead of its views is named, else 2 if the
+--          group has read the feed, else 0.
 
 local fields = KEYS[4] and redis.call('ZRANGE', KEYS[4], ARGV[3], ARGV[4], 'BYLEX', 'LIMIT', 0, ARGV[5]) or {}
 local ahead, known = {}, {}
@@ -50,4 +51,4 @@ if redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1][1] ~= delivered the
   end
   for _, line in ipairs(redis.call('XRANGE', KEYS[1], '(' .. delivered, '+')) do add(line[2][2]) end
 end
-return {sure and 1 or 0, fields, ahead}
+return {sure and 1 or delivered ~= '0-0' and 2 or 0, fields, ahead}

@@ -10,6 +10,7 @@ from ledger.core.events import Presence
 from ledger.stores.port import START, Due, Entry, FeedItem, Foreign, Position, StreamInfo, StreamKey
 from ledger.stores.redis.link import Argument
 from ledger.stores.redis.refusals import Refusal, refusal_of
+from ledger.stores.values import RawEntry
 
 NO_SUCH_KEY: Final = "no such key"
 """The words of XINFO's refusal where nothing has the key."""
@@ -50,7 +51,8 @@ def entries_of(reply: Any) -> tuple[Entry, ...]:
         elif len(fields) == 2 and fields[0] == b"d":
             entries.append(new(Entry, (int(ms), int(version), fields[1], None)))
         else:
-            raise Foreign(f"entry {entry_id.decode()} has other fields than `d` and `x`: {_OTHERS}")
+            other = f"entry {entry_id.decode()} has other fields than `d` and `x`: {_OTHERS}"
+            raise Foreign(other, tuple(RawEntry(one.decode(), _in_pairs(own)) for one, own in reply))
     return tuple(entries)
 
 
@@ -68,11 +70,6 @@ def info_of(reply: Any, size: int | None = None) -> StreamInfo | None:
         max_deleted=START if max_deleted == _NONE_DELETED else Position.parse(max_deleted),
         size_bytes=size,
     )
-
-
-def leases_of(client_id: str, members: Sequence[bytes]) -> list[bytes]:
-    """Return the members that are leases of a client, whatever its name."""
-    return [member for member in members if member.partition(b"\n")[0] == client_id.encode()]
 
 
 def lease_of(client: Presence) -> bytes:
@@ -99,3 +96,12 @@ def feed_item_of(partition: int, line: Any) -> FeedItem:
     values = {fields[i]: fields[i + 1] for i in range(0, len(fields), 2)}
     key = StreamKey.parse(values[b"s"].decode())
     return FeedItem(f"{partition}/{entry_id.decode()}", key, int(values[b"v"]), is_move=b"m" in values)
+
+
+def pairs_of(flat: Any) -> dict[str, Any]:
+    """Return the values of a flat reply by their names."""
+    return {name.decode(): value for name, value in _in_pairs(flat)}
+
+
+def _in_pairs(flat: Any) -> tuple[tuple[bytes, Any], ...]:
+    return tuple(zip(flat[::2], flat[1::2], strict=True))

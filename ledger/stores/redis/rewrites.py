@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import CONFLICT_TAIL_COUNT, GIVE_UP_SECONDS
-from ledger.stores.port import START, Append, AppendResult, Position, StreamKey
+from ledger.stores.port import START, Append, AppendResult, Following, Position, StreamKey
 from ledger.stores.redis.appends import Appends
 from ledger.stores.redis.commands import Attempts, in_doubt
 from ledger.stores.redis.link import Argument
@@ -33,8 +33,20 @@ ATTEMPTS_MAX: Final = 8
 _COPY_ON: Final = 5
 
 
-class RedisRewrite:
-    """An implementation of `ledger.stores.admin.StreamRewrite`."""
+class Rewriting(Appends):
+    """Streams without some of their content, put in the place of the old ones."""
+
+    async def rewrite(self, key: StreamKey, versions: Sequence[int], following: Following) -> None:
+        rewriting, result = _Rewrite(self, key, versions), None
+        try:
+            while (append := await following(result)) is not None:
+                result = await rewriting.finish(append)
+        finally:
+            await rewriting.close()
+
+
+class _Rewrite:
+    """The copy of one stream, written piece by piece, and put in its place in one step."""
 
     def __init__(self, store: Appends, key: StreamKey, versions: Sequence[int]) -> None:
         keys, partition = store.keys, store.partition_of(key)

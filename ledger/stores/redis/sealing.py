@@ -19,84 +19,70 @@ from ledger.stores.sealed import CLOSED_MS, SEALING_MS, Seal, check_entries, che
 _COPY_AGAIN: Final = 2
 
 
-async def seal_stream(store: Appends, key: StreamKey, seal: Seal) -> bool:
-    """See `ledger.stores.admin.Admin.seal`."""
-    check_sealable(key)
-    keys, partition = store.keys, store.partition_of(key)
-    done = await store.run_confirmed(
-        store.append_calls.clocked("seal.lua"),
-        (
-            keys.stream(key),
-            keys.sealing(partition, key.name),
-            keys.due(partition),
-            keys.feed(partition),
-            keys.closed_file(partition, seal.file),
-        ),
-        (
-            str(seal.head),
-            *encode_seal(seal),
-            key.name,
-            key.id,
-            FEED_LENGTH_COUNT,
-            seal.sealed_ms + SEALING_MS,
-            *store.append_calls.clock_arguments(),
-        ),
-        partition=partition,
-        purpose="seal a stream",
-    )
-    return bool(done)
+class Sealing(Appends):
+    """Stubs in the place of streams, and entries under their own ids."""
 
-
-async def reseal_stream(store: Appends, key: StreamKey, seal: Seal, to: Seal) -> bool:
-    """See `ledger.stores.admin.Admin.reseal`."""
-    check_sealable(key)
-    keys, partition = store.keys, store.partition_of(key)
-    done = await store.run_confirmed(
-        store.append_calls.clocked("reseal.lua"),
-        (keys.stream(key), keys.feed(partition), keys.closed_file(partition, to.file)),
-        (
-            *encode_seal(seal),
-            *encode_seal(to),
-            to.sealed_ms + SEALING_MS,
-            key.name,
-            "" if to.head == seal.head else str(to.head),
-            keys.channel(partition),
-            FEED_LENGTH_COUNT,
-            *store.append_calls.clock_arguments(),
-        ),
-        partition=partition,
-        purpose="move a sealed stream to another file",
-    )
-    return bool(done)
-
-
-async def close_file(store: Appends, keys: Sequence[StreamKey], file: str) -> None:
-    """See `ledger.stores.admin.Admin.close_file`."""
-    for partition in sorted({store.partition_of(key) for key in keys}):
-        await store.run_confirmed(
-            Script.named("close_file.lua"),
-            (store.keys.closed_file(partition, file),),
-            (CLOSED_MS,),
+    async def seal(self, key: StreamKey, seal: Seal, old: Seal | None = None) -> bool:
+        check_sealable(key)
+        keys, partition = self.keys, self.partition_of(key)
+        done = await self.run_confirmed(
+            self.append_calls.clocked("seal.lua"),
+            (
+                keys.stream(key),
+                keys.sealing(partition, key.name),
+                keys.due(partition),
+                keys.feed(partition),
+                keys.closed_file(partition, seal.file),
+            ),
+            (
+                *encode_seal(seal),
+                *(("", "") if old is None else encode_seal(old)),
+                str(seal.head),
+                key.name,
+                key.id,
+                FEED_LENGTH_COUNT,
+                seal.sealed_ms + SEALING_MS,
+                "" if old is None or old.head == seal.head else keys.channel(partition),
+                *self.append_calls.clock_arguments(),
+            ),
             partition=partition,
-            purpose="close a file of the archive",
+            purpose="seal a stream" if old is None else "move a sealed stream to another file",
         )
+        return bool(done)
 
+    async def close_file(self, keys: Sequence[StreamKey], file: str) -> None:
+        for partition in sorted({self.partition_of(key) for key in keys}):
+            await self.run_confirmed(
+                Script.named("close_file.lua"),
+                (self.keys.closed_file(partition, file),),
+                (CLOSED_MS,),
+                partition=partition,
+                purpose="close a file of the archive",
+            )
 
-async def unseal_stream(store: Appends, key: StreamKey, seal: Seal, entries: Sequence[Entry], due: Due | None) -> bool:
-    """See `ledger.stores.admin.Admin.unseal`."""
-    check_entries(key, seal, entries)
-    unsealing = _Unsealing(store, key, seal, entries)
-    try:
-        for _ in range(ATTEMPTS_MAX):
-            # Without its stub there is nothing to copy for; who was first is found out by the last step alone.
-            if await store.seals([key]) == [seal]:
-                await unsealing.copy()
-            reply = await unsealing.finish(due)
-            if reply != _COPY_AGAIN:
-                return bool(reply)
-    finally:
-        await unsealing.close()
-    raise StoreError(f"stream `{key.name}` could not be copied in {ATTEMPTS_MAX} attempts; try again")
+    async def unseal(self, key: StreamKey, seal: Seal, entries: Sequence[Entry], due: Due | None) -> bool:
+        check_entries(key, seal, entries)
+        unsealing = _Unsealing(self, key, seal, entries)
+        try:
+            for _ in range(ATTEMPTS_MAX):
+                # Without its stub there is nothing to copy for; who was first is found out by the last step alone.
+                if await self.seals([key]) == [seal]:
+                    await unsealing.copy()
+                reply = await unsealing.finish(due)
+                if reply != _COPY_AGAIN:
+                    return bool(reply)
+        finally:
+            await unsealing.close()
+        raise StoreError(f"stream `{key.name}` could not be copied in {ATTEMPTS_MAX} attempts; try again")
+
+    async def restore(self, key: StreamKey, after: Position, entries: Sequence[Entry], due: Due | None) -> bool:
+        partition, keys = self.partition_of(key), self.keys
+        score: Argument = "" if due is None else "inf" if due.ms is None else due.ms
+        arguments: list[Argument] = [str(after), score, key.name, key.id, keys.channel(partition), FEED_LENGTH_COUNT]
+        for entry in entries:
+            arguments += [str(entry.position), entry.payload, entry.content or ""]
+        names = (keys.stream(key), keys.due(partition), keys.feed(partition))
+        return bool(await self.evaluate_on(key, Script.named("restore.lua"), names, arguments))
 
 
 class _Unsealing:

@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ledger.core.late_patterns import late_pattern
-from ledger.stores.admin import FilesRewritten
 from ledger.stores.redis.commands import RetriedCommands
 from ledger.stores.redis.refusals import Refusal
 from ledger.stores.redis.replies import refused_with
 from ledger.stores.redis.servers import Commands
+from ledger.stores.values import FilesRewritten
 
 DONE: Final = "done"
 OFF: Final = "off"

@@ -11,20 +11,21 @@ from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
 from ledger.stores.keys import Keys
 from ledger.stores.port import Listener
-from ledger.stores.redis.admin import RedisAdmin
 from ledger.stores.redis.append_calls import AppendCalls
-from ledger.stores.redis.deployment import check_server, read_partitions, record_deployment
+from ledger.stores.redis.deployment import Deployment, check_server, read_partitions, record_deployment
 from ledger.stores.redis.feeds import Feeds
 from ledger.stores.redis.freeze_flags import FreezeFlags
 from ledger.stores.redis.hints import Hints
+from ledger.stores.redis.rewrites import Rewriting
+from ledger.stores.redis.sealing import Sealing
 from ledger.stores.redis.servers import Revive, Servers, WakeUps
 from ledger.stores.redis.startup import when_ready
-from ledger.stores.redis.views import Projections, RedisViews
+from ledger.stores.redis.views import Views
 
 log = logging.getLogger(__name__)
 
 
-class RedisStore(FreezeFlags, Hints, Feeds, Projections):
+class RedisStore(FreezeFlags, Hints, Feeds, Views, Sealing, Rewriting, Deployment):
     """A store over Redis servers, which several stores and processes may share."""
 
     def __init__(
@@ -66,23 +67,12 @@ class RedisStore(FreezeFlags, Hints, Feeds, Projections):
         await self._sure_link.close()
         await self._servers.close()
 
-    async def listen(self, listener: Listener) -> None:
+    async def subscribe(self, partition: int, listener: Listener) -> None:
         assert self._wake_ups is not None, "start() comes first"
         self._wake_ups.listen(listener)
-
-    async def subscribe(self, partition: int) -> None:
-        assert self._wake_ups is not None, "start() comes first"
         try:
             async with asyncio.timeout(GIVE_UP_SECONDS):
                 await self._wake_ups.subscribe(partition)
         except TimeoutError:
             # A wake-up is a hint: without it the sweep finds the new entries, later.
             log.warning("cannot subscribe to the wake-ups of partition %s (is SSUBSCRIBE allowed?)", partition)
-
-    @property
-    def views(self) -> RedisViews:
-        return RedisViews(self)
-
-    @property
-    def admin(self) -> RedisAdmin:
-        return RedisAdmin(self)

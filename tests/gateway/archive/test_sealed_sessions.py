@@ -12,6 +12,7 @@ from ledger.log.archive.sealing import Sealing, SealRule
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller
+from tests.support.store_calls import seals
 from workers.upkeep.archiving import bringing_up, old_or_closed
 
 PATHS: Final = ("", "/timeline", "/outline", "/asks/a", "?at=2")
@@ -33,9 +34,9 @@ async def test_every_page_of_a_sealed_session_is_as_before_and_an_ask_brings_it_
     assert result.kept is None
     assert [await _read(ann, path) for path in PATHS] == before
     assert {status for status, _ in before} == {200}
-    assert (await ledger.store.admin.seals([S1]))[0] is not None
+    assert (await seals(ledger.store, [S1]))[0] is not None
     await admin_caller.ask("s1", "make", request_id="b")
-    assert await ledger.store.admin.seals([S1]) == [None]
+    assert await seals(ledger.store, [S1]) == [None]
     assert [one.request.request_id for one in await ledger.pending("s1")] == ["b"]
 
 

@@ -18,6 +18,7 @@ from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.port import StreamKey, WakeUp
 from ledger.testing import TestClock
 from tests.gateway.test_scrape_costs import commands_of
+from tests.support.store_calls import positions
 from tests.support.waiting import wait_until_async
 from workers.gateway.events import hub as hub_module
 from workers.gateway.events.beginnings import CLOCK_MARGIN_MS
@@ -193,4 +194,4 @@ async def _write(session: Session, begun: asyncio.Event) -> None:
 
 async def _versions(ledger: Ledger, sessions: Sequence[Session]) -> dict[str, int]:
     keys = [StreamKey("session", one.id) for one in sessions]
-    return {key.id: head.version for key, head in zip(keys, await ledger.store.admin.heads(keys), strict=True)}
+    return {key.id: head.version for key, head in zip(keys, await positions(ledger.store, keys), strict=True)}

@@ -17,6 +17,7 @@ from projections.engine import Engine
 from tests.gateway.events.test_beginnings import following, quiet_sessions, until_told
 from tests.support.archives import seal_all
 from tests.support.snapshots import write_snapshots_every
+from tests.support.store_calls import seals
 from workers.gateway.events import hub as hub_module
 from workers.gateway.events.beginnings import CLOCK_MARGIN_MS
 from workers.gateway.events.follower import Follower
@@ -40,7 +41,7 @@ async def test_neither_sealing_nor_bringing_back_tells_of_events_that_happened_b
         archive = await seal_all(ledger, tmp_path / "archive")
         await until_compared(hub)
         assert hub.told() == {}
-        (seal,) = await ledger.store.admin.seals([session.stream.key])
+        (seal,) = await seals(ledger.store, [session.stream.key])
         assert seal is not None
         hub._share = 1.0
         await archive.restore(session.stream.key, seal)

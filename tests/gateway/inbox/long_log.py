@@ -35,7 +35,7 @@ async def write_long_session(ledger: Ledger, session_id: str, events_count: int)
         prev = after_entry(entry.ms, version, entry.payload)
         entries.append(entry)
         if len(entries) == PORTION_COUNT or version == events_count:
-            assert await ledger.store.admin.restore(key, position, entries, None)
+            assert await ledger.store.restore(key, position, entries, None)
             position, entries = entry.position, []
 
 

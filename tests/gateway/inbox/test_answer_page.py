@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from ledger import ExpiredError, Timeouts
+from ledger.stores.secrets import link_key
 from tests.gateway.inbox.barriers import barriers
 from tests.gateway.inbox.visitors import Inbox
 from workers.runtime.answer_links import AnswerLink, AnswerLinks
@@ -24,7 +25,7 @@ async def link_to(inbox: Inbox, request_id: str, *, seconds: int = 3600) -> str:
     await inbox.ledger.tokens.create("ann", "approver", token_id="tok_ann", secret="of-ann")
     expires_ms = inbox.ledger.store.clock.now_ms() + seconds * 1000
     link = AnswerLink(one.session, request_id, one.request.digest, "ann", expires_ms)
-    return f"{inbox.url}/answer/" + AnswerLinks(await inbox.ledger.store.admin.link_key()).sign(link)
+    return f"{inbox.url}/answer/" + AnswerLinks(await link_key(inbox.ledger.store)).sign(link)
 
 
 async def asked(inbox: Inbox, **more: Any) -> Any:

@@ -230,9 +230,9 @@ async def received(server: RealServer, service: PushService, one: Device, comman
     store = one.visitor.inbox.ledger.store
 
     async def nobody_is_there() -> bool:
-        for client in await store.leases(None):
-            await store.drop_lease(None, client.client_id)
-        return not await store.leases(None)
+        for client in (await store.leases([None]))[0]:
+            await store.lease(None, client, 0)
+        return await store.leases([None]) == [()]
 
     await wait_until_async(nobody_is_there, "the inbox to be left")
     session = await one.visitor.inbox.session()

@@ -9,6 +9,7 @@ from playwright.async_api import Browser, BrowserContext, Locator, Page, Request
 
 from ledger import Ledger, Session
 from ledger.core.access_events import Role
+from ledger.log.archive.archived_store import all_streams
 from workers.projector.worker import CatchingUp
 
 PROOF_ENTRY = "permission-ledger.proof"
@@ -137,7 +138,7 @@ class Inbox:
 
     async def project(self) -> None:
         """Bring the views up to date, as a projector does."""
-        await CatchingUp(self.ledger).catch_up_all([key async for key in self.ledger.store.streams()])
+        await CatchingUp(self.ledger).catch_up_all([key async for key in all_streams(self.ledger.store)])
 
 
 def is_reply(request: Request) -> bool:

@@ -22,6 +22,7 @@ from ledger.testing import TestClock
 from tests.api.actors import ANN, OpenLedger, raised
 from tests.log.archive.test_sealed_sessions import ONE, TWO, folder, is_sealed, lived, seal
 from tests.support.backends import log_of
+from tests.support.store_calls import seals
 from workers.upkeep.archiving import hold_reason
 from workers.upkeep.redactions import Carried, carry_out
 from workers.upkeep.stream_checks import check_stream
@@ -113,7 +114,7 @@ async def test_a_redacted_session_comes_back_without_its_content_and_goes_on(led
 
 async def test_a_restored_session_is_redacted_in_the_file_from_which_it_came_too(ledger: Ledger, folder: Path) -> None:
     before, two = await both_sealed(ledger)
-    (stub, _) = await ledger.store.admin.seals([ONE, TWO])
+    (stub, _) = await seals(ledger.store, [ONE, TWO])
     assert stub is not None
     assert await archive_of(ledger.store).restore(ONE, stub)
     carried = await redact(ledger)
@@ -157,7 +158,7 @@ STEPS: Final = [
     ("put_new", "before", 1),
     *(
         (step, "after", at)
-        for step, count in (("put_new", 4), ("get", 3), ("reseal", 2), ("close_file", 1), ("remove", 2))
+        for step, count in (("put_new", 4), ("get", 3), ("seal", 2), ("close_file", 1), ("remove", 2))
         for at in range(1, count + 1)
     ),
 ]
@@ -175,7 +176,7 @@ async def test_a_redaction_that_dies_at_any_step_loses_nothing_and_is_repeated(
     step, when, at = death
     _, two = await both_sealed(ledger)
     one, calls = await log_of(ledger.store, ONE), 0
-    owner = FolderBucket if hasattr(FolderBucket, step) else type(archive_of(ledger.store)._store.admin)
+    owner = FolderBucket if hasattr(FolderBucket, step) else type(archive_of(ledger.store)._store)
     real: Callable[..., Awaitable[object]] = getattr(owner, step)
 
     async def dies(self: object, *given: object) -> object:
@@ -208,8 +209,8 @@ async def test_a_server_that_lost_its_last_second_finds_the_files_that_were_writ
 ) -> None:
     """The stubs are from before: a server without every write on its disk, or a backup, has such ones."""
     _, two = await both_sealed(ledger)
-    old = await ledger.store.admin.seals([ONE, TWO])
-    admin = archive_of(ledger.store)._store.admin
+    old = await seals(ledger.store, [ONE, TWO])
+    admin = archive_of(ledger.store)._store
 
     async def nothing(*_: object) -> None:
         return
@@ -217,17 +218,15 @@ async def test_a_server_that_lost_its_last_second_finds_the_files_that_were_writ
     with monkeypatch.context() as patch:
         patch.setattr(type(admin), "close_file", nothing)
         await redact(ledger)
-        new = await ledger.store.admin.seals([ONE, TWO])
+        new = await seals(ledger.store, [ONE, TWO])
         for key, before, now in zip((ONE, TWO), old, new, strict=True):
             assert before is not None
             assert now is not None
-            assert await admin.reseal(key, now, before)
+            assert await admin.seal(key, before, now)
     other = await open_ledger()
     assert await log_of(other.store, TWO) == two
     assert (await check_stream(other.store, ONE)).ok
-    assert [one and where(one) for one in await ledger.store.admin.seals([ONE, TWO])] == [
-        one and where(one) for one in new
-    ]
+    assert [one and where(one) for one in await seals(ledger.store, [ONE, TWO])] == [one and where(one) for one in new]
     assert SECRET.encode() not in b"".join(entry.content or b"" for entry in await log_of(other.store, ONE))
 
 
@@ -242,7 +241,7 @@ async def test_the_sweep_removes_what_crashes_left_and_keeps_young_files(
     ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch, clock: TestClock
 ) -> None:
     await lived(ledger)
-    admin = type(archive_of(ledger.store)._store.admin)
+    admin = type(archive_of(ledger.store)._store)
     for owner, step in ((FolderBucket, "get"), (admin, "seal")):
 
         async def dies(*_: object) -> None:
@@ -316,7 +315,7 @@ async def test_a_sealing_whose_file_was_closed_leaves_its_sessions_on_the_server
 
     async def closed(self: ArchiveFiles, *given: Any) -> object:
         manifest = await write(self, *given)
-        await ledger.store.admin.close_file([ONE], manifest.file)
+        await ledger.store.close_file([ONE], manifest.file)
         return manifest
 
     monkeypatch.setattr(ArchiveFiles, "write", closed)

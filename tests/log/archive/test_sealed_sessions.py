@@ -13,7 +13,7 @@ from ledger.core.durations import DAY_MS
 from ledger.core.errors import ArchiveError, DamageError, InputError, LedgerError, SealedError
 from ledger.log.archive import archive as archive_module
 from ledger.log.archive import sealing as sealing_module
-from ledger.log.archive.archived_store import archive_of
+from ledger.log.archive.archived_store import all_streams, archive_of
 from ledger.log.archive.buckets import FolderBucket
 from ledger.log.archive.files import ArchiveFiles
 from ledger.log.archive.sealing import Sealing, SealResult, SealRule
@@ -30,6 +30,7 @@ from tests.api.actors import ANN, RULES, OpenLedger, events_of, outcome_of, pend
 from tests.support.archives import MemoryBucket
 from tests.support.backends import log_of
 from tests.support.snapshots import write_snapshots_every
+from tests.support.store_calls import drop_all_views, seals, view
 from workers.projector.repairs import Repairs
 from workers.upkeep.archiving import hold_reason
 from workers.upkeep.stream_checks import StreamChecker, check_stream
@@ -71,7 +72,7 @@ async def seal(
 
 
 async def is_sealed(ledger: Ledger, key: StreamKey = ONE) -> bool:
-    return (await ledger.store.admin.seals([key]))[0] is not None
+    return (await seals(ledger.store, [key]))[0] is not None
 
 
 async def exported(ledger: Ledger, key: StreamKey = ONE) -> list[dict[str, object]]:
@@ -121,7 +122,7 @@ async def test_every_process_reads_a_sealed_session_without_being_told(
         assert (await other.state_at("ses_1")).version == len(entries)
         checked = await check_stream(other.store, ONE)
         assert (checked.ok, checked.versions, checked.project) == (True, len(entries), "shop")
-        assert ONE in [key async for key in other.store.streams()]
+        assert ONE in [key async for key in all_streams(other.store)]
         assert await other.sessions_of("ses_1_1") == ["ses_1"]
     assert await is_sealed(ledger)
 
@@ -133,14 +134,14 @@ async def test_the_rules_of_a_sealed_session_stay_on_the_server_and_judge_it_aga
     await seal(ledger, ONE)
     checked = await check_stream(ledger.store, ONE)
     assert len(checked.rules) == 1
-    assert [key.id async for key in ledger.store.streams() if key.kind == "policy"] == list(checked.rules)
+    assert [key.id async for key in all_streams(ledger.store) if key.kind == "policy"] == list(checked.rules)
     assert {one.result async for one in judge_again(ledger.store, "ses_1")} == {SAME}
 
 
 async def test_the_views_of_sealed_sessions_are_built_anew_from_the_archive(ledger: Ledger, folder: Path) -> None:
     entries = await lived(ledger)
     await seal(ledger, ONE)
-    await ledger.store.drop_views(ledger.store.partition_of(ONE))
+    await drop_all_views(ledger.store, ledger.store.partition_of(ONE))
     assert (await Engine(ledger.store).catch_up(ONE)).events == len(entries)
     assert await is_sealed(ledger)
 
@@ -154,11 +155,11 @@ async def test_the_snapshot_of_a_sealed_session_leaves_the_server_and_none_is_wr
     before = await ledger.state_at("ses_1")
     await seal(ledger, ONE)
     assert await is_sealed(ledger)
-    assert await ledger.store.view(SNAPSHOTS_VIEW, partition) == {}
+    assert await view(ledger.store, SNAPSHOTS_VIEW, partition) == {}
     assert await ledger.state_at("ses_1") == before
-    await ledger.store.drop_views(partition)
+    await drop_all_views(ledger.store, partition)
     assert (await Engine(ledger.store).catch_up(ONE)).events == len(entries)
-    assert await ledger.store.view(SNAPSHOTS_VIEW, partition) == {}
+    assert await view(ledger.store, SNAPSHOTS_VIEW, partition) == {}
 
 
 async def test_a_late_event_brings_its_session_back_by_itself(
@@ -196,7 +197,7 @@ async def test_a_session_is_restored_and_sealed_again_into_another_file(
 ) -> None:
     entries = await lived(ledger)
     (first,) = await seal(ledger, ONE)
-    (stub,) = await ledger.store.admin.seals([ONE])
+    (stub,) = await seals(ledger.store, [ONE])
     assert stub is not None
     assert await archive_of(ledger.store).restore(ONE, stub)
     assert not await is_sealed(ledger)
@@ -339,7 +340,7 @@ async def test_a_lost_answer_to_the_seal_leaves_the_session_in_one_place(
     ledger: Ledger, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = await lived(ledger)
-    admin = archive_of(ledger.store)._store.admin
+    admin = archive_of(ledger.store)._store
     real = admin.seal
 
     async def lost(key: StreamKey, stub: Seal) -> bool:
@@ -348,7 +349,6 @@ async def test_a_lost_answer_to_the_seal_leaves_the_session_in_one_place(
 
     with monkeypatch.context() as patch:
         patch.setattr(admin, "seal", lost)
-        patch.setattr(ledger.store.admin, "seal", lost)
         await raised(seal(ledger, ONE))
     assert await is_sealed(ledger)
     assert await log_of(ledger.store, ONE) == entries
@@ -394,11 +394,11 @@ async def test_sealed_sessions_are_read_file_by_file_and_those_of_a_lost_file_on
         return await together(self, file, heads)
 
     monkeypatch.setattr(ArchiveFiles, "whole_streams", noted)
-    found = await ledger.store.admin.short_streams(keys, 100)
+    found = await ledger.store.short_streams(keys, 100)
     assert [one and one.entries for one in found] == list(logs.values())
     assert sorted(reads) == sorted(by_file.values())
     (folder / first.file).unlink()
-    found = await ledger.store.admin.short_streams(keys, 100)
+    found = await ledger.store.short_streams(keys, 100)
     assert [key for key, one in zip(keys, found, strict=True) if one is None] == sorted(some)
 
 
@@ -415,7 +415,7 @@ async def test_a_place_out_of_reach_is_asked_once_for_streams_that_are_read_toge
         raise ArchiveError("the place does not answer")
 
     monkeypatch.setattr(ArchiveFiles, "whole_streams", refused)
-    assert await ledger.store.admin.short_streams([ONE, TWO], 100) == [None, None]
+    assert await ledger.store.short_streams([ONE, TWO], 100) == [None, None]
     assert len(asked) == 1
 
 
@@ -431,7 +431,7 @@ async def test_a_file_with_other_bytes_is_refused_by_readers_and_by_restore(ledg
     assert first.file is not None
     assert second.file is not None
     (folder / first.file).write_bytes((folder / second.file).read_bytes())
-    (stub,) = await ledger.store.admin.seals([ONE])
+    (stub,) = await seals(ledger.store, [ONE])
     assert stub is not None
     assert isinstance(await raised(log_of(ledger.store, ONE)), DamageError)
     assert isinstance(await raised(archive_of(ledger.store).restore(ONE, stub)), DamageError)
@@ -474,10 +474,10 @@ async def test_a_sealed_session_of_a_ledger_without_a_place_is_refused_as_sealed
     entries = await lived(ledger)
     head = head_of(entries[-1])
     stub = Seal(head.position, head.hash, f"2026/11/24/1-{'0' * 24}.jsonl.zst", await ledger.store.now_ms())
-    assert await ledger.store.admin.seal(ONE, stub)
+    assert await ledger.store.seal(ONE, stub)
     for read in (log_of(ledger.store, ONE), ledger.state_at("ses_1"), (ledger.session("ses_1"))):
         assert isinstance(await raised(read), SealedError)
-    assert ONE not in [key async for key in ledger.store.streams()]
+    assert ONE not in [key async for key in all_streams(ledger.store)]
 
 
 @pytest.mark.parametrize(("room", "kept"), [(1, 1), (10_000_000, 2)])
@@ -487,7 +487,7 @@ async def test_a_reader_keeps_no_more_sealed_sessions_than_their_share_of_the_ro
     await lived(ledger)
     await lived(ledger, "ses_2")
     await seal(ledger, ONE, TWO)
-    stubs = await ledger.store.admin.seals([ONE, TWO])
+    stubs = await seals(ledger.store, [ONE, TWO])
     monkeypatch.setattr(archive_module, "sealed_room_bytes", lambda: room)
     archive = archive_module.Archive(ledger.store)
     reads = 0

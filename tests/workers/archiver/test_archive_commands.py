@@ -14,7 +14,7 @@ from tests.support.command_line import CommandLine
 KILLED: Final = """
 import os, sys
 from ledger.log.archive.buckets import FolderBucket
-from ledger.stores.redis.admin import RedisAdmin
+from ledger.stores.redis.store import RedisStore
 from workers.cli import cli
 
 step, when = sys.argv[1], sys.argv[2]
@@ -35,10 +35,9 @@ def deadly(cls, name):
 
 deadly(FolderBucket, "put_new")
 deadly(FolderBucket, "get")
-deadly(RedisAdmin, "seal")
-deadly(RedisAdmin, "unseal")
-deadly(RedisAdmin, "reseal")
-deadly(RedisAdmin, "close_file")
+deadly(RedisStore, "seal")
+deadly(RedisStore, "unseal")
+deadly(RedisStore, "close_file")
 deadly(FolderBucket, "remove")
 cli(sys.argv[3:], standalone_mode=False)
 """
@@ -246,7 +245,7 @@ def test_the_sweep_takes_its_age_and_keeps_files_in_use(ledger: CommandLine, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["put_new zst", "put_new json", "reseal", "close_file", "remove zst"])
+@pytest.mark.parametrize("step", ["put_new zst", "put_new json", "seal", "close_file", "remove zst"])
 def test_a_redaction_that_is_killed_leaves_one_valid_place_and_is_repeated(
     ledger: CommandLine, tmp_path: Path, step: str
 ) -> None:

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
+from ledger.core.events import Presence
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.sealing import SealRule
-from ledger.stores.port import StreamKey
+from ledger.stores.port import StreamKey, WorkPlace
+from tests.support.store_calls import seals
 from tests.support.waiting import pause, wait_until_async
 from workers.archiver.worker import TURN, TURN_MS, Archiver, ArchiverPace
 
@@ -34,7 +36,7 @@ async def closed(ledger: Ledger, name: str) -> None:
 
 
 async def is_sealed(ledger: Ledger, key: StreamKey) -> bool:
-    return (await ledger.store.admin.seals([key]))[0] is not None
+    return (await seals(ledger.store, [key]))[0] is not None
 
 
 @asynccontextmanager
@@ -61,20 +63,20 @@ async def test_closed_sessions_are_sealed_at_each_round_and_open_ones_stay(ledge
 
 async def test_an_archiver_without_the_turn_seals_nothing_until_it_has_it(ledger: Ledger) -> None:
     await closed(ledger, "ses_1")
-    assert await ledger.store.admin.take_turn(TURN, "another", TURN_MS)
+    assert await ledger.store.lease(WorkPlace(TURN), Presence("another", ""), TURN_MS, alone=True)
     seen = asyncio.Event()
-    take_turn = ledger.store.admin.take_turn
+    lease = ledger.store.lease
 
-    async def noted(*given: str | int) -> bool:
-        has_it = await take_turn(*given)  # type: ignore[arg-type]
+    async def noted(*given: Any, **named: Any) -> bool:
+        has_it = await lease(*given, **named)
         seen.set()
         return has_it
 
-    ledger.store.admin.take_turn = noted  # type: ignore[method-assign, assignment]
+    ledger.store.lease = noted  # type: ignore[method-assign]
     async with archiving(ledger):
         await seen.wait()
         assert not await is_sealed(ledger, ONE)
-        await ledger.store.admin.end_turn(TURN, "another")
+        await ledger.store.lease(WorkPlace(TURN), Presence("another", ""), 0)
         await wait_until_async(lambda: is_sealed(ledger, ONE), "the session to be sealed")
 
 
@@ -93,7 +95,7 @@ async def test_an_archiver_goes_on_after_a_round_that_failed(
 
 async def test_an_archiver_stopped_within_a_round_ends_it_and_gives_the_turn_back(ledger: Ledger) -> None:
     await closed(ledger, "ses_1")
-    stop, seal = asyncio.Event(), ledger.store.admin.seal
+    stop, seal = asyncio.Event(), ledger.store.seal
 
     async def stopped(*given: Any) -> bool:
         stop.set()
@@ -102,7 +104,7 @@ async def test_an_archiver_stopped_within_a_round_ends_it_and_gives_the_turn_bac
             await pause()
         return await seal(*given)
 
-    ledger.store.admin.seal = stopped  # type: ignore[method-assign, assignment]
+    ledger.store.seal = stopped  # type: ignore[method-assign, assignment]
     await Archiver(ledger, SealRule(), ArchiverPace(every_seconds=3600)).run(stop)
     assert await is_sealed(ledger, ONE)
-    assert await ledger.store.admin.take_turn(TURN, "another", TURN_MS)
+    assert await ledger.store.lease(WorkPlace(TURN), Presence("another", ""), TURN_MS, alone=True)

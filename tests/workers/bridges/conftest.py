@@ -7,6 +7,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.events import Actor, Asked
+from ledger.log.archive.archived_store import all_streams
 from ledger.log.tail import read_events
 from tests.support.gateways import RunningGateway, ann, gateway, killable_gateway, no_gateway
 
@@ -35,7 +36,7 @@ async def _asked(ledger: Ledger) -> list[tuple[str, Actor, str | None]]:
     """The requests of all agents: id, actor and folder."""
     return [
         (event.request_id, recorded.actor, None if event.detail is None else event.detail.cwd)
-        async for key in ledger.store.streams()
+        async for key in all_streams(ledger.store)
         if key.kind == "session"
         async for recorded in read_events(ledger.store, key)
         if isinstance(event := recorded.event, Asked) and recorded.actor.kind == "agent"

@@ -26,13 +26,13 @@ OTHERS = 2
 
 KILLED_BETWEEN_APPENDS = """
 import os, signal, sys
-from ledger.stores.redis.admin import RedisAdmin
+from ledger.stores.redis.store import RedisStore
 from workers.cli import cli
 from workers.cli.frame import run
 from workers.upkeep import transfer
 
 transfer.RESTORED_AT_ONCE_EVENTS = 7
-real, left = RedisAdmin.restore, [{count}]
+real, left = RedisStore.restore, [{count}]
 
 async def restore(self, *arguments):
     done = await real(self, *arguments)
@@ -41,7 +41,7 @@ async def restore(self, *arguments):
         os.kill(os.getpid(), signal.SIGKILL)
     return done
 
-RedisAdmin.restore = restore
+RedisStore.restore = restore
 sys.argv[1:] = {words!r}
 sys.exit(run(cli))
 """

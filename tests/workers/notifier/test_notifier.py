@@ -12,6 +12,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.stores.port import StreamKey
+from ledger.stores.secrets import link_key
 from ledger.testing import TestClock
 from tests.support.backends import Operator, as_redis
 from tests.support.servers import RealServer
@@ -65,8 +66,7 @@ async def until_all_is_heard(ledger: Ledger) -> None:
     """Wait until the notifiers have handled all lines of the feeds: what they did not hear of before is in no message."""
 
     async def is_heard() -> bool:
-        groups = [group for one in await ledger.store.admin.partitions() for group in one.groups if group.name == GROUP]
-        return not any(group.lag_count or group.pel_count for group in groups)
+        return await ledger.store.owed(GROUP, {}, 1) == []
 
     await wait_until_async(is_heard, "the feeds to be read to their ends")
 
@@ -93,7 +93,7 @@ async def test_a_message_says_what_would_run_and_carries_a_link_for_that_person(
         "Answer:",
     ]
     address, _, signed = link.rpartition("/")
-    read = AnswerLinks(await ledger.store.admin.link_key()).read(signed, clock.now_ms())
+    read = AnswerLinks(await link_key(ledger.store)).read(signed, clock.now_ms())
     assert address == "https://permits.example.com/answer"
     assert (read.session, read.request_id, read.name) == ("ses_1", "r1", "ann")
     assert read.expires_ms == clock.now_ms() + 7 * 86_400_000

@@ -74,8 +74,8 @@ class Beginnings:
     async def place(self) -> FeedPlace:
         """Return the present place. Raises StoreError."""
         since_ms = self._store.clock.now_ms() - CLOCK_MARGIN_MS
-        ends = await self._store.admin.feed_ends()
-        return FeedPlace({line.partition: line.place for line in ends}, since_ms)
+        feeds = await self._store.feeds()
+        return FeedPlace({one.partition: one.last.place for one in feeds if one.last is not None}, since_ms)
 
     def go_on_from(self, place: FeedPlace) -> None:
         """Read the lines after this place; what happened before it is published, or noted."""
@@ -89,7 +89,7 @@ class Beginnings:
     async def _read(self, news: News, partitions: Sequence[int] | None) -> bool:
         while True:
             ends = self._place.ends
-            found = await self._store.admin.owed(NO_GROUP, ends, LINES_AT_ONCE_COUNT, partitions)
+            found = await self._store.owed(NO_GROUP, ends, LINES_AT_ONCE_COUNT, partitions)
             if any(lines.trimmed for lines in found):
                 return False
             if ends is not self._place.ends:
@@ -113,10 +113,10 @@ class Beginnings:
         """Return where a stream begins; and False where its feed has dropped lines. Raises StoreError."""
         if key in self._found:
             return self._found[key], True
-        (head,) = await self._store.admin.heads([key])
+        (head,) = await self._store.heads([key])
         # Earlier lines about the stream come first, also where their wake-ups were lost.
         is_complete = await self.read(news, [self._store.partition_of(key)])
-        beginning = AfterHead(head.version) if is_complete else ByTime(self._place.since_ms)
+        beginning = AfterHead(head.at.version) if is_complete else ByTime(self._place.since_ms)
         return self._found.setdefault(key, beginning), is_complete
 
     def forget(self, key: StreamKey) -> None:
@@ -129,16 +129,16 @@ async def heads_of_waiting(store: Store) -> AsyncIterator[tuple[StreamKey, Posit
     keys = [StreamKey("session", session) for session, _ in await store.due(None, PENDING_SESSIONS_MAX)]
     for first in range(0, len(keys), HEADS_AT_ONCE_COUNT):
         some = keys[first : first + HEADS_AT_ONCE_COUNT]
-        for key, head in zip(some, await store.admin.heads(some), strict=True):
-            yield key, head
+        for key, head in zip(some, await store.heads(some), strict=True):
+            yield key, head.at
 
 
 async def heads_of_all(store: Store) -> AsyncIterator[tuple[StreamKey, Position]]:
     """Iterate over all sessions and projects, and their last entries. Raises StoreError."""
     async for page in pages_of_streams(store, None):
         keys = [key for key in page if key.has_calls]
-        for key, head in zip(keys, await store.admin.heads(keys), strict=True):
-            yield key, head
+        for key, head in zip(keys, await store.heads(keys), strict=True):
+            yield key, head.at
 
 
 async def pass_over_older(store: Store, follower: Follower, beginning: Beginning) -> None:

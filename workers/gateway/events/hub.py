@@ -93,10 +93,10 @@ class Hub:
     async def follow(self, key: StreamKey) -> Follower:
         """Return a stream's state, kept current as long as it has readers. Raises StoreError, DamageError."""
         self._listen()
-        await self.store.subscribe(self.store.partition_of(key))
+        await self._ledger.streams.subscribe(self.store.partition_of(key))
         while (follower := self.followers.get(key)) is None or key in self._wanted:
             if follower is None and not self._following_all and key not in self._wanted:
-                (self.heads[key],) = await self.store.admin.heads([key])
+                self.heads[key] = (await self.store.heads([key]))[0].at
             self._want(key, self.heads.get(key, START))
             await asyncio.shield(self._readers[key])
             if key in self._damaged:
@@ -114,7 +114,7 @@ class Hub:
         partitions = range(self.store.partition_count)
         for first in range(0, len(partitions), SUBSCRIBED_AT_ONCE_COUNT):
             some = partitions[first : first + SUBSCRIBED_AT_ONCE_COUNT]
-            await asyncio.gather(*(self.store.subscribe(one) for one in some))
+            await asyncio.gather(*(self._ledger.streams.subscribe(one) for one in some))
         # Older entries are not published; entries from here on are found by a wake-up or by a line of a feed.
         self._beginnings.go_on_from(await self._beginnings.place())
         known = {key: head for key, head in self.heads.items() if key in self._wanted}
@@ -209,8 +209,8 @@ class Hub:
             if self._beginnings.note_by_time(key, head) if told is None else told != head:
                 self._want(key, head)
         # Sealed streams, and those that began meanwhile, are not missing.
-        for key, head in zip(missing, await self.store.admin.heads(list(missing)), strict=True):
-            if head == START:
+        for key, gone in zip(missing, await self.store.heads(list(missing)), strict=True):
+            if gone.at == START:
                 self._lost(key, START)
         self._beginnings.go_on_from(place)
         self._forget_resting(told_before, place.since_ms)
@@ -312,7 +312,7 @@ class Hub:
     async def _pass_over(self, key: StreamKey) -> None:
         """Skip a damaged stream: none of its entries are published, and no reader waits for it."""
         with suppress(StoreError):
-            (self.heads[key],) = await self.store.admin.heads([key])
+            self.heads[key] = (await self.store.heads([key]))[0].at
             self._beginnings.forget(key)
         self.followers.drop(key)
 

@@ -17,6 +17,7 @@ from ledger.core.times import format_time
 from ledger.log.reads import AuditedRead
 from ledger.session.demands import may_be_unsigned
 from ledger.session.rounds import shown_digest
+from ledger.stores.secrets import link_key
 from workers.gateway.answers.rights import Rights, rights_of
 from workers.gateway.authentication import require_own_pages
 from workers.gateway.gateway import Gateway
@@ -77,7 +78,7 @@ async def answer_by_link(
 
 async def _read(gateway: Gateway, text: str) -> AnswerLink:
     try:
-        return AnswerLinks(await gateway.ledger.store.admin.link_key()).read(text, gateway.now_ms)
+        return AnswerLinks(await link_key(gateway.ledger.store)).read(text, gateway.now_ms)
     except BadLinkError as error:
         replaced_ms = await gateway.tokens.links_replaced_ms()
         if replaced_ms is None:

@@ -11,6 +11,7 @@ from litestar.params import QueryParameter
 from litestar.response import Redirect
 
 from ledger.core.errors import UnauthorizedError
+from ledger.stores.secrets import deployment_secret
 from workers.gateway.authentication import address_of, at_port
 from workers.gateway.gateway import Gateway
 from workers.gateway.identity.proxies import person_of_proxy
@@ -107,7 +108,7 @@ def _provider(gateway: Gateway) -> Any:
 
 
 async def _visits(gateway: Gateway) -> Visits:
-    return Visits(await gateway.ledger.store.admin.secret())
+    return Visits(await deployment_secret(gateway.ledger.store))
 
 
 def _callback(gateway: Gateway) -> str:
