@@ -15,10 +15,9 @@ from ledger.log.places import parts_of
 from ledger.log.snapshots import SNAPSHOT_EVERY_EVENTS, SNAPSHOTS_VIEW, load_snapshot
 from ledger.log.tail import Folded, nothing_folded, read_folds
 from ledger.session.state import SessionState
-from ledger.stores.checkpoints import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.keys import CENSUS
 from ledger.stores.port import NOTHING_DUE, Position, Store, StreamKey
-from ledger.stores.values import SKIPPED, ViewWrite
+from ledger.stores.values import CHECKPOINTS_VIEW, SKIPPED, ViewWrite, checkpoint_in
 from projections.engine import OUT_OF_REACH
 from projections.projection import StreamState, seen
 from projections.views import FIXED, Changes
@@ -140,7 +139,7 @@ async def _compare_index(
     live = {key: index.get(key.id, NOTHING_DUE) for key in hints}
     # After the index: what was appended before it was read is in it.
     differing = [key for key, (_, hint) in hints.items() if differs(live[key], hint)]
-    heads = dict(zip(differing, await store.heads(differing), strict=True))
+    heads = {key: head.at for key, head in zip(differing, await store.heads(differing), strict=True)}
     return [
         Compared(
             view=DUE,

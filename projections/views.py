@@ -11,9 +11,8 @@ from ledger.core.notification_event import Notification
 from ledger.log.snapshots import SNAPSHOTS_VIEW
 from ledger.log.viewed import GRANTS_VIEW, REQUESTS_VIEW, SESSIONS_VIEW, USED_VIEW, USES_VIEW
 from ledger.session.state import SessionState
-from ledger.stores.checkpoints import CHECKPOINTS_VIEW
 from ledger.stores.port import StreamKey
-from ledger.stores.values import SKIPPED, ViewWrite
+from ledger.stores.values import CHECKPOINTS_VIEW, SKIPPED, ViewWrite
 from projections.approved import APPROVED, STANDING, WITHOUT_GRANTS, approved_in, project_approved
 from projections.counts import project_answers, project_sizes
 from projections.durations import project_lateness

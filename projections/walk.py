@@ -14,10 +14,9 @@ from typing import Final
 
 import msgspec
 
-from ledger.stores.checkpoints import CHECKPOINTS_VIEW
 from ledger.stores.keys import CENSUS, VIEWS_FORMAT
 from ledger.stores.port import KEYS_AT_ONCE_COUNT, Store, StreamKey
-from ledger.stores.values import CENSUS_BEGUN, CENSUS_DONE, ViewWrite, WantedFields
+from ledger.stores.values import CENSUS_BEGUN, CENSUS_DONE, CHECKPOINTS_VIEW, ViewWrite, WantedFields
 from projections.lag import streams_behind
 
 NOTES: Final = f"walk-{VIEWS_FORMAT}"

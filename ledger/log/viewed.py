@@ -11,9 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from ledger.log.archive.archived_store import all_streams
-from ledger.stores.checkpoints import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.port import Position, Store, StreamKey
-from ledger.stores.values import WantedFields
+from ledger.stores.values import CHECKPOINTS_VIEW, WantedFields, checkpoint_in
 
 REQUESTS_VIEW: Final = "requests"
 """Each request id with its session."""

@@ -22,7 +22,6 @@ from ledger.core.limits import (
     PARTITION_COUNT_DEFAULT,
     SETTLE_GRACE_MS,
 )
-from ledger.stores.checkpoints import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.clock import Clock, sleep_until
 from ledger.stores.durability import Durability
 from ledger.stores.keys import CENSUS, Keys
@@ -56,19 +55,21 @@ from ledger.stores.sealed import SEALING_MS, Seal, check_entries, check_sealable
 from ledger.stores.values import (
     CENSUS_BEGUN,
     CENSUS_DONE,
+    CHECKPOINTS_VIEW,
     PROJECTORS,
     SKIPPED,
     FeedFacts,
     FilesRewritten,
     FoundFields,
     GroupFacts,
-    Head,
     OwedLines,
     ShortStream,
+    StreamHead,
     TakenLines,
     ViewAdvance,
     ViewWrite,
     WantedFields,
+    checkpoint_in,
 )
 
 FIRST_IDENTITY: Final = "memory-1"
@@ -282,14 +283,14 @@ class MemoryStore:
             found.append(ShortStream(info, self._after(key, START, count)) if info and is_short else None)
         return found
 
-    async def heads(self, keys: Sequence[StreamKey]) -> list[Head]:
+    async def heads(self, keys: Sequence[StreamKey]) -> list[StreamHead]:
         return [self._head(key) for key in keys]
 
-    def _head(self, key: StreamKey) -> Head:
+    def _head(self, key: StreamKey) -> StreamHead:
         if (seal := self._server.seals.get(key)) is not None:
-            return Head(seal.head, seal)
+            return StreamHead(seal.head, seal)
         entries = self._server.streams.get(key)
-        return Head(entries[-1].position if entries else START)
+        return StreamHead(entries[-1].position if entries else START)
 
     async def streams_page(self, cursor: str, count: int, *, sealed: bool = False) -> tuple[list[StreamKey], str]:
         if cursor and not cursor.isdecimal():

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
         FeedFacts,
         FilesRewritten,
         FoundFields,
-        Head,
         OwedLines,
         RawEntry,
         ShortStream,
+        StreamHead,
         TakenLines,
         ViewAdvance,
         ViewWrite,
@@ -355,7 +355,7 @@ class Store(Protocol):
         """
         ...
 
-    async def heads(self, keys: Sequence[StreamKey]) -> list[Head]:
+    async def heads(self, keys: Sequence[StreamKey]) -> list[StreamHead]:
         """Return the last entry of each stream, and its seal where it is sealed.
 
         It is at 0-0 for an empty stream, and where a key holds none. Raises DamageError for a broken stub.

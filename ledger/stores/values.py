@@ -8,8 +8,17 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from ledger.stores.keys import VIEWS_FORMAT
-from ledger.stores.port import Entry, FeedItem, Position, StreamInfo, StreamKey
+from ledger.stores.port import START, Entry, FeedItem, Position, StreamInfo, StreamKey
 from ledger.stores.sealed import Seal
+
+CHECKPOINTS_VIEW: Final = "checkpoints"
+"""The view of the entry that each stream's views are as of, under the stream's name, which the store itself compares.
+
+Unlike a version, the id of an entry reveals a lost history.
+"""
+
+NO_ENTRY: Final = Position(-1, 0)
+"""The checkpoint in place of a broken one: no stream holds it, so that its views are taken for lost, and made anew."""
 
 CENSUS_BEGUN: Final = "\nbegun"
 CENSUS_DONE: Final = "\ndone"
@@ -24,7 +33,7 @@ SKIPPED: Final = "skipped"
 """The view of the streams that a projector could not read to their end."""
 
 
-class Head(NamedTuple):
+class StreamHead(NamedTuple):
     """The last entry of a stream, and its seal if it is sealed."""
 
     at: Position
@@ -146,3 +155,13 @@ class FilesRewritten(msgspec.Struct, frozen=True, kw_only=True):
     def is_clean(self) -> bool:
         """Return whether nothing that the server wrote before is left in its files."""
         return {self.append_only_file, self.snapshot_file, self.slow_log} <= {"done", "off"} and not self.replicas
+
+
+def checkpoint_in(value: bytes | None) -> Position:
+    """Return the checkpoint that a field holds: START without one, NO_ENTRY where it is broken."""
+    if value is None:
+        return START
+    try:
+        return Position.parse(value.decode())
+    except ValueError:
+        return NO_ENTRY

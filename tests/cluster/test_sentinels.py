@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from ledger import StoreError
-from ledger.stores.redis import startup
+from ledger.stores.redis import store as startup
+from ledger.stores.redis.addresses import OneServer
 from ledger.stores.redis.connection import ServerConnection, ServerTarget
-from ledger.stores.redis.one_server import OneServer
 from ledger.stores.redis.sentinel import PrimaryLink
 from ledger.stores.redis.store import RedisStore
 from tests.cluster.conftest import OpenLedger

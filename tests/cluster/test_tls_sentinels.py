@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from ledger import StoreError
-from ledger.stores.redis import startup
+from ledger.stores.redis import store as startup
 from tests.cluster.conftest import OpenLedger
 from tests.cluster.test_passwords import is_asked_and_answered
 from tests.support.clusters import HOST, SERVICE, Sentinels

@@ -14,10 +14,9 @@ from ledger.core.errors import StoreError
 from ledger.log import short_streams
 from ledger.log.tail import LostHistoryError
 from ledger.log.viewed import SESSIONS_VIEW
-from ledger.stores.checkpoints import CHECKPOINTS_VIEW
 from ledger.stores.port import Store, StreamKey
 from ledger.stores.redis.store import RedisStore
-from ledger.stores.values import ViewWrite
+from ledger.stores.values import CHECKPOINTS_VIEW, ViewWrite
 from projections import engine as engine_module
 from projections import queries
 from projections.engine import CaughtUp, Engine, project_anew

@@ -10,8 +10,8 @@ import msgspec
 
 from ledger.core.times import parse_time
 from ledger.log.places import parts_of
-from ledger.stores.checkpoints import CHECKPOINTS_VIEW, checkpoint_in
 from ledger.stores.port import Store, StreamKey
+from ledger.stores.values import CHECKPOINTS_VIEW, checkpoint_in
 from projections.approved import APPROVED
 from projections.pending import PENDING
 from projections.queries import Row, latest_sessions, session_summaries

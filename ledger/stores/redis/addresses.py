@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 
 from ledger.core.errors import InputError
 from ledger.stores.durability import durability_in
+from ledger.stores.keys import Keys
+from ledger.stores.redis.confirmed_link import ConfirmedLink
 from ledger.stores.redis.connection import CLIENT_NAME, Address, ServerConnection, ServerTarget
-from ledger.stores.redis.one_server import OneServer
-from ledger.stores.redis.servers import Servers
+from ledger.stores.redis.link import Link
+from ledger.stores.redis.servers import Commands, Revive, Servers, WakeUps
+from ledger.stores.redis.wake_ups import ServerWakeUps
 from ledger.stores.urls import CLUSTERS, SENTINELS, redact
 
 _CLUSTER_SECONDS: Final = 1.0
@@ -21,6 +24,37 @@ _SENTINEL_PORT: Final = 26379
 _SERVER_PORT: Final = 6379
 
 _OWN_OPTIONS: Final = frozenset({"db", "password", "username"})
+
+
+MakeConnection = Callable[[], ServerConnection]
+
+
+class OneServer:
+    """An implementation of `ledger.stores.redis.servers.Servers` over one connection factory."""
+
+    def __init__(
+        self,
+        connect: MakeConnection,
+        *,
+        link: type[Link] = Link,
+        close: Callable[[], Awaitable[None]] | None = None,
+        others_take_over: bool = False,
+    ) -> None:
+        self.others_take_over = others_take_over
+        self._connect = connect
+        self._link = link
+        self._close = close
+
+    def commands(self, answer_seconds: float, *, confirmed: bool = False) -> Commands:
+        link = self._link(self._connect, answer_seconds)
+        return ConfirmedLink(link) if confirmed else link
+
+    def wake_ups(self, keys: Keys, revive: Revive | None) -> WakeUps:
+        return ServerWakeUps(self._connect, keys, revive)
+
+    async def close(self) -> None:
+        if self._close is not None:
+            await self._close()
 
 
 def servers_of(url: str) -> Servers:

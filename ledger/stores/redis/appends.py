@@ -1,17 +1,17 @@
-"""Appends to streams on a Redis or Valkey server, and the confirmation of their replication."""
+"""Appends to streams on a Redis or Valkey server, the confirmation of their replication, and flags that forbid some."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from ledger.core.errors import InDoubtError
 from ledger.core.limits import PAGE_COUNT
 from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
-from ledger.stores.port import Answered, Append, Appended, AppendResult, Entry, Position, StreamKey
+from ledger.stores.port import Answered, Append, Appended, AppendResult, Entry, FreezeFlag, Position, StreamKey
 from ledger.stores.redis.append_calls import AppendCalls, FirstAttempt, server_in
 from ledger.stores.redis.commands import ANSWER_SECONDS, Attempts, in_doubt
 from ledger.stores.redis.link import Argument, CommandLine
@@ -20,6 +20,9 @@ from ledger.stores.redis.replies import beside_of, entries_of, refused_with
 from ledger.stores.redis.script import Script
 from ledger.stores.redis.servers import Commands, Revive, Servers
 from ledger.stores.redis.streams import LOOKS_MAX, StreamReads
+
+_FREEZE: Final = Script.named("freeze.lua")
+_OWN_FIELDS: Final = (b"at", b"server")
 
 SURE_MS = 60_000
 """The TTL of a key that is written only to be waited for (WAIT)."""
@@ -173,3 +176,52 @@ class Appends(StreamReads):
             raise InDoubtError(
                 f"it is in the log, but not confirmed yet: {shortfall}; ask again with the same request id",
             )
+
+    # --- the flag of each partition: the freezes in force, as of an entry of the stream of freezes ----------------------
+
+    async def set_flags(self, flag: FreezeFlag, server: str | None = None) -> list[Position]:
+        arguments: list[Argument] = [flag.at.ms, flag.at.version, server or ""]
+        for reach, freeze in flag.freezes.items():
+            arguments += [reach, freeze]
+        calls = [_FREEZE.call([self.keys.freeze(one)], arguments) for one in range(self.partition_count)]
+        replies = await self._flagged(calls)
+        return [Position.parse(reply.decode()) for reply in _accepted(replies)]
+
+    async def _flagged(self, calls: Sequence[CommandLine]) -> list[Any]:
+        """Run the script in every partition, with the confirmation that `Durability` asks for."""
+        waits = self._durability.commands()
+        if not waits:
+            return await self.evaluate_each(_FREEZE, calls)
+        return await asyncio.gather(*(self._confirmed(call, waits) for call in calls))
+
+    async def _confirmed(self, call: CommandLine, waits: Sequence[CommandLine]) -> Any:
+        replies = await self.patiently(lambda: self.run_loaded((call, *waits), _FREEZE, self._sure_link))
+        if not isinstance(replies[0], Refusal):
+            self._check_sure(replies[1:])
+        return replies[0]
+
+    async def flags(self) -> list[FreezeFlag | None]:
+        wanted = [("HGETALL", self.keys.freeze(one)) for one in range(self.partition_count)]
+        servers = {_identity_in(info) for info in await self.at_each_server("INFO", "replication")}
+        return [_flag_of(reply, servers) for reply in _accepted(await self.ask_each(wanted))]
+
+
+def _identity_in(info: bytes) -> bytes:
+    """Return a server's identity, which is new after each start and promotion, from its INFO."""
+    lines = dict(line.split(b":", 1) for line in info.splitlines() if b":" in line)
+    return lines.get(b"master_replid", b"")
+
+
+def _flag_of(flat: Sequence[bytes], servers: set[bytes]) -> FreezeFlag | None:
+    fields = {flat[i]: flat[i + 1] for i in range(0, len(flat), 2)}
+    if not fields:
+        return None
+    freezes = {name.decode(): text for name, text in fields.items() if name not in _OWN_FIELDS}
+    return FreezeFlag(Position.parse(fields[b"at"].decode()), freezes, fields.get(b"server") in servers)
+
+
+def _accepted(replies: Sequence[Any]) -> Sequence[Any]:
+    for reply in replies:
+        if isinstance(reply, Refusal):
+            raise refusal_of(reply) from reply
+    return replies

@@ -19,7 +19,7 @@ from ledger.stores.sealed import CLOSED_MS, SEALING_MS, Seal, check_entries, che
 _COPY_AGAIN: Final = 2
 
 
-class Sealing(Appends):
+class Stubs(Appends):
     """Stubs in the place of streams, and entries under their own ids."""
 
     async def seal(self, key: StreamKey, seal: Seal, old: Seal | None = None) -> bool:

@@ -15,7 +15,7 @@ from ledger.stores.redis.refusals import Refusal, refusal_of
 from ledger.stores.redis.replies import NO_SUCH_KEY, entries_of, info_of, refused_with
 from ledger.stores.redis.script import Script
 from ledger.stores.sealed import Seal, Stub, broken_stub, decode_seal, sealed_error
-from ledger.stores.values import Head, ShortStream
+from ledger.stores.values import ShortStream, StreamHead
 
 _FIELDS: Final = {b"seal", b"file"}
 """The fields of a stub, also in `seal.lua`, `unseal.lua` and `correct_due.lua`.
@@ -126,7 +126,7 @@ class StreamReads(RetriedCommands):
         replies = await self.ask_each(commands)
         return [_short(replies[2 * index], replies[2 * index + 1], count) for index in range(len(keys))]
 
-    async def heads(self, keys: Sequence[StreamKey]) -> list[Head]:
+    async def heads(self, keys: Sequence[StreamKey]) -> list[StreamHead]:
         if not keys:
             return []
         replies = await self.ask_each([("XREVRANGE", self.keys.stream(key), "+", "-", "COUNT", 1) for key in keys])
@@ -176,13 +176,13 @@ def _short(info: Any, entries: Any, count: int) -> ShortStream | None:
         return None
 
 
-def _head(reply: Any, seal: Seal | None) -> Head:
+def _head(reply: Any, seal: Seal | None) -> StreamHead:
     """Return the last entry of a stream or a sealed one; what else stands under its key has none."""
     if seal is not None or refused_with(reply, "WRONGTYPE"):
-        return Head(START if seal is None else seal.head, seal)
+        return StreamHead(START if seal is None else seal.head, seal)
     if isinstance(reply, Refusal):
         raise refusal_of(reply) from reply
-    return Head(Position.parse(reply[0][0].decode()) if reply else START)
+    return StreamHead(Position.parse(reply[0][0].decode()) if reply else START)
 
 
 def _run_in(info: bytes) -> str:

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from ledger.core.limits import FEED_LENGTH_COUNT
-from ledger.stores.checkpoints import CHECKPOINTS_VIEW
 from ledger.stores.keys import CENSUS
 from ledger.stores.port import StreamKey
 from ledger.stores.redis.commands import RetriedCommands
@@ -16,7 +15,15 @@ from ledger.stores.redis.link import Argument, CommandLine
 from ledger.stores.redis.refusals import Refusal, refusal_of
 from ledger.stores.redis.replies import pairs_of, refused_with
 from ledger.stores.redis.script import Script
-from ledger.stores.values import PROJECTORS, SKIPPED, FoundFields, ViewAdvance, ViewWrite, WantedFields
+from ledger.stores.values import (
+    CHECKPOINTS_VIEW,
+    PROJECTORS,
+    SKIPPED,
+    FoundFields,
+    ViewAdvance,
+    ViewWrite,
+    WantedFields,
+)
 
 _PROJECT: Final = Script.named("project.lua")
 _LOOK_UP: Final = Script.named("look_up.lua")
