@@ -404,14 +404,12 @@ class MemoryStore:
         return OwedLines(partition, tuple(page), page[-1].place, trimmed, len(page) == len(lines))
 
     async def feeds(self) -> list[FeedFacts]:
-        due = [self.partition_of(StreamKey("session", session)) for session in self._server.due]
         feeds = [self._server.feeds[one] for one in range(self.partition_count)]
         return [
             FeedFacts(
                 partition=one,
                 last=feed[-1] if feed else None,
                 feed_count=len(feed),
-                due_count=due.count(one),
                 groups=self._groups(one) if feed else (),
             )
             for one, feed in enumerate(feeds)

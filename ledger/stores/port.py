@@ -449,7 +449,7 @@ class Store(Protocol):
         ...
 
     async def feeds(self) -> list[FeedFacts]:
-        """Return what each partition holds besides its streams, in the order of their numbers."""
+        """Return the feed of each partition, in the order of their numbers."""
         ...
 
     async def drop_consumers(self, group: str, idle_ms: int, consumer: str | None = None) -> None:
@@ -475,7 +475,7 @@ class Store(Protocol):
         ...
 
     async def view_fields(self, wanted: Sequence[WantedFields]) -> list[list[bytes | None]]:
-        """Return some fields of each hash, None for one that is missing; one command each, all sent at once."""
+        """Return some fields of each view, None for one that is missing; of hashes one command each, all sent at once."""
         ...
 
     async def view_page(

@@ -64,12 +64,11 @@ class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of one partition besides its streams; `last` is the feed's last line."""
+    """The feed of one partition; `last` is its last line."""
 
     partition: int
     last: FeedItem | None
     feed_count: int
-    due_count: int
     groups: tuple[GroupFacts, ...]
 
 
@@ -107,7 +106,7 @@ class FoundFields(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WantedFields(NamedTuple):
-    """Some fields of a hash of a partition, at least one."""
+    """Some fields of a view of a partition, at least one."""
 
     view: str
     partition: int

@@ -10,6 +10,7 @@ import pytest
 from ledger import AlreadyClaimedError, Ledger, Runner
 from ledger.core import codec
 from ledger.core.events import Claimed
+from ledger.stores.durability import Durability
 from ledger.stores.memory import MemoryStore
 from ledger.stores.port import Entry, Position, StreamKey
 from tests.api.actors import RULES, OpenLedger, events_of, raised
@@ -49,7 +50,7 @@ def failover(monkeypatch: pytest.MonkeyPatch) -> Failover:
     async def confirm(store: MemoryStore, key: StreamKey, at: Position) -> Entry | None:
         return await one.confirm(store, key, at)
 
-    monkeypatch.setattr(MemoryStore, "confirms", True)
+    monkeypatch.setattr(MemoryStore, "durability", Durability(wait_replicas=1))
     monkeypatch.setattr(MemoryStore, "confirm", confirm)
     return one
 

@@ -185,7 +185,7 @@ async def test_a_client_that_fails_before_its_lease_is_written_connects_again_as
         raise StoreError("the connection was lost")
 
     with monkeypatch.context() as broken:
-        broken.setattr(ledger.store, "renew_lease", lost)
+        broken.setattr(ledger.store, "lease", lost)
         with pytest.raises(StoreError):
             await session.connect("phone", actor=ANN)
     assert await session.present() == ()

@@ -386,18 +386,18 @@ async def test_owed_lines_that_were_dropped_are_told(store: Store) -> None:
     assert (lines.trimmed, lines.items[0].version) == (True, 3)
 
 
-async def test_a_partition_tells_its_feed_its_groups_and_what_is_due(store: Store) -> None:
-    head = await written(store, b"a", due=Due(5))
+async def test_a_partition_tells_its_feed_and_its_groups(store: Store) -> None:
+    head = await written(store, b"a")
     await written(store, b"b", after=head)
     await store.read_feed(ALL, "views", "one", 1)
     own = store.partition_of(SESSION)
     facts = await store.feeds()
     assert [one.partition for one in facts] == list(ALL)
     assert [one for one in facts if one.partition != own] == [
-        FeedFacts(partition=one, last=None, feed_count=0, due_count=0, groups=()) for one in ALL if one != own
+        FeedFacts(partition=one, last=None, feed_count=0, groups=()) for one in ALL if one != own
     ]
     mine = facts[own]
-    assert (mine.feed_count, mine.due_count) == (2, 1)
+    assert mine.feed_count == 2
     assert mine.last is not None
     assert mine.last[1:] == (SESSION, 2, False)
     (group,) = mine.groups

@@ -28,7 +28,7 @@ async def view_fields(store: Store, name: str, partition: int, fields: Sequence[
 
 
 async def view_field(store: Store, name: str, partition: int, field: str) -> bytes | None:
-    return (await view(store, name, partition)).get(field)
+    return (await view_fields(store, name, partition, [field]))[0]
 
 
 async def seals(store: Store, keys: Sequence[StreamKey]) -> list[Seal | None]:

@@ -193,7 +193,7 @@ async def test_what_the_index_has_lost_is_added_as_the_pending_views_tell(
     assert await settler.mend() == 0
     await set_hint(ledger, "ses_1", WRONG[wrong])
     # A walk over all sessions would cost by their number.
-    monkeypatch.setattr(type(ledger.store), "streams_page", None)
+    monkeypatch.setattr(ledger.store, "streams_page", None)
     assert await settler.mend() == 1
     assert await ledger.store.due(None, 10) == before
     assert await events_of(await ledger.attach("ses_1")) == ["session_opened", "asked"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from projections.overview import Overview, overview
 from workers.cli.base import command, with_ledger
 from workers.cli.output import CommandOutput, talk, talk_json
 from workers.cli.problems import tell_problems
+
+DUE_COUNT_MAX: Final = 1_000_000
 
 KEYS_AT_ONCE_COUNT: Final = 500
 LIMIT_COUNT: Final = 1000
@@ -139,7 +142,9 @@ def _stream_json(one: _Seen) -> dict[str, Any]:
 async def _partition_rows(ledger: Ledger, known: Overview) -> list[dict[str, Any]]:
     feeds = await ledger.store.feeds()
     lags = await lag_counts(ledger.store, feeds)
-    rows = [_partition_json(one, known, lags) for one in feeds]
+    waiting = [StreamKey("session", session) for session, _ in await ledger.store.due(None, DUE_COUNT_MAX)]
+    due = Counter(map(ledger.store.partition_of, waiting))
+    rows = [{**_partition_json(one, known, lags), "due": due[one.partition]} for one in feeds]
     return [row for row in rows if row["streams"] or row["feed"] or row["due"]]
 
 
@@ -160,7 +165,6 @@ def _partition_json(facts: FeedFacts, known: Overview, lags: Mapping[tuple[str, 
             }
             for group in facts.groups
         ],
-        "due": facts.due_count,
     }
 
 

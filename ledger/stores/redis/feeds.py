@@ -147,14 +147,12 @@ class Feeds(RetriedCommands):
     async def feeds(self) -> list[FeedFacts]:
         commands: list[CommandLine] = []
         for one in range(self.partition_count):
-            feed = self.keys.feed(one)
-            last = ("XREVRANGE", feed, "+", "-", "COUNT", 1)
-            commands += [("XLEN", feed), ("ZCARD", self.keys.due(one)), last, ("XINFO", "GROUPS", feed)]
+            commands += [("XINFO", what, self.keys.feed(one)) for what in ("STREAM", "GROUPS")]
         replies = await self.ask_each(commands)
         for reply in replies:
             if isinstance(reply, Refusal) and NO_SUCH_KEY not in str(reply):
                 raise refusal_of(reply) from reply
-        return [_facts(one, *replies[4 * one : 4 * one + 4]) for one in range(self.partition_count)]
+        return [_facts(one, *replies[2 * one : 2 * one + 2]) for one in range(self.partition_count)]
 
     async def drop_consumers(self, group: str, idle_ms: int, consumer: str | None = None) -> None:
         feeds = [self.keys.feed(one) for one in range(self.partition_count)]
@@ -170,12 +168,13 @@ class Feeds(RetriedCommands):
         await self.ask_each(commands)
 
 
-def _facts(partition: int, length: int, due: int, last: Any, groups: Any) -> FeedFacts:
+def _facts(partition: int, stream: Any, groups: Any) -> FeedFacts:
+    facts = {} if isinstance(stream, Refusal) else pairs_of(stream)
+    last = facts.get("last-entry")
     return FeedFacts(
         partition=partition,
-        last=feed_item_of(partition, last[0]) if last else None,
-        feed_count=length,
-        due_count=due,
+        last=feed_item_of(partition, last) if last else None,
+        feed_count=facts.get("length", 0),
         groups=tuple(
             GroupFacts(
                 name=facts["name"].decode(),

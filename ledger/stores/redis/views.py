@@ -64,6 +64,9 @@ class Views(RetriedCommands):
 
     async def read_views(self, partition: int, names: Sequence[str]) -> dict[str, Mapping[str, bytes]]:
         keys = [self.keys.view(name, partition) for name in names]
+        if len(keys) == 1:
+            (read,) = await self._fitting([(("HGETALL", keys[0]), [("ZRANGE", keys[0], 0, -1, "WITHSCORES")])])
+            return {names[0]: pairs_of(read if type(read) is not tuple else read[0])}
         # Only the key's type shows the kind of a view: each is read in both ways, and the fitting reply is kept.
         commands: list[CommandLine] = [("MULTI",)]
         for key in keys:
@@ -77,8 +80,21 @@ class Views(RetriedCommands):
         return found
 
     async def view_fields(self, wanted: Sequence[WantedFields]) -> list[list[bytes | None]]:
-        name = self.keys.view
-        return await self.ask([("HMGET", name(view, partition), *fields) for view, partition, fields in wanted])
+        reads: list[tuple[CommandLine, list[CommandLine]]] = []
+        for view, partition, fields in wanted:
+            key = self.keys.view(view, partition)
+            reads.append((("HMGET", key, *fields), [("ZSCORE", key, field) for field in fields]))
+        return [list(one) for one in await self._fitting(reads)]
+
+    async def _fitting(self, reads: Sequence[tuple[CommandLine, Sequence[CommandLine]]]) -> list[Any]:
+        """Return the replies to commands on hashes; of a key that is a sorted set those to the others, as a tuple."""
+        replies = await self.ask_each([of_hash for of_hash, _ in reads])
+        for index, reply in enumerate(replies):
+            if refused_with(reply, "WRONGTYPE"):
+                replies[index] = tuple(await self.ask(reads[index][1]))
+            elif isinstance(reply, Refusal):
+                raise refusal_of(reply) from reply
+        return replies
 
     async def view_page(
         self, view: str, prefix: str, count: int | None, after: str = "", *, backwards: bool = False
