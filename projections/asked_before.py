@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, TypeAlias
 
+from ledger.client.why import PastRequest, PastRequests
 from ledger.log.streams import Streams
 from ledger.log.surveys import survey
-from ledger.session.past_reach import PastRequest, PastRequests
 from ledger.session.state import SessionState
 from ledger.stores.port import Store, StreamKey
 from projections.session_list import SessionList

@@ -63,7 +63,8 @@ from ledger.log.history_cache import HistoryCache
 from ledger.session.approvals import counting
 from ledger.session.state import SessionState
 from ledger.session.texts import CANCEL_CAUSES, answerer
-from ledger.session.would_run import LINE_CHARS, WouldRun, cut, describe_asked, one_line, quoted, would_run
+from ledger.session.would_run import LINE_CHARS, WouldRun, cut, describe_asked, quoted, would_run
+from ledger.session.would_run.members import one_line
 from ledger.stores.port import StreamKey
 
 _NAMED_MAX: Final = 10

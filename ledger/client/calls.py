@@ -40,9 +40,8 @@ from ledger.project.state import ProjectState
 from ledger.session.claims import require_unclaimed
 from ledger.session.commands import Ask, Cancel, Recheck, Release, Resume
 from ledger.session.decision import require_content, require_readable, standing_grants
-from ledger.session.pending import is_held
-from ledger.session.rechecks import has_changed, may_change
-from ledger.session.state import Request, SessionState
+from ledger.session.reopening import has_changed, may_change
+from ledger.session.state import Request, SessionState, is_held
 from ledger.session.verdicts import lifts_denies
 from ledger.stores.port import Position
 

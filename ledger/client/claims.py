@@ -1,7 +1,7 @@
 """The claims of one session's calls: take one, record its end, give it back.
 
 A runner is told that a call may run only while it holds the claim. The claim is taken right before that, after
-everything was judged again (`ledger.session.claim_judgement`).
+everything was judged again (`ledger.session.claims`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ from ledger.core.runners import GivenRunner, Runner
 from ledger.log.plans import SETTLE
 from ledger.log.stream import Stream
 from ledger.project.state import ProjectState
-from ledger.session.claims import is_repeated
+from ledger.session.claims import is_repeated, wanted_at_claim
 from ledger.session.commands import ClaimCall, EndClaims, NoteToolFinished, ReleaseClaim
-from ledger.session.operands import wanted_at_claim
 from ledger.session.state import SessionState
 
 if TYPE_CHECKING:

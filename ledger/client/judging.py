@@ -20,8 +20,8 @@ from ledger.session.would_run.marks import look_alikes
 _IMPORTED_LATE: Final = (
     "ledger.client.policies",
     "ledger.client.session",
-    "ledger.policy.acceptance",
     "ledger.policy.consulted",
+    "ledger.policy.covers",
     "ledger.policy.danger",
     "ledger.policy.offers",
     "ledger.policy.shell.operands",

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from ledger.client.results import Pending, pending_of
+from ledger.core import codec
 from ledger.core.errors import DamageError, InputError
+from ledger.core.events import Asked
 from ledger.core.ids import is_id
 from ledger.log.places import NAMED, STANDING_VIEW, WAITING_VIEW, field_of, parts_of
 from ledger.log.surveys import Survey, survey
+from ledger.log.tail import entry_at
 from ledger.log.viewed import (
     GRANTS_VIEW,
     REQUESTS_VIEW,
@@ -25,7 +28,7 @@ from ledger.log.viewed import (
     pages_of_streams,
 )
 from ledger.session.state import SessionState
-from ledger.stores.port import StreamKey
+from ledger.stores.port import Position, StreamKey
 from ledger.stores.values import FoundFields
 
 if TYPE_CHECKING:
@@ -199,3 +202,15 @@ def waiting_first(known: Survey[SessionState]) -> list[str]:
     """Return the sessions with pending requests among those that know a request; if there are none, all of them."""
     waiting = [state.session_id for state in known.rows if is_waiting(state)]
     return waiting or [state.session_id for state in known.rows]
+
+
+async def asked_event(ledger: Ledger, key: StreamKey, at: Position) -> Asked | None:
+    """Return the ask at a position; None where the log does not have it, or not its content."""
+    try:
+        entry = await entry_at(ledger.store, key, at)
+        if entry is None:
+            return None
+        event = codec.decode(entry.payload, entry.content).event
+    except DamageError:
+        return None
+    return event if isinstance(event, Asked) and event.detail is not None else None

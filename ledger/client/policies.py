@@ -11,9 +11,8 @@ from ledger.core.errors import InputError
 from ledger.core.limits import POLICIES_KEPT_COUNT, POLICY_BYTES
 from ledger.core.policy import Policy, PolicySource
 from ledger.policy.dialects import compile_policy, dialect_of
-from ledger.policy.digests import digest
 from ledger.policy.evaluation_cache import RememberingPolicy
-from ledger.policy.locations import placed
+from ledger.policy.stored_rules import digest, placed
 from ledger.session.state import SessionState
 
 

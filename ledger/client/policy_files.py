@@ -18,8 +18,8 @@ from ledger.core.errors import LedgerError
 from ledger.core.policy import PolicySource
 from ledger.core.regular_files import read_regular
 from ledger.policy.checks import shown
-from ledger.policy.digests import digest
 from ledger.policy.errors import PolicyError
+from ledger.policy.stored_rules import digest
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger

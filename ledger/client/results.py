@@ -18,7 +18,6 @@ from ledger.core.errors import (
     ExpiredError,
     RefusalError,
     RejectedError,
-    UnknownRequestError,
 )
 from ledger.core.events import TOLD, Actor, GrantBounds, Outcome
 from ledger.core.grants import StandingGrant, in_force
@@ -29,6 +28,7 @@ from ledger.core.times import format_time
 from ledger.masks.own_input import with_own_texts
 from ledger.project.state import ProjectState
 from ledger.session.approvals import approvals_of, listed
+from ledger.session.decision import unknown_request
 from ledger.session.demands import demanded
 from ledger.session.extending import latest_deadline_ms
 from ledger.session.rounds import shown_digest
@@ -217,11 +217,7 @@ def result_of(state: SessionState, request_id: str) -> Result:
     pending = state.pending.get(request_id)
     if pending is not None:
         return _pending(state, pending)
-    raise UnknownRequestError(
-        f"session `{state.session_id}` has no request `{request_id}`",
-        request_id=request_id,
-        session=state.session_id,
-    )
+    raise unknown_request(state, request_id)
 
 
 def _pending(state: SessionState, request: Request) -> Result:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from ledger.client.past_calls import asked_event
+from ledger.client.lookups import asked_event
 from ledger.client.results import Result, result_of
 from ledger.core.errors import LedgerError
 from ledger.core.trace_context import TraceContext, read_trace_context

@@ -21,7 +21,7 @@ from ledger.core.requests import AskDetails, check_name, in_folder, make_questio
 from ledger.policy.dialects import dialect_of
 from ledger.session.first import call_behind, first_request_id
 from ledger.session.state import Request, SessionState
-from ledger.session.would_run.names import BEHIND
+from ledger.session.would_run.members import BEHIND
 
 CONFIRM: Final = "confirm"
 """The member of a request's metadata with its dialect's confirm request."""
@@ -164,7 +164,7 @@ def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str, cal
 def _honoured(policy: Policy, call: Call, evaluation: Evaluation, offered: tuple[str, ...]) -> tuple[str, ...]:
     """Return the entries of `always` that have an effect; the request lists the suggestions that were left out."""
     # Both take long to import, and only the ask of a tool needs them.
-    from ledger.policy.acceptance import not_accepted  # noqa: PLC0415
+    from ledger.policy.covers import not_accepted  # noqa: PLC0415
     from ledger.policy.offers import narrowed  # noqa: PLC0415
 
     offered = narrowed(policy, call, evaluation, offered)

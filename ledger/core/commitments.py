@@ -47,11 +47,6 @@ def _of_text(text: str) -> bytes:
     return a2b_base64(text.encode("ascii").translate(_STANDARD) + b"=" * (-len(text) % 4))
 
 
-def commitment_to(content: bytes) -> str:
-    """Return the SHA-256 of an entry's content, as payloads have it."""
-    return commitment_bytes(content).decode()
-
-
 def commitment_bytes(content: bytes) -> bytes:
     """Return the commitment to an entry's content as it stands in a payload."""
     # The 44th character is padding.

@@ -1,6 +1,6 @@
 """Grants that are found by the texts of a call, so that a judgement does not try each of them.
 
-A dialect that matches a pattern of grants with texts asks `grants_about` for those that may match. What it gets is a
+A dialect that matches a pattern of grants with texts asks them `about` the texts, for those that may match. What it gets is a
 superset of the matches, in the order of the grants, so that a judgement is the same with and without an index.
 """
 
@@ -90,11 +90,6 @@ class ConsultedGrants(IndexedGrants):
 def confirms(grants: IndexedGrants, answers: GrantAnswers) -> bool:
     """Return whether grants give the same answers."""
     return all(grants.about(texts) == found for texts, found in answers.items())
-
-
-def grants_about(grants: Sequence[Grant], texts: Iterable[str]) -> Sequence[Grant]:
-    """Return the grants whose pattern may match one of these texts; all of them without an index."""
-    return grants.about(texts) if isinstance(grants, IndexedGrants) else grants
 
 
 def with_more(grants: Sequence[Grant], more: Sequence[Grant]) -> Sequence[Grant]:

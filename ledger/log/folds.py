@@ -26,7 +26,7 @@ from ledger.project.state import GrantInProject, ProjectCommand, ProjectState, d
 from ledger.session.commands import Ask, ClaimCall, Connect, Judging, Live, OutdatedRulesError, Recheck, Repeat
 from ledger.session.evolve import deadline_ms, evolve
 from ledger.session.masking import masked_command, masked_record, masked_repeat
-from ledger.session.repeats import decide_repeat
+from ledger.session.rounds import decide_repeat
 from ledger.session.settle import needs_presence, settle
 from ledger.session.state import SessionState, claim_due_ms, next_due_ms
 from ledger.session.tiers import records_clients

@@ -22,8 +22,7 @@ from ledger.core.packed_records import PackedRecords
 from ledger.log.tail import Folded, entry_at
 from ledger.log.viewed import checkpoints, fields_of_streams
 from ledger.project.state import ProjectState
-from ledger.session.pending import PendingRequests
-from ledger.session.state import SETTLED_PACKING, Client, LockRequest, Request, SessionState
+from ledger.session.state import SETTLED_PACKING, Client, LockRequest, PendingRequests, Request, SessionState
 from ledger.stores.port import Position, Store, StreamKey
 from ledger.stores.values import ViewAdvance, ViewWrite
 

@@ -65,11 +65,6 @@ class Alarms:
     def __len__(self) -> int:
         return len(self._heap) - self._dropped_count
 
-    @property
-    def held_count(self) -> int:
-        """Return the number of alarms in memory: at most twice those that are wanted, and a few."""
-        return len(self._heap)
-
     def add(self, at_ms: int, key: StreamKey) -> Alarm:
         alarm = Alarm(at_ms, key)
         self._set_count += 1

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
         strictest,
     )
     from ledger.policy.dialects import DIALECTS, compile_policy
-    from ledger.policy.digests import digest
     from ledger.policy.errors import PolicyError
     from ledger.policy.loader import load_rules
     from ledger.policy.rules import EDIT_TOOLS, disabled, evaluate, from_config, merge
+    from ledger.policy.stored_rules import digest
 
 __all__ = [
     "DIALECTS",
@@ -54,7 +54,7 @@ _MODULES = {
         "strictest",
     ),
     "ledger.policy.dialects": ("DIALECTS", "compile_policy"),
-    "ledger.policy.digests": ("digest",),
+    "ledger.policy.stored_rules": ("digest",),
     "ledger.policy.errors": ("PolicyError",),
     "ledger.policy.loader": ("load_rules",),
     "ledger.policy.rules": ("EDIT_TOOLS", "disabled", "evaluate", "from_config", "merge"),

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from ledger.core.policy import Call
+from ledger.policy.operands import SHELL_PERMISSIONS
 from ledger.policy.shell import never_allowed
 from ledger.policy.shell.analyse import analyse_simple
 from ledger.policy.shell.forms.worries import worry
-from ledger.policy.shell_tools import SHELL_PERMISSIONS
 
 _DESTRUCTIVE: Final = frozenset(
     {"rm", "rmdir", "shred", "dd", "mkfs", "truncate", "sudo", "su", "doas", "chmod", "chown"}

@@ -1,4 +1,4 @@
-"""Demands on the answer to a call, stated by the rules that judge it. Pure.
+"""Demands on the answer to a call, stated by the rules that judge it, and the same as sentences for people. Pure.
 
 A file of any dialect may hold them beside its rules, in the member `demands`: a list of
 `{"permission", "pattern", "not_by", "answer_by", …}`. They match widely, like a deny: one matching text of the call is
@@ -7,14 +7,14 @@ enough. A demand never loosens anything, and no later rule, grant or decider lif
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from ledger.core.limits import NAME_LENGTH_CHARS
-from ledger.core.policy import Call, Demand, DemandRule, Layer, Policy, PolicySource, demand_rules
+from ledger.core.policy import Call, Demand, DemandRule, Layer, Policy, PolicySource, ReplyKind, demand_rules
 from ledger.policy.checks import NOWHERE, RuleOrigin, check_pattern, check_permission, shown
 from ledger.policy.jsonc import JsonKeys
 from ledger.policy.limits import RULE_COUNT
@@ -186,3 +186,30 @@ class _About:
 
 def _bare(rule: DemandRule) -> Demand:
     return Demand(**{name: getattr(rule, name) for name in _DEMAND_MEMBERS})
+
+
+def demand_sentences(demands: Iterable[Demand], asking: str) -> tuple[str, ...]:
+    """Return demands on an answer, a sentence each; `asking` is in words who asks."""
+    return tuple(dict.fromkeys(_sentences(demands, asking)))
+
+
+def _sentences(demands: Iterable[Demand], asking: str) -> Iterator[str]:
+    for demand in demands:
+        if demand.answer_by == PASSKEY:
+            yield f"{_answers(demand)} must be signed with a passkey, in the inbox"
+        if demand.approvers:
+            people = f", counting only {_listed(demand.among)}" if demand.among else ""
+            yield f"{demand.approvers} people must approve it, none of them {asking}{people}"
+        if demand.not_by == "asker":
+            yield f"{_answers(demand)} must come from somebody else than {asking}"
+
+
+def _answers(demand: Demand) -> str:
+    replies = [one for one in get_args(ReplyKind) if demand.replies and concerns(demand, one)]
+    of = f" of the role {_listed(demand.roles)}" if demand.roles else ""
+    what = f"the answer {_listed(replies)}" if replies else "the answer"
+    return f"{what} of somebody{of}" if of else what
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " or ".join(f"`{name}`" for name in names)

@@ -8,11 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from ledger.core.policy import Call, Evaluation, Layer, Part, Policy, Verdict
-from ledger.policy.advice import Compile, Fix, advise
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.dialects import dialect_of, listed_rules
 from ledger.policy.errors import PolicyError
 from ledger.policy.matching.wildcard import compile_normalised
+from ledger.policy.offers import Compile, Fix, advise
 from ledger.policy.rule_list import ListedRule
 from ledger.policy.shell import analyse, source_commands
 from ledger.policy.shell.forms import NormalForm, form_of

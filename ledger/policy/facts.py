@@ -1,4 +1,4 @@
-"""Facts about files as values: link targets and file kinds. Pure; `ledger.policy.disk` reads the disk."""
+"""Facts about files as values: link targets and file kinds. Pure; `ledger.client.machine` reads the disk."""
 
 from __future__ import annotations
 

@@ -11,7 +11,14 @@ from typing import Any, Final
 from ledger.core.limits import OPERAND_COUNT
 from ledger.core.operands import WantedOperand
 from ledger.core.policy import Call
-from ledger.policy.shell_tools import SHELL_TOOLS
+
+SHELL_PERMISSIONS: Final = frozenset({"bash", "shell", "run_command", "execute", "terminal"})
+"""Permissions whose patterns are shell lines."""
+
+SHELL_TOOLS: Final = SHELL_PERMISSIONS | {
+    "sh", "zsh", "powershell", "exec", "exec_command", "local_shell", "run_shell_command", "run", "bashtool",
+}  # fmt: skip
+"""Tools and permissions that run a shell line."""
 
 _LINES: Final = ("command", "cmd", "script")
 _FOLDERS: Final = ("workdir", "cwd", "directory", "dir_path")

@@ -14,7 +14,7 @@ from ledger.policy.check_questions import with_facts
 from ledger.policy.consulted import UnreadFacts, has_no_file, recorded_answers
 from ledger.policy.dialects import compile_policy
 from ledger.policy.facts import FileKind
-from ledger.policy.locations import placed
+from ledger.policy.stored_rules import placed
 
 POLICIES_COUNT: Final = 64
 """Compiled policies that one reader keeps; the least recently used is dropped first."""

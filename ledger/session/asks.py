@@ -7,34 +7,22 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from ledger.core.commitments import keyed, same_digest
-from ledger.core.errors import (
-    DifferentRequestError,
-)
-from ledger.core.events import (
-    Asked,
-    AskedDetail,
-)
+from ledger.core.errors import DifferentRequestError
+from ledger.core.events import Asked, AskedDetail
 from ledger.core.grants import StandingGrant, Taker
 from ledger.core.policy import Demand, Evaluation, Verdict
 from ledger.core.questions import request_digest
 from ledger.core.standing import as_policy_grants, named
 from ledger.masks.masking import is_recorded_digest
-from ledger.policy.acceptance import not_accepted, still_asked
+from ledger.policy.covers import not_accepted, still_asked
 from ledger.policy.demands import demands_on
-from ledger.policy.locations import home_of
+from ledger.policy.stored_rules import home_of
 from ledger.project.state import ProjectState
-from ledger.session.claims import claim_with_ask, decide_claim, require_unclaimed
-from ledger.session.commands import (
-    Ask,
-    ClaimCall,
-    Live,
-    Recheck,
-)
+from ledger.session.claims import claim_with_ask, decide_claim, require_unclaimed, wanted_at_claim
+from ledger.session.commands import Ask, ClaimCall, Live, Recheck
 from ledger.session.decision import Decision, require_content, require_open, standing_grants, until_expiry
 from ledger.session.demands import askers, binding, grants_for, proofs_of, signed_verdict, that_count
-from ledger.session.operands import wanted_at_claim
-from ledger.session.rechecks import rests_on_project
-from ledger.session.reopening import reopened
+from ledger.session.reopening import reopened, rests_on_project
 from ledger.session.settle import drop_absent
 from ledger.session.state import Request, SessionState
 from ledger.session.tiers import present_clients, tier_of, wanted

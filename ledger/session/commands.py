@@ -8,16 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from ledger.core.errors import LedgerError
-from ledger.core.events import (
-    Actor,
-    CancelCause,
-    EndCause,
-    ExtendReason,
-    GrantBounds,
-    Opinion,
-    Presence,
-    Settings,
-)
+from ledger.core.events import Actor, CancelCause, EndCause, ExtendReason, GrantBounds, Opinion, Presence, Settings
 from ledger.core.limits import PRESENT_COUNT
 from ledger.core.operands import Operand
 from ledger.core.policy import Policy, PolicySource, ReplyKind

@@ -8,13 +8,13 @@ import msgspec
 
 from ledger.core.errors import (
     NewerSchemaError,
+    NoInputLockError,
     RedactedError,
     SessionClosedError,
+    UnknownRequestError,
     UnknownSessionError,
 )
-from ledger.core.events import (
-    Event,
-)
+from ledger.core.events import Event
 from ledger.core.grants import StandingGrant, Taker, earliest_expiry
 from ledger.core.standing import Standing
 from ledger.project.state import ProjectState
@@ -42,6 +42,12 @@ def require_readable(state: SessionState) -> None:
             f"session `{state.session_id}` holds events of a newer version; upgrade this worker",
             session=state.session_id,
         )
+
+
+def unknown_request(state: SessionState, request_id: str | None) -> UnknownRequestError:
+    return UnknownRequestError(
+        f"session `{state.session_id}` has no request `{request_id}`", request_id=request_id, session=state.session_id
+    )
 
 
 def require_content(session_id: str, request: Request) -> None:
@@ -86,3 +92,18 @@ def standing_grants(
 def until_expiry(used: Iterable[StandingGrant]) -> int | None:
     expiry = earliest_expiry(used)
     return None if expiry is None else expiry - 1
+
+
+def overrides_lock(state: SessionState, request: Request, client_id: str | None, *, is_administrator: bool) -> bool:
+    """Return whether an administrator acts without the input lock. Raises NoInputLockError for anybody else without."""
+    if state.settings.answering == "anyone" or (client_id is not None and client_id == state.lock):
+        return False
+    if is_administrator:
+        return True
+    holder = f"`{state.lock}` holds it" if state.lock else "nobody holds it; connect and take it"
+    raise NoInputLockError(
+        f"only the client that holds the input lock may answer in session `{state.session_id}`: {holder}",
+        request_id=request.request_id,
+        session=state.session_id,
+        holder=state.lock,
+    )

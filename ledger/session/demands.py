@@ -14,8 +14,7 @@ from ledger.core.grants import StandingGrant
 from ledger.core.policy import Call, Demand, Policy, Verdict
 from ledger.core.proofs import Proof
 from ledger.core.standing import kept
-from ledger.policy.demand_texts import demand_sentences
-from ledger.policy.demands import asks_passkey, asks_several, asks_signed_grants, concerns, demands_on
+from ledger.policy.demands import asks_passkey, asks_several, asks_signed_grants, concerns, demand_sentences, demands_on
 from ledger.session.approvals import counting, is_asker, lacking, require_approver
 from ledger.session.commands import Reply
 from ledger.session.signed_claims import require_same_claims

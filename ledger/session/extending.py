@@ -5,19 +5,14 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ledger.core.durations import spell_duration
-from ledger.core.errors import (
-    NotExtendableError,
-    StaleReplyError,
-    UnknownRequestError,
-)
+from ledger.core.errors import NotExtendableError, StaleReplyError
 from ledger.core.events import DeadlineMoved, ExtendReason
 from ledger.core.limits import EXTENDED_MS, LEAST_EXTENSION_MS, THINKING_MS
 from ledger.core.times import format_time
 from ledger.session.commands import Extend
-from ledger.session.decision import Decision
+from ledger.session.decision import Decision, overrides_lock, unknown_request
 from ledger.session.demands import require_may_answer
-from ledger.session.input_lock import overrides_lock
-from ledger.session.repeats import already_answered
+from ledger.session.rounds import already_answered
 from ledger.session.state import Request, SessionState
 
 
@@ -86,15 +81,14 @@ def _wanted_ms(request: Request, reason: ExtendReason) -> int:
 
 def _pending(state: SessionState, request_id: str) -> Request:
     """Return the pending request. Raises StaleReplyError, AlreadyAnsweredError, UnknownRequestError."""
-    names = {"request_id": request_id, "session": state.session_id}
     settled = state.settled.get(request_id)
     if settled is not None and settled.outcome == "expired":
-        raise StaleReplyError("Permission request expired", **names)
+        raise StaleReplyError("Permission request expired", request_id=request_id, session=state.session_id)
     if settled is not None:
         raise already_answered(state, settled)
     request = state.pending.get(request_id)
     if request is None:
-        raise UnknownRequestError(f"session `{state.session_id}` has no request `{request_id}`", **names)
+        raise unknown_request(state, request_id)
     return request
 
 

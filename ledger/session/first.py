@@ -22,7 +22,7 @@ from ledger.policy.demands import demands_on
 from ledger.session.approvals import why_too_few
 from ledger.session.demands import that_are_signed
 from ledger.session.state import Request, SessionState, input_digest
-from ledger.session.would_run.names import BEHIND
+from ledger.session.would_run.members import BEHIND
 
 MASKED: Final = "a masked secret"
 NOT_UNDERSTOOD: Final = "it holds a masked secret, so that the rules cannot judge what would run"

@@ -20,10 +20,9 @@ from ledger.project.state import ProjectState
 from ledger.session.decision import require_readable, standing_grants
 from ledger.session.demands import askers, grants_for, signed_verdict, that_count
 from ledger.session.first import judge_once
-from ledger.session.late_rules import edited_call
 from ledger.session.state import Request, SessionState, call_of
 from ledger.session.uses import judge_sparingly, recheckable, taker_of, unlimited
-from ledger.session.verdicts import with_opinions
+from ledger.session.verdicts import edited_call, with_opinions
 
 JudgedEvent = Asked | Reopened | Replied
 JudgedResult = Literal["same", "different", "not_decidable"]

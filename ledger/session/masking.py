@@ -43,7 +43,7 @@ from ledger.session.commands import (
     Revoke,
 )
 from ledger.session.state import SessionState
-from ledger.session.would_run.names import BEHIND
+from ledger.session.would_run.members import BEHIND
 
 NOT_REMEMBERED: Final = "a call with a secret in it is not remembered, because its grant would hold the secret"
 

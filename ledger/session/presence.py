@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from ledger.core.errors import (
-    NoInputLockError,
-)
+from ledger.core.errors import NoInputLockError
 from ledger.core.events import (
     ClientConnected,
     ClientDisconnected,
@@ -18,12 +16,7 @@ from ledger.core.events import (
     Settings,
 )
 from ledger.core.limits import LOCK_REQUEST_MS
-from ledger.session.commands import (
-    Connect,
-    Disconnect,
-    PassLock,
-    TakeLock,
-)
+from ledger.session.commands import Connect, Disconnect, PassLock, TakeLock
 from ledger.session.decision import Decision, require_open
 from ledger.session.settle import drop_absent, lock_after_disconnect
 from ledger.session.state import SessionState

@@ -7,36 +7,25 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ledger.core.errors import (
-    InputError,
-    UnknownRequestError,
-)
-from ledger.core.events import (
-    GrantBounds,
-    Granted,
-    GrantedDetail,
-    Replied,
-    RepliedDetail,
-    Scope,
-)
+from ledger.core.errors import InputError, NotCoveredError, WiderError
+from ledger.core.events import GrantBounds, Granted, GrantedDetail, Replied, RepliedDetail, Scope
 from ledger.core.grants import StandingGrant, derived_grant_id
 from ledger.core.policy import Demand, Evaluation
 from ledger.core.proofs import Proof
+from ledger.core.standing import as_policy_grants
 from ledger.masks.own_input import check_edit
+from ledger.policy.covers import uncovered, wider_entries
 from ledger.session.approvals import agreed, approvers_with
 from ledger.session.commands import Reply
-from ledger.session.decision import Decision, require_content, standing_grants
-from ledger.session.demands import binding, falls_with_a_reject, require_met
-from ledger.session.given_grants import require_grants_only, wider_patterns
-from ledger.session.input_lock import overrides_lock
-from ledger.session.late_rules import denied_now, edited_call, judge_edit
+from ledger.session.decision import Decision, overrides_lock, require_content, standing_grants, unknown_request
+from ledger.session.demands import binding, falls_with_a_reject, grants_for, require_met
 from ledger.session.releases import cascaded, judged_by, released_by
-from ledger.session.repeats import refuse_unless_same, within_session
-from ledger.session.rounds import require_round
-from ledger.session.state import Request, SessionState, in_order
+from ledger.session.rounds import refuse_unless_same, require_round, within_session
+from ledger.session.state import Request, SessionState, call_of, in_order
 from ledger.session.uses import unlimited
-from ledger.session.verdicts import lifts_denies
+from ledger.session.verdicts import denied_now, edited_call, judge_edit, lifts_denies
 from ledger.session.wanted import wanted_grants
+from ledger.session.would_run import quoted
 
 
 def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
@@ -49,11 +38,7 @@ def decide_reply(state: SessionState, command: Reply, now_ms: int) -> Decision:
         return Decision()
     request = state.pending.get(command.request_id)
     if request is None:
-        raise UnknownRequestError(
-            f"session `{state.session_id}` has no request `{command.request_id}`",
-            request_id=command.request_id,
-            session=state.session_id,
-        )
+        raise unknown_request(state, command.request_id)
     if command.given.reply != "reject":
         require_content(state.session_id, request)
     require_round(state, request, command.given.digest, command.given.round)
@@ -251,3 +236,59 @@ def _granted(state: SessionState, grant: StandingGrant, bounds: GrantBounds, req
         wider=grant.wider,
         detail=GrantedDetail(grant.pattern, salt=salt),
     )
+
+
+def require_grants_only(request: Request, command: Reply) -> None:
+    """Raise InputError for bounds or patterns with an answer that makes no grants."""
+    given = command.given
+    if given.reply in ("session", "always") or (given.bounds is None and given.patterns is None):
+        return
+    raise InputError(
+        f"`expires`, `uses` and `patterns` bound what an answer remembers, and `{given.reply}` remembers nothing; "
+        "answer `session` or `always` with them",
+        request_id=request.request_id,
+    )
+
+
+def wider_patterns(
+    state: SessionState, request: Request, command: Reply, standing: Sequence[StandingGrant]
+) -> frozenset[str]:
+    """Return the given patterns that allow more than was offered.
+
+    Raises NotCoveredError where they do not cover the request itself, and WiderError where the person may not widen.
+    """
+    given = command.given
+    if given.patterns is None:
+        return frozenset()
+    call, offered = call_of(request), offered_entries(request)
+    known = as_policy_grants(grants_for(request, unlimited(standing)))
+    why = uncovered(command.policy, call, request.always, given.patterns, known)
+    where = {"request_id": request.request_id, "session": state.session_id}
+    if why is not None:
+        raise NotCoveredError(
+            f"{_named(given.patterns)} would not allow request `{request.request_id}` itself: {why}; "
+            "give a pattern that does, or answer `once`",
+            **where,
+            patterns=list(given.patterns),
+        )
+    wider = wider_entries(command.policy, call, offered, given.patterns)
+    if wider and not given.may_widen:
+        raise WiderError(
+            f"{_named(wider)} may allow more than the offered {_named(offered) or 'nothing'}, and only who may grant "
+            "can widen an offer; give a narrower pattern, or one of the offered",
+            **where,
+            patterns=list(wider),
+            offered=list(offered),
+        )
+    return frozenset(wider)
+
+
+def offered_entries(request: Request) -> tuple[str, ...]:
+    """Return the patterns that a pending request offers: its `always`, the call alone, and calls like it without one."""
+    reaches = ("exact",) if request.always else ("exact", "kind")
+    choices = [one for one in request.offers if one.reach in reaches and not one.wide]
+    return tuple(dict.fromkeys([*request.always, *(entry for one in choices for entry in one.entries)]))
+
+
+def _named(patterns: Sequence[str]) -> str:
+    return quoted(patterns, None)

@@ -7,15 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ledger.core.events import (
-    ClientDisconnected,
-    DeadlineMoved,
-    Event,
-    Expired,
-    LockPassed,
-    Presence,
-    Tier,
-)
+from ledger.core.events import ClientDisconnected, DeadlineMoved, Event, Expired, LockPassed, Presence, Tier
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT
 from ledger.session.commands import Live
 from ledger.session.open_claims import due_claims, ends_unknown

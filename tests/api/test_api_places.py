@@ -13,7 +13,7 @@ from ledger.policy.check_questions import Checker, with_facts
 from ledger.policy.dialects import dialect_named
 from ledger.policy.disk import DiskFacts
 from ledger.policy.explanation import explain
-from ledger.policy.locations import placed
+from ledger.policy.stored_rules import placed
 from tests.api.actors import OpenLedger
 from tests.policy.test_policy_unknown_places import CONFIGS, WORDS
 

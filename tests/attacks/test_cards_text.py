@@ -16,8 +16,7 @@ from ledger.core.events import Actor
 from ledger.policy import Layer, PolicySource
 from ledger.session.state import Request, input_digest
 from ledger.session.would_run import quoted
-from ledger.session.would_run.description import describe_request
-from ledger.session.would_run.model import Description, Section
+from ledger.session.would_run.description import Description, Section, describe_request
 from ledger.testing import TestClock
 from tests.support.rows import every
 from workers.cli.log import event_line

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from ledger import Ledger, Session
-from ledger.client import past_calls as judging
-from ledger.client.why import Answerer, explain_request, smallest_rule
+from ledger.client import why as judging
+from ledger.client.why import Answerer, PastRequests, explain_request, smallest_rule
 from ledger.core.events import Actor
-from ledger.session.past_reach import PastRequests
-from ledger.session.would_run.tool_words import LINE_BREAK
+from ledger.session.would_run.members import LINE_BREAK
 from projections.asked_before import asked_before
 from workers.presentation.why import why_json, why_lines
 

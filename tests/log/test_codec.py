@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from ledger.core import codec
-from ledger.core.commitments import commitment_to
+from ledger.core.commitments import commitment_bytes
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import (
     Actor,
@@ -73,7 +73,7 @@ def test_payload_and_content_are_readable_json_objects() -> None:
     assert content == f'{{"salt":"{SALT}","reason":"fertig, tschüß"}}'.encode()
     assert payload.decode() == (
         f'{{"v":1,"id":"evt_1","prev":"{PREV}","actor":{{"kind":"agent","name":"claude"}},'
-        f'"x":"{commitment_to(content)}","event":{{"type":"session_closed"}}}}'
+        f'"x":"{commitment_bytes(content).decode()}","event":{{"type":"session_closed"}}}}'
     )
 
 
@@ -167,9 +167,9 @@ NO_DETAILS: Final = (
 @pytest.mark.parametrize("content", NO_DETAILS)
 def test_content_that_is_no_detail_of_its_event_is_damage(content: bytes) -> None:
     payload, written = FIELDS
-    own = commitment_to(written or b"").encode()
+    own = commitment_bytes(written or b"")
     with pytest.raises(DamageError):
-        codec.decode(payload.replace(own, commitment_to(content).encode()), content)
+        codec.decode(payload.replace(own, commitment_bytes(content)), content)
 
 
 def test_a_guess_cannot_be_confirmed_without_the_content() -> None:
@@ -187,7 +187,7 @@ def test_an_event_that_is_too_large_is_refused() -> None:
 def test_fields_that_a_later_version_added_are_passed_over() -> None:
     content = b'{"salt":"%b","reason":"done","weather":[1,{}]}' % SALT.encode()
     payload = framed('{"type":"session_closed","mood":"good"}')
-    payload = payload.replace(b',"event"', b',"x":"%b","event"' % commitment_to(content).encode())
+    payload = payload.replace(b',"event"', b',"x":"%b","event"' % commitment_bytes(content))
     assert codec.decode(payload, content).event == SessionClosed(detail=ReasonDetail("done", salt=SALT))
 
 

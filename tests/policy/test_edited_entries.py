@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.core.policy import Call, Grant, PolicySource, Verdict
+from ledger.policy.covers import uncovered, wider_entries
 from ledger.policy.dialects import compile_policy
-from ledger.policy.edited_entries import uncovered, wider_entries
 
 LINE = "git push origin main"
 

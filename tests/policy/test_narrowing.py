@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ledger.policy.covers import within
 from ledger.policy.dialects import dialect_named
 from ledger.policy.matching.wildcard import compile_normalised
-from ledger.policy.offer_limits import within
 
 
 @pytest.mark.parametrize(

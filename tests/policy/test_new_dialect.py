@@ -25,12 +25,11 @@ from ledger.core.policy import (
     strictest,
 )
 from ledger.policy import dialects, offers
-from ledger.policy.advice import advise
-from ledger.policy.asked import call_of, option_names, source_of
-from ledger.policy.check_questions import Checker, JudgedCall
+from ledger.policy.check_questions import Checker, JudgedCall, call_of, option_names, source_of
 from ledger.policy.dialect import AnswerEffects, Dialect, Language, Notation
 from ledger.policy.dialects import compile_policy, dialect_named, listed_rules
 from ledger.policy.lint import lint_rules
+from ledger.policy.offers import advise
 from ledger.policy.rule_list import ListedRule
 from tests.support.waiting import wait_until_async
 

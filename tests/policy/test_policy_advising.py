@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy, strictest
-from ledger.policy.asked import call_of
-from ledger.policy.check_questions import JudgedCall
+from ledger.policy.check_questions import JudgedCall, call_of
 from ledger.policy.dialects import dialect_named
 from ledger.policy.explanation import Explanation, explain
 

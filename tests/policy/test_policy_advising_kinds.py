@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.policy import Call, Layer, Policy, PolicySource, Verdict, compile_policy
-from ledger.policy.asked import call_of
-from ledger.policy.check_questions import JudgedCall
+from ledger.policy.check_questions import JudgedCall, call_of
 from ledger.policy.dialects import dialect_named
 from ledger.policy.explanation import Explanation, explain
 from ledger.policy.matching.overlap import wildcards_meet

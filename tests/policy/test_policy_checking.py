@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ledger.policy import PolicyError, check_questions, compile_policy
-from ledger.policy.asked import source_of
-from ledger.policy.check_questions import COMPILED_COUNT, Checker
+from ledger.policy.check_questions import COMPILED_COUNT, Checker, source_of
 from ledger.policy.disk import DiskFacts
 
 OPENCODE = {"permission": {"bash": {"git *": "allow", "git push *": "deny"}}}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ledger.core.policy import Offer
 from ledger.policy import Call, Grant, Layer, Policy, PolicySource, Verdict, compile_policy
-from ledger.policy.asked import call_of
+from ledger.policy.check_questions import call_of
 from ledger.policy.offers import narrowed, offers
 from tests.support.rows import every
 

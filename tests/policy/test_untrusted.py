@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from ledger.core.policy import Call, Grant, Layer, PolicySource, Rule, Verdict
 from ledger.policy.child_policy import child_source
 from ledger.policy.dialects import DIALECTS, compile_policy
-from ledger.policy.digests import digest
 from ledger.policy.facts import NoFacts
 from ledger.policy.own import guarded
+from ledger.policy.stored_rules import digest
 
 LOOSE: dict[str, Any] = {
     "opencode": {"permission": {"*": "allow", "bash": {"*": "allow", "git push*": "deny"}}},

@@ -13,8 +13,7 @@ from ledger.core.grants import Recorded
 from ledger.core.policy import Verdict
 from ledger.log.folds import SessionFold
 from ledger.session.evolve import evolve
-from ledger.session.pending import PendingRequests
-from ledger.session.state import LockRequest, Request, SessionState, next_due_ms
+from ledger.session.state import LockRequest, PendingRequests, Request, SessionState, next_due_ms
 from ledger.stores.memory import MemoryServer, MemoryStore
 from ledger.stores.port import NOTHING_DUE, Due
 

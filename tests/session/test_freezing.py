@@ -14,7 +14,7 @@ from ledger.session.commands import Resume
 from ledger.session.decide import decide
 from ledger.session.decision import Decision
 from ledger.session.freezing import under_freeze
-from ledger.session.pending import is_held
+from ledger.session.state import is_held
 from tests.support.commands import AGENT, ANN, Rules, asks, grants, opens, replies
 from tests.support.scenario import AS_IT_STANDS, AS_OPENED, T0, Scenario, given
 

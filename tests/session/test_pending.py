@@ -11,8 +11,7 @@ from ledger.core.events import Actor, Opinion, Tier, ToolRef
 from ledger.core.freezes import FREEZE
 from ledger.core.policy import Verdict
 from ledger.core.sorted_keys import SortedKeys
-from ledger.session.pending import PendingRequests, is_held
-from ledger.session.state import Request, in_order
+from ledger.session.state import PendingRequests, Request, in_order, is_held
 
 AGENT: Final = Actor("agent", "builder")
 times = st.integers(0, 12)

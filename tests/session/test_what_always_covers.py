@@ -13,7 +13,7 @@ from ledger.client.session import Session
 from ledger.client.tool_requests import tool_requests
 from ledger.core.policy import Verdict
 from ledger.policy import Call, Grant, PolicySource
-from ledger.policy.acceptance import still_asked
+from ledger.policy.covers import still_asked
 from ledger.policy.dialects import compile_policy
 from tests.support.calls import CALLS
 from tests.support.rows import every

@@ -18,8 +18,8 @@ from ledger.log.stream import Stream
 from ledger.log.streams import Streams
 from ledger.project import state as project_state
 from ledger.project.state import ProjectState, TakeUse
-from ledger.session import asks, claim_judgement, claims, freezing, releases, replies
-from ledger.session.claim_judgement import ClaimJudgement
+from ledger.session import asks, claims, freezing, releases, replies
+from ledger.session.claims import ClaimJudgement
 from ledger.stores.memory import MemoryStore
 from ledger.stores.port import START, Append, Appended, Entry, FreezeFlag
 from tests.simulation import actors, simulation
@@ -155,7 +155,7 @@ def test_a_use_that_is_taken_after_the_allow_is_caught(monkeypatch: pytest.Monke
     def named(used: Any, *_: Any) -> tuple[str, ...]:
         return tuple(grant.grant_id for grant in used if grant.uses is not None)
 
-    for module in (asks, claim_judgement, releases, freezing):
+    for module in (asks, claims, releases, freezing):
         monkeypatch.setattr(module, "uses_of", named)
     caught = first_failure()
     assert "by a use that was not taken" in caught or "judged by what stood" in caught

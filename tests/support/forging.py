@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from ledger import Ledger
 from ledger.core import chain
-from ledger.core.commitments import commitment_to
+from ledger.core.commitments import commitment_bytes
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
 from tests.support.servers import RealServer
@@ -82,7 +82,7 @@ async def append_forged(
         "id": f"evt_forged_{last.version}",
         "prev": chain.after_entry(last.ms, last.version, last.payload),
         "actor": actor,
-        **({} if content is None else {"x": commitment_to(content)}),
+        **({} if content is None else {"x": commitment_bytes(content).decode()}),
         "event": {name: value for name, value in event.items() if name != "detail"},
     }
     data = json.dumps(payload, separators=(",", ":")).replace(f'"{spelling[0]}"', f'"{spelling[1]}"')

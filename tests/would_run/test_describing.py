@@ -11,11 +11,17 @@ from hypothesis import strategies as st
 
 from ledger.core.events import Actor
 from ledger.session.state import Request
-from ledger.session.would_run.description import describe_request
+from ledger.session.would_run.description import LONG_CHARS, LONG_LINES, Description, describe_request
 from ledger.session.would_run.marks import marks_of
-from ledger.session.would_run.members import COMMAND_NAMES, LEAVES_COUNT, MEMBERS_COUNT
-from ledger.session.would_run.model import LONG_CHARS, LONG_LINES, Description
-from ledger.session.would_run.names import AFTER_NAMES, BEFORE_NAMES, PATCH_NAMES, PATH_NAMES
+from ledger.session.would_run.members import (
+    AFTER_NAMES,
+    BEFORE_NAMES,
+    COMMAND_NAMES,
+    LEAVES_COUNT,
+    MEMBERS_COUNT,
+    PATCH_NAMES,
+    PATH_NAMES,
+)
 
 KNOWN = (*COMMAND_NAMES, *PATH_NAMES, *PATCH_NAMES, *BEFORE_NAMES, *AFTER_NAMES, "content", "url", "query", "plan")
 NESTED = ("edits", "questions", "options", "answers", "question", "label", "description", "behind", "input")

@@ -7,9 +7,7 @@ import pytest
 from ledger.core.events import Actor
 from ledger.core.policy import Demand
 from ledger.session.state import Request
-from ledger.session.would_run.description import describe_request
-from ledger.session.would_run.model import LONG_LINES
-from ledger.session.would_run.shape import SHAPE_CHARS
+from ledger.session.would_run.description import LONG_LINES, SHAPE_CHARS, describe_request
 
 
 def _shape(tool: str = "bash", given: Any = None, *patterns: str, **more: Any) -> str | None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from ledger.core.events import Actor
 from ledger.session.state import Request
-from ledger.session.would_run import LINE_CHARS, describe, one_line, told_of, tool_in_words, would_run
-from ledger.session.would_run.tool_words import LONG_VALUE_CHARS, call_in_words
+from ledger.session.would_run import LINE_CHARS, describe, told_of, would_run
+from ledger.session.would_run.members import LONG_VALUE_CHARS, call_in_words, one_line, tool_in_words
 from workers.presentation.text import fitted, revealed
 
 ISSUE: Final = "mcp__github__create_issue"

@@ -17,8 +17,8 @@ from workers.presentation.labels import CALLS_ITSELF
 from workers.presentation.text import revealed, visible
 
 if TYPE_CHECKING:
+    from ledger.session.would_run.description import Description, Section
     from ledger.session.would_run.marks import OddCharacter
-    from ledger.session.would_run.model import Description, Section
 
 CELL_CHARS: Final = 2_000
 """The length of a description in a table; `show` has all of it."""

@@ -18,7 +18,7 @@ from ledger.core.run_limits import RunLimits
 from ledger.policy import PolicySource
 from ledger.policy.dialects import DEFAULT_DIALECT, dialect_named
 from ledger.policy.loader import own_home
-from ledger.policy.locations import placed
+from ledger.policy.stored_rules import placed
 from ledger.session.state import SessionState
 from workers.cli.base import local_actor
 from workers.cli.config.places import files_are_read

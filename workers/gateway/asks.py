@@ -20,8 +20,8 @@ from ledger.core.ids import new_request_id
 from ledger.core.operands import Operand
 from ledger.core.requests import AskDetails
 from ledger.core.runners import Runner
+from ledger.policy.covers import within
 from ledger.policy.dialects import dialect_of
-from ledger.policy.offer_limits import within
 from ledger.session.state import SessionState
 from workers.gateway.asker_presence import Attending
 from workers.gateway.beside import rehearse_ask

@@ -8,8 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from ledger.client.why import PastRequests
 from ledger.core.errors import InputError, SetupError
-from ledger.session.past_reach import PastRequests
 from ledger.session.state import SessionState
 from ledger.stores.port import Store
 from workers.gateway.principals import Principal

@@ -5,10 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ledger.client.why import Answerer, WhyAsked, advice_asked, explain_request
+from ledger.client.why import Answerer, PastRequests, WhyAsked, advice_asked, explain_request
 from ledger.core.durations import DAY_MS
 from ledger.core.errors import LedgerError, StoreError
-from ledger.session.past_reach import PastRequests
 from ledger.session.state import SessionState
 from projections.asked_before import asked_before
 from workers.gateway.gateway import Gateway

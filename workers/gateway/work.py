@@ -20,12 +20,11 @@ from ledger.core.events import Actor, AskedDetail
 from ledger.core.policy import Call, Policy, PolicySource
 from ledger.masks.masking import Masks
 from ledger.masks.shape_tables import place_shapes, provider_shapes
-from ledger.policy.asked import call_of, source_of
-from ledger.policy.check_questions import Checker, judge, rule_json, with_facts
+from ledger.policy.check_questions import Checker, call_of, judge, rule_json, source_of, with_facts
 from ledger.policy.dialects import compile_policy
 from ledger.policy.explanation import explain
-from ledger.policy.locations import placed
 from ledger.policy.operands import operands_wanted
+from ledger.policy.stored_rules import placed
 from ledger.session.masking import masked_ask
 from ledger.session.state import Request
 from ledger.session.would_run.description import describe_request

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ledger.session.past_reach import PastRequest, PastRequests
+from ledger.client.why import PastRequest, PastRequests
 from ledger.session.state import SessionState
 from projections.asked_before import MaySee
 from workers.indexer.facts import FactKind

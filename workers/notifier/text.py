@@ -13,9 +13,8 @@ from typing import Final
 from ledger.client.results import result_of
 from ledger.session.approvals import approvals_of
 from ledger.session.state import Request, SessionState
-from ledger.session.would_run import one_line, tool_in_words
-from ledger.session.would_run.description import describe_request
-from ledger.session.would_run.model import Description, Section
+from ledger.session.would_run.description import Description, Section, describe_request
+from ledger.session.would_run.members import one_line, tool_in_words
 from workers.notifier.formats import MessageLine, OutgoingMessage
 from workers.notifier.neutral import has_broken_addresses, neutral
 from workers.notifier.plan import Correction, Reminder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ledger.policy.shell.facts import DangerKind
-    from ledger.session.would_run.model import Description
+    from ledger.session.would_run.description import Description
 
 DANGERS: Final[Mapping[DangerKind, str]] = {
     "runs-downloaded": "runs downloaded code",

@@ -7,8 +7,8 @@ from html import escape
 from typing import Final
 
 from ledger.core.characters import code_of, name_of
+from ledger.session.would_run.description import Description
 from ledger.session.would_run.marks import Mark, marks_of
-from ledger.session.would_run.model import Description
 from workers.presentation.text import visible
 
 NAMED_COUNT: Final = 4

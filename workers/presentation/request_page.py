@@ -10,9 +10,8 @@ import msgspec
 
 from ledger.policy.shell.facts import DangerKind
 from ledger.session.state import Request
-from ledger.session.would_run.description import describe_request
+from ledger.session.would_run.description import LONG_CHARS, LONG_LINES, Description, Section, describe_request
 from ledger.session.would_run.marks import Mark
-from ledger.session.would_run.model import LONG_CHARS, LONG_LINES, Description, Section
 from workers.presentation.dangers import DANGERS
 from workers.presentation.hidden_characters import lines, text, warning
 

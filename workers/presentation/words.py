@@ -10,7 +10,8 @@ from ledger.core.events import Cause
 from ledger.core.times import format_time
 from ledger.policy import RuleRef
 from ledger.session.texts import describe_settled
-from ledger.session.would_run import one_line, quoted, would_run
+from ledger.session.would_run import quoted, would_run
+from ledger.session.would_run.members import one_line
 from workers.presentation.labels import DEADLINE_PASSED, NO_DEADLINE, WHY
 from workers.presentation.text import revealed
 

@@ -1,5 +1,193 @@
-"""Protection of the ledger's own files and commands from the agents that it judges, for the hardened profile."""
+"""A policy that also denies agents access to the ledger itself. Hardened only; no rule or grant lifts it. Pure."""
 
-from ledger.policy.own.ledger_access import LAYER, GuardingPolicy, guarded
+from __future__ import annotations
 
-__all__ = ["LAYER", "GuardingPolicy", "guarded"]
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from ledger.core.late_patterns import late_pattern
+from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, RuleRef, Verdict
+from ledger.policy.facts import FileFacts, NoFacts
+from ledger.policy.own.commands import OwnCommands, Touched, touched
+from ledger.policy.own.paths import DATA, HOOKS, Hit, OwnPaths, joined
+from ledger.policy.shell.text import shorten
+
+LAYER: Final = "permission-ledger"
+"""The layer name that the denying rule is reported with."""
+
+_RULE: Final = RuleRef("the ledger guards itself (hardened)", LAYER)
+
+TEXTS_COUNT_MAX: Final = 2_000
+PATH_CHARS_MAX: Final = 4_096
+_SHELLS: Final = frozenset(
+    ("bash", "shell", "sh", "run_shell_command", "shell_command", "local_shell", "exec", "exec_command", "execute",
+     "terminal", "run_terminal_cmd", "powershell", "monitor")
+)  # fmt: skip
+_COMMANDS: Final = frozenset(("command", "cmd", "script", "argv", "commands"))
+_READERS: Final = frozenset(
+    (
+        "read",
+        "view",
+        "glob",
+        "glob_search",
+        "grep",
+        "list",
+        "ls",
+        "notebookread",
+        "read_file",
+        "read_many_files",
+        "search",
+        "webfetch",
+    )
+)
+_WRITTEN: Final = frozenset(
+    ("content", "contents", "new_string", "old_string", "newstring", "oldstring", "text", "prompt", "description",
+     "query", "message", "todos", "patch", "diff", "new_str", "old_str", "file_text", "insert_text", "new_source")
+)  # fmt: skip
+"""Members that hold text to be written or read, whose words are no paths."""
+
+_PATCHED: Final = late_pattern(
+    r"^(?:\*\*\* (?:Add|Update|Delete) File: |\*\*\* Move to: |\+\+\+ (?:b/)?|--- (?:a/)?)(\S.*)$", re.MULTILINE
+)
+
+
+class GuardingPolicy:
+    """Judges as `policy` does, denies every call that touches the ledger itself, and asks about one that may."""
+
+    def __init__(self, policy: Policy, folders: Iterable[str], facts: FileFacts) -> None:
+        self._policy = policy
+        self._paths = OwnPaths(folders)
+        self._commands = OwnCommands(self._paths)
+        self._facts = facts
+
+    def __getattr__(self, name: str) -> Any:
+        # A dialect's attributes beyond the protocol (a confirm request, its rules) are passed through.
+        return getattr(self._policy, name)
+
+    @property
+    def source(self) -> PolicySource:
+        return self._policy.source
+
+    def evaluate(self, call: Call, grants: Sequence[Grant] = ()) -> Evaluation:
+        """Return the policy's own evaluation, or a stricter one that names the part of the ledger that the call touches.
+
+        A deny, or an ask for a glob that may stand for a file of the ledger; where nobody is asked, it is a deny too.
+        """
+        found = self._policy.evaluate(call, grants)
+        if found.verdict is Verdict.DENY:
+            return found
+        touches = self._touched(call)
+        if touches is None:
+            return found
+        text, (what, verdict) = touches
+        part = Part(shorten(text), verdict, (_RULE,), liftable=False)
+        if verdict is Verdict.ASK and _asks_people(self.source):
+            reason = f"`{shorten(text)}` may touch {what}, for which a pattern in it may stand"
+            rules = (*found.rules, _RULE) if found.verdict is Verdict.ASK else (_RULE,)
+            return replace(found, verdict=verdict, parts=(*found.parts, part), rules=rules, reason=reason, always=())
+        reason = (
+            f"`{shorten(text)}` touches {what}: the ledger keeps itself from the agents that it judges, whatever rules "
+            "and grants say; do it yourself, in a terminal of your own"
+        )
+        return replace(
+            found, verdict=Verdict.DENY, parts=(replace(part, verdict=Verdict.DENY),), rules=(_RULE,),
+            message=f"Denied by rule: {reason}", reason=reason, always=(), ask_first=(),
+        )  # fmt: skip
+
+    def lifts(self, grant: Grant, permission: str, part: Part) -> bool:
+        return self._policy.lifts(grant, permission, part)
+
+    def disabled(self, tools: Iterable[str]) -> frozenset[str]:
+        return self._policy.disabled(tools)
+
+    def _touched(self, call: Call) -> tuple[str, Touched] | None:
+        """Return the text of a call that touches the ledger, a deny before an ask."""
+        asked = None
+        for text, found in self._touching(call):
+            if found is not None and found.verdict is Verdict.DENY:
+                return text, found
+            asked = asked or (found and (text, found))
+        return asked
+
+    def _touching(self, call: Call) -> Iterator[tuple[str, Touched | None]]:
+        folder = self._folder(call)
+        for line in _lines(call):
+            if self._commands.may_touch(line):
+                yield line, self._commands.touched(line, folder)
+        reads = {call.permission.lower(), (call.tool_name or "").lower()} & _READERS
+        for path in _paths(call):
+            yield path, self._path(joined(folder, path), folder, reads=bool(reads))
+
+    def _folder(self, call: Call) -> str:
+        folder = call.cwd or self.source.options.get("cwd")
+        return folder if isinstance(folder, str) else "."
+
+    def _path(self, path: str, folder: str, *, reads: bool) -> Touched | None:
+        real = self._facts.resolve(path) if path.startswith("/") else path
+        data = touched(DATA, max(self._paths.data(path, folder), self._paths.data(real, folder)))
+        hooks = Hit.NONE if reads else max(self._paths.hooks(path), self._paths.hooks(real))
+        if data is not None and (data.verdict is Verdict.DENY or hooks is not Hit.NAMED):
+            return data
+        return touched(HOOKS, hooks if hooks > Hit.STAR else Hit.NONE)
+
+
+def _asks_people(source: PolicySource) -> bool:
+    """Return whether somebody is asked: Claude Code's mode and Codelia's option turn each ask into a deny."""
+    return source.options.get("mode") != "dontAsk" and source.options.get("supports_confirm") is not False
+
+
+def guarded(policy: Policy, facts: FileFacts | None) -> Policy:
+    """Return the policy, guarded if it is hardened. The data folders are the `own_folders` of the facts."""
+    if policy.source.options.get("profile", "hardened") != "hardened":
+        return policy
+    folders = getattr(facts, "own_folders", ())
+    return GuardingPolicy(policy, folders, facts or NoFacts())
+
+
+def _lines(call: Call) -> Iterator[str]:
+    """Yield the command lines of a call."""
+    is_shell = {call.permission.lower(), (call.tool_name or "").lower()} & _SHELLS
+    if is_shell:
+        yield from call.patterns
+    for name, value in _members(call.input):
+        if name in _COMMANDS or (is_shell and name not in _WRITTEN and isinstance(value, str)):
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+                yield shlex.join(value)
+
+
+def _paths(call: Call) -> Iterator[str]:
+    """Yield the texts of a call that may be paths of files."""
+    if call.permission.lower() not in _SHELLS:
+        yield from (one for one in call.patterns if _may_be_path(one))
+    for name, value in _members(call.input):
+        for text in [value] if isinstance(value, str) else [one for one in value if isinstance(one, str)]:
+            if name not in _WRITTEN and name not in _COMMANDS and _may_be_path(text):
+                yield text.removeprefix("file://")
+            yield from (path.strip() for path in _PATCHED.findall(text) if _may_be_path(path))
+
+
+def _members(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the texts and lists of an input with their lower-case member names."""
+    todo: list[tuple[str, Any]] = [("", value)]
+    count = 0
+    while todo and count < TEXTS_COUNT_MAX:
+        name, one = todo.pop()
+        if isinstance(one, Mapping):
+            todo += [(str(key).lower(), member) for key, member in one.items()]
+            continue
+        if isinstance(one, list | tuple):
+            todo += [(name, member) for member in one if isinstance(member, Mapping | list | tuple)]
+            yield name, list(one)
+        elif isinstance(one, str):
+            yield name, one
+        count += 1
+
+
+def _may_be_path(text: str) -> bool:
+    return 0 < len(text) <= PATH_CHARS_MAX and "\n" not in text

@@ -1,6 +1,6 @@
-"""The members of a tool's input in display order, each as one or more sections. No member is omitted.
+"""The members of a tool's input: names that all agents use, sections in display order, and a call in words.
 
-A member is recognised by its name for every tool, because an unknown tool may run its `command` too.
+No member is omitted. A member is recognised by its name for every tool, because an unknown tool may run its `command` too.
 """
 
 from __future__ import annotations
@@ -8,20 +8,50 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
 from ledger.core.late_patterns import late_pattern
-from ledger.session.would_run.names import (
-    AFTER_NAMES,
-    BEFORE_NAMES,
-    BEHIND,
-    PATCH_NAMES,
-    PATH_NAMES,
-    Origin,
-    SectionKind,
-)
+
+CallKind = Literal["command", "file", "search", "address", "query", "question", "plan", "tool", "patterns"]
+
+Origin = Literal["input", "metadata", "patterns", "always", "request"]
+"""The member of the request that a section is from; labels of `input` and `metadata` are the agent's own words."""
+
+SectionKind = Literal[
+    "command", "path", "before", "after", "content", "patch", "address", "search", "query", "question", "option", "plan",
+    "remark", "member", "rest", "operand", "pattern", "offered", "folder", "asker", "agent", "tool", "permission",
+]  # fmt: skip
+
+BEHIND: Final = "behind"
+"""The member of a prerequisite's metadata with the call behind it: `{"tool", "input"}`.
+
+For an input that is too large it is `{"tool", "input_digest", "input_bytes"}`."""
+
+SHELL_TOOLS: Final = frozenset(
+    {
+        "bash", "shell", "sh", "zsh", "powershell", "execute", "exec", "exec_command", "local_shell", "terminal",
+        "run_shell_command", "run_command",
+    }
+)  # fmt: skip
+FILE_TOOLS: Final = frozenset(
+    {
+        "read", "edit", "write", "patch", "multiedit", "apply_patch", "notebookedit", "notebookread", "list", "ls", "lsp",
+        "delete", "move", "replace", "read_file", "write_file", "edit_file", "list_directory",
+    }
+)  # fmt: skip
+QUESTION_TOOLS: Final = frozenset({"question", "askuserquestion", "ask_user"})
+PLAN_TOOLS: Final = frozenset({"exitplanmode", "exit_plan_mode", "plan_exit", "plan"})
+SEARCH_TOOLS: Final = frozenset({"glob", "grep", "search", "grep_search", "search_file_content"})
+ADDRESS_TOOLS: Final = frozenset({"webfetch", "web_fetch", "fetch"})
+QUERY_TOOLS: Final = frozenset({"websearch", "codesearch", "web_search", "google_web_search"})
+
+PATH_NAMES: Final = ("file_path", "filePath", "filepath", "notebook_path", "path", "abs_path", "dir_path")
+PATCH_NAMES: Final = ("patchText", "patch_text", "patch", "diff")
+BEFORE_NAMES: Final = ("old_string", "oldString", "oldText")
+AFTER_NAMES: Final = ("new_string", "newString", "newText", "new_source")
+
 
 MEMBERS_COUNT: Final = 64
 """Members of an input with sections of their own; the others share one under `REST_LABEL`."""
@@ -63,6 +93,17 @@ _ORDER: Final[tuple[frozenset[SectionKind], ...]] = (
 """Groups in display order; members of one group keep the agent's order, so that an edit's texts are adjacent."""
 
 _OPTION: Final = late_pattern(r"\boptions\[[0-9]+\]\.\w+\Z")
+
+LINE_BREAK: Final = "⏎"
+"""A line break in a text on one line; the character itself is written as its escape there."""
+
+LONG_VALUE_CHARS: Final = 60
+"""Members with longer words come after the others of their group, so that a cut line shows the short ones."""
+
+_MCP: Final = late_pattern(r"mcp__(?P<server>[A-Za-z0-9._-]+?)__(?P<tool>[A-Za-z0-9._-]+)")
+_NAME: Final = late_pattern(r"[A-Za-z0-9_./-]+")
+_WORD: Final = late_pattern(r"[A-Za-z0-9_./:@%+=#~-]+")
+_LITERAL: Final = late_pattern(r"true|false|null|-?(?:[0-9.]+(?:[eE][+-]?[0-9]+)?|NaN|Infinity)")
 
 
 class MemberText(msgspec.Struct, frozen=True):
@@ -201,3 +242,53 @@ def _is_shallow(value: Any) -> bool:
         if not level:
             return True
     return False
+
+
+# --- a call in words
+
+
+def one_line(text: str) -> str:
+    """Return the text with every line break as `⏎`, and a `⏎` of its own as its escape."""
+    return text.replace(LINE_BREAK, "\\u23ce").replace("\n", LINE_BREAK)
+
+
+def tool_in_words(tool: str) -> str:
+    """Return the server and the tool of an MCP name `mcp__SERVER__TOOL`, else the name."""
+    found = _MCP.fullmatch(tool)
+    if found is not None:
+        return f"{found['server']}: {found['tool']}"
+    return tool if _NAME.fullmatch(tool) else _in_quotes(tool)
+
+
+def call_in_words(tool: str, given: Mapping[str, Any]) -> str:
+    """Return the tool and every member of its input: `github: create_issue, repo shop, title "Add a test"`.
+
+    Recognised members are first, long ones last; texts keep their line breaks. A text of more than one plain word stands
+    in quotes, so no value can pass for a member or for a number. Nested values are JSON.
+    """
+    members = [(display_place(name), _name(name), _value(value)) for name, value in given.items()]
+    # Stable: members of one group keep the agent's order.
+    members.sort(key=lambda one: (one[0], len(one[2]) > LONG_VALUE_CHARS))
+    return ", ".join((tool_in_words(tool), *(f"{name} {value}" for _, name, value in members)))
+
+
+def compact_json(value: Any) -> str:
+    """Return a value as JSON without blanks."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _name(name: str) -> str:
+    return name if _NAME.fullmatch(name) else _in_quotes(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return value if _WORD.fullmatch(value) and not _LITERAL.fullmatch(value) else _in_quotes(value)
+    if isinstance(value, list) and value and all(one is None or isinstance(one, str | int | float) for one in value):
+        return f"[{', '.join(map(_value, value))}]"
+    return compact_json(value)
+
+
+def _in_quotes(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -9,7 +9,7 @@ import click
 
 from ledger.core.errors import InputError
 from ledger.core.policy import Call
-from ledger.policy.asked import call_of
+from ledger.policy.check_questions import call_of
 from ledger.policy.dialects import dialect_named
 from workers.cli.policy.options import json_of
 

@@ -11,8 +11,7 @@ import msgspec
 from ledger.client.machine import machine_facts
 from ledger.core.policy import Call, Part, Policy, PolicySource, RuleRef, Verdict
 from ledger.policy.check_questions import JudgedCall, judge, rule_json, with_facts
-from ledger.policy.demand_texts import demand_sentences
-from ledger.policy.demands import demands_on
+from ledger.policy.demands import demand_sentences, demands_on
 from ledger.policy.dialects import compile_policy
 from ledger.policy.explanation import Explanation, Near, ReadCommand
 from ledger.policy.explanation import explain as explained

@@ -13,11 +13,10 @@ import click
 from ledger.client.machine import machine_facts
 from ledger.core.errors import InputError
 from ledger.core.policy import Layer, Policy, PolicySource
-from ledger.policy.asked import source_of
-from ledger.policy.check_questions import with_facts
+from ledger.policy.check_questions import source_of, with_facts
 from ledger.policy.dialect import Dialect
 from ledger.policy.dialects import DEFAULT_DIALECT, DIALECTS, compile_policy, dialect_named
-from ledger.policy.locations import placed
+from ledger.policy.stored_rules import placed
 from workers.cli.base import LedgerCommand, Run, json_option
 from workers.cli.output import talk
 

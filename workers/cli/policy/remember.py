@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ledger.core.policy import Offer, Verdict
-from ledger.policy.acceptance import not_accepted
+from ledger.policy.covers import not_accepted
 from ledger.policy.dialect import Dialect
 from ledger.policy.offers import narrowed, offers
 from workers.cli.output import CommandOutput, talk
