@@ -52,6 +52,9 @@ Compile = Callable[[PolicySource], Policy]
 PROBED_COUNT: Final = 200
 """Configured rules, at most, whose example calls are judged again before a rule is suggested."""
 
+PAIRS_COUNT: Final = 64
+"""Suggested entries times commands that are tried with each other, at most; beyond it nothing wide is remembered."""
+
 _ONCE: Final = "a person may answer `once`"
 _EVERY: Final = {
     "edit": "every file edit",
@@ -187,10 +190,12 @@ def _is_open(entry: str) -> bool:
 
 
 def _is_forbidden(policy: Policy, call: Call, evaluation: Evaluation, entries: Iterable[str]) -> bool:
-    """Return whether suggested entries hold the family of a command for which no family is offered."""
+    """Return whether suggested entries hold the family of a command for which no family is offered, or are too many to be tried."""
     alone = [part.text for part in evaluation.parts if part.verdict is Verdict.ASK and part.text]
     without = [text for text in alone[:TRIED_COUNT] if not families(text)]
     opened = [entry for entry in entries if _is_open(entry) and entry not in without]
+    if len(opened) * len(without) > PAIRS_COUNT:
+        return True
     return any(_accepted(policy, call, text, entry) for entry in opened for text in without)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ledger.core.policy import Offer
 from ledger.policy import Call, Grant, Layer, Policy, PolicySource, Verdict, compile_policy
 from ledger.policy.check_questions import call_of
-from ledger.policy.offers import narrowed, offers
+from ledger.policy.offers import PAIRS_COUNT, narrowed, offers
 from tests.support.rows import every
 
 DIALECTS = ("opencode", "brutus", "claude", "betcode", "codelia")
@@ -49,6 +49,28 @@ def test_the_choice_is_from_the_command_alone_to_its_family() -> None:
         Offer(("Bash(git tag v1.4.0)",), "exact"),
         Offer(("Bash(git tag *)",), "kind"),
     )
+
+
+def test_entries_beyond_those_that_are_tried_are_not_granted() -> None:
+    """Each pair of an entry and a command is judged, which takes seconds for a line of sixty nested substitutions."""
+    line = "".join(f"rm a{number} $(" if number % 2 else f"prog{number} $(" for number in range(60)) + "x" + ")" * 60
+    policy, call = compiled("brutus"), shell_call("brutus", line)
+    evaluation = policy.evaluate(call)
+    tried = 0
+
+    class Counting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(policy, name)
+
+        def evaluate(self, *about: Any) -> Any:
+            nonlocal tried
+            tried += 1
+            return policy.evaluate(*about)
+
+    counting: Any = Counting()
+    assert len(evaluation.always) > 30
+    assert narrowed(counting, call, evaluation, evaluation.always) == ()
+    assert tried <= PAIRS_COUNT
 
 
 @every("dialect", DIALECTS)
