@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Final
 
 from ledger.masks.shape_tables import place_shapes, provider_shapes
-from ledger.policy.claude.listed import lists
 from ledger.policy.dialects import DIALECTS
 from ledger.policy.shell.forms.programs import known_programs
 from ledger.policy.shell.tables.arguments import ARGUMENTS
@@ -38,5 +37,5 @@ def import_judging() -> None:
         import_module(name)
     tuple(DIALECTS.values())
     tuple(ARGUMENTS)
-    for read in (effects, lists, known_programs, provider_shapes, place_shapes, look_alikes):
+    for read in (effects, known_programs, provider_shapes, place_shapes, look_alikes):
         read()

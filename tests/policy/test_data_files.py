@@ -14,7 +14,6 @@ import ledger
 import projections
 from ledger.client.judging import import_judging
 from ledger.core.late_patterns import LatePattern
-from ledger.policy.claude.listed import read_lists
 from ledger.policy.data_files import TableError, WordList, WordSet, read_entries, read_entry
 from ledger.policy.shell.forms.notation import parse_toml
 from ledger.policy.shell.tables import DangerousArguments, Opaque, Transparent
@@ -89,15 +88,6 @@ def test_an_effect_is_found_by_program_by_sub_command_and_by_word() -> None:
     assert not effect.applies(["git"], ["log", "push"])
     assert effect.applies(["gfind", "find"], [".", "-delete"])
     assert not effect.applies(["find"], ["a-delete"])
-
-
-def test_an_invalid_list_of_read_only_commands_is_refused() -> None:
-    with pytest.raises(TableError, match="`ls`: Object contains unknown field `flag`"):
-        read_lists({"anything": "a", "unless_patterns": "b", "ls": {"flag": "-l"}}, "x.toml")
-    with pytest.raises(TableError, match="`unless_patterns`: Expected `str`, got `NoneType`"):
-        read_lists({"anything": "a"}, "x.toml")
-    with pytest.raises(TableError, match="`anything`: Expected `str`, got `list`"):
-        read_lists({"anything": ["a"], "unless_patterns": "b"}, "x.toml")
 
 
 def test_a_word_of_one_letter_is_read_from_a_string_like_any_other() -> None:

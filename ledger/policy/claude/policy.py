@@ -7,16 +7,15 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ledger.core.policy import Call, Evaluation, Grant, Part, RuleRef, Verdict, strictest
-from ledger.policy.claude.bash import BashRules, JudgedLine, Why, judge_line
-from ledger.policy.claude.hard import ClaudeCommands
-from ledger.policy.claude.line import ClaudeLine, ClaudeStage, read_line
+from ledger.core.policy import Call, Evaluation, Grant, Part, RuleRef, Verdict
+from ledger.policy.claude.commands import ClaudeCommands
+from ledger.policy.claude.lines import behind_wrappers, hardened_proposals, judge_line
 from ledger.policy.claude.places import ClaudePlaces
-from ledger.policy.claude.suggest import hardened_proposals
 from ledger.policy.claude.tools import DENIED_FILE, Tools, ToolVerdict, has_member, whole_tool
-from ledger.policy.claude.words import narrow_texts
 from ledger.policy.evaluations import joined_calls
+from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.hardened import hardened
+from ledger.policy.shell.model import Analysis
 from ledger.policy.toolrules.commands import BASH, command_of, inputs_of
 from ledger.policy.toolrules.grants import GrantedRules, grant_rule
 from ledger.policy.toolrules.paths import RESTRICTED_FILE, access_of, files_of, governs, is_path_tool, path_of
@@ -25,7 +24,6 @@ from ledger.policy.toolrules.rule import ToolRule, parse_rule
 from ledger.policy.unknown import readable_evaluation
 
 OPTIONS: Final = ("profile", "cwd", "home", "mode", "fs")
-_BASH_DENIED: Final = "Permission to use Bash with command {} has been denied."
 _DONT_ASK: Final = "Permission to use {} has been denied because Claude Code is running in don't ask mode."
 
 
@@ -58,9 +56,9 @@ class ClaudePolicy(ToolRulePolicy):
         if rule.specifier is None:
             return bool(whole_tool([rule], Verdict.ALLOW, permission))
         if permission == BASH and rule.tool == BASH:
-            stages = read_line(part.text).stages
-            rules = BashRules((rule,), GrantedRules(), ClaudePlaces(self._options, ()), "default")
-            return len(stages) == 1 and rules.allowing(tuple(narrow_texts(stages[0]))) is not None
+            line = analyse(part.text)
+            rules = ClaudeCommands((rule,), GrantedRules(), ClaudePlaces(self._options, ()), "default")
+            return len(line.top) == 1 and any(rules.allow_by_rule(one) for one in behind_wrappers(line.top[0]))
         if is_path_tool(permission):
             return governs(rule.tool, permission) and _covers(ClaudePlaces(self._options, ()), rule, part.text)
         return False
@@ -98,13 +96,14 @@ class _Judge:
         if member:
             message = f"Permission to use {BASH} with {parse_rule(member[0].text)[1]} has been denied."
             return _single(command.strip(), ToolVerdict(Verdict.DENY, member, message))
-        rules = BashRules(self.rules, self.granted, self.places, self.options.mode)
+        rules = ClaudeCommands(self.rules, self.granted, self.places, self.options.mode)
         asked = whole_tool(self.rules, Verdict.ASK, BASH) + self._members(Verdict.ASK, value)
-        faithful = self._line(rules, command, asked)
+        analysis = analyse(command)
+        faithful = self._line(rules, command, analysis, asked)
         if not self.options.hardened:
             return faithful
         faithful = replace(faithful, always=hardened_proposals(faithful.always))
-        return hardened(command, faithful, ClaudeCommands(rules), self.places.base)
+        return hardened(command, faithful, rules, self.places.base, analysis)
 
     def _members(self, action: Verdict, value: Mapping[str, Any]) -> tuple[RuleRef, ...]:
         """Return the rules about another member of the input than the command: `Bash(run_in_background:true)`."""
@@ -136,19 +135,13 @@ class _Judge:
             return ToolVerdict(Verdict.ASK, reason=files.reason)
         return found
 
-    def _line(self, rules: BashRules, command: str, asked: tuple[RuleRef, ...]) -> Evaluation:
-        line = read_line(command)
-        judged = judge_line(rules, line)
-        verdict = strictest(
-            [*(why.verdict for _, why in judged.stages), *([judged.line.verdict] if judged.line else [])]
-        )
-        if asked and verdict is not Verdict.DENY:
-            return self._moded(_single(line.text, ToolVerdict(Verdict.ASK, asked, reason="a rule asks")), by_rule=True)
-        found = _evaluation(line, judged, verdict, command)
-        by_rule = any(why.kind == "rule" and why.verdict is Verdict.ASK for _, why in judged.stages)
-        return self._moded(
-            found, by_rule=by_rule or (judged.line is not None and "removing" in (judged.line.reason or ""))
-        )
+    def _line(self, rules: ClaudeCommands, command: str, analysis: Analysis, asked: tuple[RuleRef, ...]) -> Evaluation:
+        found = judge_line(rules, command, analysis)
+        if asked and found.verdict is not Verdict.DENY:
+            whole = _single(command.strip(), ToolVerdict(Verdict.ASK, asked, reason="a rule asks"))
+            return self._moded(whole, by_rule=True)
+        by_rule = any(part.verdict is Verdict.ASK and part.rules for part in found.parts)
+        return self._moded(found, by_rule=by_rule or "removing" in (found.reason or ""))
 
     def _moded(self, found: Evaluation, *, by_rule: bool) -> Evaluation:
         """Return the evaluation with an ask replaced as the mode demands."""
@@ -179,30 +172,3 @@ def _in_mode(found: ToolVerdict, mode: str, tool: str) -> ToolVerdict:
 def _single(text: str, found: ToolVerdict) -> Evaluation:
     part = Part(text, found.verdict, found.rules, found.liftable, found.grants)
     return Evaluation(found.verdict, (part,), found.rules, found.message, found.reason, found.proposals)
-
-
-def _evaluation(line: ClaudeLine, judged: JudgedLine, verdict: Verdict, command: str) -> Evaluation:
-    liftable = judged.line is None
-    parts = tuple(_part(stage, why, liftable=liftable) for stage, why in judged.stages)
-    if judged.line is not None and not any(part.verdict is verdict for part in parts):
-        parts = (*parts, Part(line.text, verdict, judged.line.rules, liftable=False))
-    deciding = [why for _, why in judged.stages if why.verdict is verdict]
-    if judged.line is not None and judged.line.verdict is verdict:
-        deciding.insert(0, judged.line)
-    rules = tuple(dict.fromkeys(ref for why in deciding for ref in why.rules))
-    message = _message(judged, command) if verdict is Verdict.DENY else None
-    reason = next((why.reason for why in deciding if why.reason), None)
-    if verdict is Verdict.ALLOW and any(why.grants for why in deciding):
-        reason = "allowed by a grant in force"
-    return Evaluation(verdict, parts, rules, message, reason, judged.proposals)
-
-
-def _part(stage: ClaudeStage, why: Why, *, liftable: bool) -> Part:
-    lifted = liftable and why.verdict is Verdict.ASK and why.kind == "none"
-    return Part(stage.statement, why.verdict, why.rules, lifted, why.grants)
-
-
-def _message(judged: JudgedLine, command: str) -> str:
-    """Return the message of a deny; it names the denied stage of a pipeline, else the whole line."""
-    stage = next(stage for stage, why in judged.stages if why.verdict is Verdict.DENY)
-    return _BASH_DENIED.format(stage.shown or command)

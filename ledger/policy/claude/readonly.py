@@ -1,195 +1,125 @@
-"""Read-only commands, which Claude Code runs without asking; every other command or option is asked about.
-
-The lists of options are data, see `listed`. This module has the rules that a list of options cannot express.
-"""
+"""Read-only commands, which run without a rule, and the files that a command names. Both are judged by the tables of programs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from ledger.core.late_patterns import late_pattern
-from ledger.policy.claude.listed import lists
-from ledger.policy.claude.sed import only_shows
-from ledger.policy.shell.model import Word
-
-Check = Callable[[Sequence[str]], bool]
-"""A predicate on the words after the program: the command is read-only."""
-
-_EXPANSION = late_pattern(r"[$`]")
-_EXPANDS_ODDLY = late_pattern(r"\$[?$!#@*0-9-]")
-_FIND_ACTS: Final = ("-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from")
-_JQ_READS: Final = ("--from-file", "--rawfile", "--slurpfile", "--library-path")
-_JQ_READS_SHORT = late_pattern(r"-[a-zA-Z]*[fL]")
-_JQ_ENVIRONMENT = late_pattern(r"\benv\b|\$env|\b(?:import|include|system)\b", re.IGNORECASE)
-_XARGS_NUMBERS: Final = frozenset({"-n", "-L", "-P", "-s"})
-_XARGS_FLAGS: Final = frozenset({"-r", "-t", "-x", "-0"})
-_XARGS_RUNS: Final = frozenset({"echo", "egrep", "grep", "wc", "head", "tail", "printf"})
-_RESETS = late_pattern(r"reset|init|clear|flash|smcup|rmcup|iprog|if|rf|(?:rs|is|mc|pf)\w*")
-_BSD_ENVIRONMENT = late_pattern(r"[a-z]*e[a-z]*")
-_SOCKETS = late_pattern(r"-|state|established|listening|src|dst|sport|dport|=|[0-9.:*/\[\]]+")
-_TESTS = late_pattern(r"-(?:[bcdefghknprsuwxzGLNOSt]|eq|ne|lt|le|gt|ge|nt|ot|ef)|[^-].*|-?", re.DOTALL)
-_COMPARES: Final = ("-eq", "-ne", "-lt", "-le", "-gt", "-ge")
-_UNIQ_OPTION = late_pattern(r"-[A-Za-z]+|--[a-z-]+(?:=[0-9]+)?")
-_DOCKER_ELSEWHERE: Final = ("-H", "-c", "--host", "--context", "--config")
+from ledger.policy.data_files import WordSet, read_file
+from ledger.policy.shell.forms import Effect, NormalForm, OperandKind, form_of
+from ledger.policy.shell.model import Access, ShellCommand, Word
+from ledger.policy.shell.unknown import unknown_word
+from ledger.policy.shell.unwrap import inmost
 
 
-def only_looks(words: Sequence[Word]) -> bool:
-    """Return whether a command runs without a rule. A word that is known only when the line runs counts as written."""
-    if not words or any(_EXPANDS_ODDLY.search(word.raw) for word in words):
-        return False
-    texts = [word.resolved if word.resolved is not None else word.raw for word in words]
-    known, name = lists(), texts[0]
-    patterns = any(word.glob for word in words[1:])
-    check = _CHECKS.get(name)
-    if check is not None and not check(texts[1:]):
-        return False
-    if name in known.anything or (name in known.unless_patterns and not patterns):
-        return True
-    if any(_EXPANSION.search(word.raw.replace("$HOME", "")) for word in words):
-        return name in _EXPANDING and not patterns and not any("`" in word.raw for word in words)
-    found = known.entry(texts)
-    if found is None:
-        return check is not None and not patterns
-    entry, rest = found
-    return (entry.patterns or not patterns) and entry.allows(rest)
+class _ReadOnly(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The contents of `readonly.toml`."""
+
+    anything: WordSet
+    patterns: WordSet
+    programs: WordSet
+    docker: WordSet
+    git: frozenset[str]
+    git_lists: dict[str, WordSet]
+    lines: frozenset[str]
+    fed: WordSet
+    safe_variables: WordSet
 
 
-def find_acts(words: Sequence[str]) -> bool:
-    return any(word.startswith(_FIND_ACTS) for word in words)
+LISTS: Final = read_file(_ReadOnly, "policy/claude/readonly.toml")
+CHANGES: Final = frozenset({"mkdir", "touch", "rm", "rmdir", "mv", "cp", "sed"})
+"""Programs that need no rule in the mode `acceptEdits`."""
 
-
-def jq_reads_code(words: Sequence[str]) -> bool:
-    return any(_JQ_READS_SHORT.match(word) or word.startswith(_JQ_READS) for word in words[1:])
-
-
-def _jq(words: Sequence[str]) -> bool:
-    """Return whether no option reads files, and no word refers to the environment or a module."""
-    if jq_reads_code(["jq", *words]) or any(_JQ_ENVIRONMENT.search(word) for word in words):
-        return False
-    options = [word for word in words if word.startswith("-")]
-    if (
-        not words
-        or words[-1] in options
-        or any("=" in word or not re.fullmatch(r"-[A-Za-z]+|--[a-z-]+", word) for word in options)
-    ):
-        return False
-    named = any(word.startswith("--arg") for word in options)
-    return not (named and any("$" in word for word in words))
-
-
-def _xargs(words: Sequence[str]) -> bool:
-    at = 0
-    while at < len(words) and words[at].startswith("-"):
-        option, following = words[at], words[at + 1] if at + 1 < len(words) else ""
-        at += 1
-        if option == "--":
-            break
-        if option in _XARGS_FLAGS:
-            continue
-        if not (option == "-I" and following == "{}") and not (option in _XARGS_NUMBERS and following.isdigit()):
-            return False
-        at += 1
-    return at >= len(words) or words[at] in _XARGS_RUNS
-
-
-def _test(words: Sequence[str]) -> bool:
-    joins = any(re.search(r"(?:\A|\s)-[ao](?:\s|\Z)", word) for word in words[2:] or words[:1])
-    compares = [at for at, word in enumerate(words) if word in _COMPARES]
-    numbers = [word for at in compares for word in (*words[max(at - 1, 0) : at], *words[at + 1 : at + 2])]
-    return not joins and all(word.isdigit() for word in numbers) and not any("[" in word for word in words)
-
-
-def _has_subject(words: Sequence[str]) -> bool:
-    """Return whether a test of one file or text has its operand, and `-t` a number."""
-    if len(words) == 1:
-        return not words[0].startswith("-")
-    return "-t" not in words or words[-1].isdigit()
-
-
-def _bracket(words: Sequence[str]) -> bool:
-    return bool(words) and words[-1] == "]" and _test(" ".join(words[:-1]).split())
-
-
-def _date(words: Sequence[str]) -> bool:
-    """Return whether `date` prints the time, in any form; an operand of another form sets the clock."""
-    return all(
-        word.startswith(("+", "-")) or before in _DATED for before, word in zip(["", *words], words, strict=False)
-    )
-
-
-_DATED: Final = ("-d", "-r", "--date", "--reference", "--rfc-3339", "--iso-8601")
-
-
-def _ifconfig(words: Sequence[str]) -> bool:
-    return len(words) <= 1 and all(word.isascii() and word[:1].isalpha() for word in words)
-
-
-def _uniq(words: Sequence[str]) -> bool:
-    numbered = ("-f", "-s", "-w")
-    return all(
-        (word.isdigit() and before in numbered) or (_UNIQ_OPTION.fullmatch(word) and "files" not in word)
-        for before, word in zip(["", *words], words, strict=False)
-    )
-
-
-def _sockets(words: Sequence[str]) -> bool:
-    operands = lists().programs["ss"].operands_of(words)
-    return operands is not None and all(map(_SOCKETS.fullmatch, operands))
-
-
-def _is_one_line(words: Sequence[str]) -> bool:
-    return not any("\n" in word for word in words)
-
-
-def _no_word(pattern: re.Pattern[str]) -> Check:
-    return lambda words: not any(pattern.fullmatch(word) for word in words)
-
-
-def _only(*known: Sequence[str]) -> Check:
-    return lambda words: list(words) in [list(one) for one in known]
-
-
-def _docker(words: Sequence[str]) -> bool:
-    if words[:1] in (["ps"], ["images"]):
-        return not any(word.startswith(_DOCKER_ELSEWHERE) for word in words[1:])
-    return words[:1] in (["logs"], ["inspect"])
-
-
-_EXPANDING: Final = frozenset({"cd", "jq"})
-_CHECKS: Final[Mapping[str, Check]] = {
-    "[": _bracket,
-    "[[": lambda words: bool(words) and words[-1] == "]]",
-    "arch": _only([], ["-h"], ["--help"]),
-    "cd": lambda words: len(words) <= 1 and not any(word.startswith("-") and word != "-" for word in words),
-    "claude": _only(["-h"], ["--help"]),
-    "date": _date,
-    "docker": _docker,
-    "egrep": _is_one_line,
-    "fgrep": _is_one_line,
-    "find": lambda words: not find_acts(words),
-    "grep": _is_one_line,
-    "history": lambda words: len(words) <= 1 and all(word.isdigit() for word in words),
-    "ifconfig": _ifconfig,
-    "ip": _only(["addr"]),
-    "jq": _jq,
-    "lsof": _no_word(late_pattern(r"\+[mM]")),
-    "man": _no_word(late_pattern(r"[^-]*[/~].*", re.DOTALL)),
-    "node": _only(["-v"], ["--version"]),
-    "printf": lambda words: words[:1] != ["-v"] and not (words and words[0].startswith("-") and words[0] != "--"),
-    "ps": _no_word(_BSD_ENVIRONMENT),
-    "pwd": _only([]),
-    "python": _only(["--version"]),
-    "python3": _only(["--version"]),
-    "rg": _is_one_line,
-    "sed": only_shows,
-    "ss": _sockets,
-    "test": lambda words: (
-        "=" not in words and _test(words) and all(map(_TESTS.fullmatch, words)) and _has_subject(words)
-    ),
-    "tput": _no_word(_RESETS),
-    "uniq": _uniq,
-    "whoami": _only([]),
-    "xargs": _xargs,
+_EXPANDS = late_pattern(r"[$`]")
+_NUMBER = late_pattern(r"\$[?$!#]")
+_XARGS_OPTIONS: Final = frozenset({"-0", "-r", "-t", "-x"})
+_HARMLESS: Final = frozenset({Effect.PLAIN, Effect.READ, Effect.FOLDER})
+_LOOKED_AT: Final = frozenset({OperandKind.TEXT, OperandKind.NAME, OperandKind.READ, OperandKind.FOLDER})
+_EFFECTS: Final = {
+    Effect.READ: Access.READ,
+    Effect.FOLDER: Access.READ,
+    Effect.WRITE: Access.EDIT,
+    Effect.OUTPUT: Access.EDIT,
 }
+_KINDS: Final = {
+    OperandKind.READ: Access.READ,
+    OperandKind.FOLDER: Access.READ,
+    OperandKind.WRITE: Access.EDIT,
+    OperandKind.EDIT: Access.EDIT,
+    OperandKind.OUTPUT: Access.EDIT,
+}
+
+
+def is_read_only(command: ShellCommand) -> bool:
+    """Return whether a command runs without a rule, if the files that it names may be read."""
+    name, words = command.name, command.words
+    if name == "xargs":
+        inner = inmost(command)
+        options = words[1 : len(words) - len(inner.words) + 1]
+        known = inner is not command and all(word.raw in _XARGS_OPTIONS for word in options)
+        return known and inner.name in LISTS.fed and _only_looks(inner, inner.words[:-1])
+    if name is None:
+        return False
+    return " ".join(word.raw for word in words) in LISTS.lines or _only_looks(command, words)
+
+
+def _only_looks(command: ShellCommand, words: Sequence[Word]) -> bool:
+    name, form = command.name or "", form_of(command)
+    if not _is_listed(name, form) or any(word.resolved is None and not _may_be_unknown(name, word) for word in words):
+        return False
+    if name not in LISTS.anything:
+        if any(word.resolved is not None and _EXPANDS.search(word.raw) for word in words):
+            return False
+        if name not in LISTS.patterns and any(word.glob for word in words):
+            return False
+    if form is None:
+        return all(word.resolved is not None for word in words)
+    return (
+        unknown_word(command, form) is None
+        and not form.unclear
+        and not form.edits
+        and form.inner is None
+        and all(option.effect in _HARMLESS for option in form.options)
+        and all(operand.kind in _LOOKED_AT for operand in form.operands)
+    )
+
+
+def _may_be_unknown(name: str, word: Word) -> bool:
+    told = name == "echo" and not word.several and _NUMBER.search(word.raw) is None
+    return told or (word.inside and word.several)
+
+
+def _is_listed(name: str, form: NormalForm | None) -> bool:
+    if name not in ("git", "docker"):
+        return name in LISTS.anything or name in LISTS.patterns or name in LISTS.programs
+    if form is None or form.path_at != tuple(range(1, len(form.path) + 1)):
+        return False
+    path = " ".join(form.path)
+    if name == "docker":
+        return path in LISTS.docker
+    known: frozenset[str] = LISTS.git_lists.get(path, WordSet())
+    lists = not form.operands or not form.names.isdisjoint(LISTS.git_lists["needs"])
+    return path in LISTS.git or (bool(known) and form.names <= known and lists)
+
+
+def files_of(command: ShellCommand) -> Iterator[tuple[Access, str, Word | None]]:
+    """Yield the files that a command names, by the table of its program; the word is None for the value of an option."""
+    if command.name == "cd":
+        yield from ((Access.READ, word.resolved or word.raw, word) for word in command.words[1:2])
+        return
+    form = form_of(command)
+    if form is None:
+        return
+    for option in form.options:
+        if option.effect in _EFFECTS and option.value is not None:
+            yield _EFFECTS[option.effect], option.value, None
+    for unclear in form.unclear if command.name in CHANGES else ():
+        if not unclear.text.startswith("-"):
+            yield Access.EDIT, unclear.text, command.words[unclear.at]
+    for operand in form.operands:
+        if operand.kind in _KINDS:
+            changed = form.edits and operand.kind is OperandKind.READ
+            yield (Access.EDIT if changed else _KINDS[operand.kind]), operand.text, command.words[operand.at]

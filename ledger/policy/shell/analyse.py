@@ -33,7 +33,8 @@ def analyse(source: str) -> Analysis:
     if budget.spent is not None:
         return Analysis(plain=False, reason=budget.spent, commands=commands, cut=True)
     plain = reading.redirects is None
-    return Analysis(plain, reading.redirects, commands, redirects_only=not plain, flow=reading.flow)
+    flow, constructs = reading.flow, reading.constructs
+    return Analysis(plain, reading.redirects, commands, redirects_only=not plain, flow=flow, constructs=constructs)
 
 
 def _fed(line: Analysis, source: str) -> Analysis:

@@ -93,6 +93,22 @@ class ShellCommand(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.words[0].resolved if self.words else None
 
 
+class Construct(StrEnum):
+    """A construct beyond simple commands, as a sentence why a dialect may ask about a line with it."""
+
+    SUBSHELL = "a sub-shell is not analysed"
+    GROUP = "a group is not analysed"
+    BACKGROUND = "`&` runs a command in the background"
+    VARIABLE = "a variable is known only when the line runs"
+    SUBSTITUTION = "a substitution runs another command"
+    BRACES = "braces expand to several words"
+    DOCUMENT = "a here-document feeds a text to the command"
+    ASSIGNMENT = "a variable is set for later commands"
+    ENVIRONMENT = "a variable is set in front of a command"
+    QUOTED = "a part of a text is known only when the line runs"
+    LOOP = "a loop"
+
+
 class Analysis(msgspec.Struct, frozen=True, omit_defaults=True):
     """The commands that a line would run.
 
@@ -103,7 +119,8 @@ class Analysis(msgspec.Struct, frozen=True, omit_defaults=True):
     commands are missing because a bound of counted steps was reached. `flow` is the order in which the commands of a
     plain line with loops, groups, variables or substitutions may run; None for a line that `operators` describe
     completely. In a line with `flow`, all commands have `inside` None, including those in substitutions; variables are
-    replaced by their values; and a command without words holds the redirections of a compound.
+    replaced by their values; and a command without words holds the redirections of a compound. `constructs` are those
+    of a line with `flow`.
     """
 
     plain: bool
@@ -113,6 +130,7 @@ class Analysis(msgspec.Struct, frozen=True, omit_defaults=True):
     redirects_only: bool = False
     cut: bool = False
     flow: Step | None = None
+    constructs: frozenset[Construct] = frozenset()
 
     @property
     def top(self) -> tuple[ShellCommand, ...]:

@@ -43,19 +43,17 @@ def matches(specifier: str, text: str) -> bool:
 
 
 def sub_command(command: list[str], rules: list[R]) -> str:
-    """Deny and ask see the command behind `sudo` too; an exact ask comes before a deny with a star."""
+    """Deny and ask see the command behind `sudo` too, and ` *` at their end may always be missing."""
     text, inner = " ".join(command), " ".join(command[1:]) if command[0] == "sudo" else None
     found: set[str] = set()
-    exact: set[str] = set()
     for rule in rules:
         tool, specifier = parts_of(rule)
         seen = [text] if inner is None or rule.action == "allow" else [text, inner]
-        if tool == "Bash" and (specifier is None or any(matches(specifier, one) for one in seen)):
+        wide = specifier.removesuffix(" *") if specifier is not None and rule.action != "allow" else None
+        if tool == "Bash" and (
+            specifier is None or any(matches(specifier, one) or (wide and glob(wide, one)) for one in seen)
+        ):
             found.add(rule.action)
-            if specifier is not None and "*" not in specifier:
-                exact.add(rule.action)
-    if "ask" in exact and "deny" not in exact and not any(whole(rule, "deny") for rule in rules):
-        return "ask"
     return min(found, key=ORDER.index, default="ask")
 
 

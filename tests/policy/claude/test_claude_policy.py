@@ -56,9 +56,7 @@ def test_the_hardened_profile_proposes_nothing_for_programs_whose_arguments_may_
 
 def test_what_is_proposed_allows_the_same_call_again() -> None:
     rules = policy({}, profile="faithful")
-    calls = [
-        bash(line) for line in ("mytool run x", "mytool --x", "a b; c d", "cd /tmp && mytool run x", "FOO=1 mytool")
-    ]
+    calls = [bash(line) for line in ("mytool run x", "mytool --x", "a b; c d", "cd /tmp && mytool run x")]
     calls += [Call("mcp__a__b", (), "mcp__a__b", {}), Call("WebFetch", (), "WebFetch", {"url": "http://x.test/"})]
     for call in calls:
         asked = rules.evaluate(call)

@@ -84,4 +84,56 @@ def test_a_rule_for_the_folder_lets_it_look_outside_and_one_for_the_command_does
     assert verdict("tac /etc/passwd", allow=["Read(//etc/**)"]) is Verdict.ALLOW
     assert verdict("tac /etc/passwd", allow=["Bash(tac *)"]) is Verdict.ASK
     assert verdict("tac /etc/passwd", allow=["Read(//usr/**)", "Bash(rev *)"]) is Verdict.ASK
-    assert verdict("tac /etc/passwd", profile="faithful") is Verdict.ALLOW
+    assert verdict("tac /etc/passwd", profile="faithful") is Verdict.ASK
+
+
+@every(
+    "command",
+    [
+        "date 010100002026",
+        "date -s x",
+        "jq env x",
+        "jq '$ENV.X' notes.txt",
+        "ps eww",
+        "hostname other",
+        "ifconfig eth0 down",
+        "tput reset",
+        "man -P evil x",
+        "printf -v PATH x",
+        "git reflog expire --all",
+        "git branch other",
+        "git branch -D other",
+        "git branch --merged main -D other",
+        "git tag v1",
+        "git tag -l -d v1",
+        "git stash",
+        "git remote add a b",
+        "git config user.name x",
+        "git log --output=x",
+        "git diff --ext-diff",
+        "git grep -O x",
+        "git show --textconv x",
+        "git -C /x status",
+        "git -c core.pager=x status",
+        "docker -H tcp://x ps",
+        "sort -o x y",
+        "uniq a b",
+        "find . -delete",
+        "find . -fprint x",
+        "fd -x rm",
+        "tree -o x",
+        "rg --pre x y",
+        "sed 's/a/b/e' notes.txt",
+        "sed -i s/a/b/ notes.txt",
+        "ls | xargs rm",
+        "/bin/ls",
+        "NODE_OPTIONS=x ls",
+        "ls; other",
+        "timeout 5 ls",
+        "ls > out",
+        "for i in a; do ls; done",
+    ],
+)
+def test_what_may_do_more_than_look_needs_a_rule(command: str) -> None:
+    assert verdict(command) is Verdict.ASK
+    assert verdict(command, profile="faithful") is Verdict.ASK

@@ -28,11 +28,9 @@ def judged(command: str, profile: str = "faithful", **permissions: Any) -> Evalu
         f"git commit -m {MESSAGE} && git status",
         f"mytool --body={MESSAGE}",
         'mytool; mytool "exit: $?"; mytool "pid $$"',
-        'mytool "in $PWD" x"at $HOSTNAME"',
+        'mytool "in $PWD"',
         'mytool "a $(mytool b) c"',
-        'mytool "sum $((1 + 2))"',
         'echo "a $(echo "b $(ls)")"',
-        'mytool <<< "a $(ls)"',
         f"cd {CWD} && git status",
         f"cd '{CWD}/' && git commit -m x",
         f"cd {CWD} && mytool 2>&1 | tail -5",
@@ -51,6 +49,10 @@ def test_a_line_that_the_program_runs_under_these_rules_is_allowed(command: str)
         'mytool "$(ls)"',
         'mytool "v$(ls)"',
         'mytool "a $FOO"',
+        'mytool "at $HOSTNAME"',
+        'mytool "sum $((1 + 2))"',
+        'mytool <<< "a $(ls)"',
+        "mytool <<'EOF'\nx\nEOF",
         'mytool "a ${HOME}"',
         'mytool "a $(ls; ls)"',
         'mytool "a $(ls | wc)"',
@@ -103,5 +105,5 @@ def test_a_variable_that_is_set_in_front_is_followed_to_what_rules_deny() -> Non
     assert judged("A=rm; $A x", **rules).verdict.value == "deny"
     assert judged("A=.env && cat ${A}", **rules).verdict.value == "deny"
     assert judged("A=b; mytool $A", **rules).verdict.value == "allow"
-    assert judged(f"A={'b' * 2_000}; mytool $A", **rules).verdict.value == "ask"
+    assert judged(f"FOO={'b' * 2_000}; mytool $FOO", **rules).verdict.value == "ask"
     assert judged(f"A={'b' * 1_000}; mytool {'$A ' * 100}", **rules).verdict.value == "ask"

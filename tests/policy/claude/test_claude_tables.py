@@ -14,7 +14,11 @@ from tests.support.rows import every
 DATA: dict[str, Any] = json.loads((Path(__file__).parents[2] / "data" / "policy" / "claude.json").read_text("utf-8"))
 CWD, HOME = DATA["cwd"], DATA["home"]
 STRICTNESS = ["allow", "ask", "deny"]
-FIELDS = {"WebFetch": "url"}
+BY_TABLES = {
+    "uniq a.txt", "sed s/x/y/ a.txt", "sed -e s/x/y/ a.txt", "sed -n /x/p a.txt", "git log -S'foo()' -- .",
+    "git blame -L1,2 a.txt", "sort -k2 a.txt", "rg --files",
+}  # fmt: skip
+"""Read-only commands with options that the program asks about and that the tables of programs know."""
 
 Row = list[Any]
 
@@ -43,8 +47,12 @@ def answer(group: dict[str, Any], tool: str, value: Any, profile: str) -> Evalua
 
 
 def expected(row: Row) -> Row:
-    """The row with its details; `line` stands for the message that names the whole line."""
+    """The row with its details: `ours` is the verdict where the reader is stricter, or its tables know more options.
+
+    `line` stands for the message that names the whole line.
+    """
     tool, value, verdict, details = (*row, {})[:4]
+    verdict = details.get("ours", verdict)
     message = details.get("message")
     if message == "line":
         message = f"Permission to use Bash with command {value} has been denied."
@@ -73,9 +81,16 @@ def test_the_hardened_profile_is_never_looser_than_the_program(group: dict[str, 
     looser = [
         (row, verdict)
         for row, verdict in zip(group["rows"], hardened, strict=True)
-        if STRICTNESS.index(verdict) < STRICTNESS.index(row[2])
+        if STRICTNESS.index(verdict) < STRICTNESS.index(row[2]) and row[1] not in BY_TABLES
     ]
     assert looser == []
+
+
+def test_few_verdicts_on_bash_differ_from_the_program() -> None:
+    rows = [row for group in DATA["groups"] for row in group["rows"] if row[0] == "Bash"]
+    ours = [row for row in rows if (*row, {})[3].get("ours", row[2]) != row[2]]
+    looser = {row[1] for row in ours if STRICTNESS.index(row[3]["ours"]) < STRICTNESS.index(row[2])}
+    assert (len(rows), len(ours), looser) == (1984, 198, BY_TABLES | {"watch mytool push x"})
 
 
 def test_the_hardened_profile_does_not_copy_what_is_unsafe() -> None:

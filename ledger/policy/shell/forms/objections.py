@@ -18,7 +18,7 @@ from ledger.policy.shell.tables.files import is_protected
 
 _ADDRESS = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:", re.ASCII)
 _LOOKS_LIKE_A_COMMAND = late_pattern(r"[\s;&|`$()<>]")
-_STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _HERE: Final = "."
 _TELLS: Final = frozenset({"--version", "--help"})
 
@@ -164,12 +164,12 @@ def _operand(operand: OperandWord, form: NormalForm, title: str, spelled: Spelle
 
 
 def _inside(path: str, title: str, reach: Reach, *, is_known: bool = True) -> Iterator[str]:
-    if path not in _STREAMS and (not is_known or reach.outside(path)):
+    if path not in STREAMS and (not is_known or reach.outside(path)):
         yield f"`{path}`, which `{title}` reads, may be outside of the project"
 
 
 def _product(path: str, title: str, reach: Reach, *, is_known: bool = True) -> Iterator[str]:
-    if path in _STREAMS:
+    if path in STREAMS:
         return
     if not is_known or reach.outside(path):
         yield f"`{path}`, which `{title}` writes, may be outside of the project"
@@ -179,7 +179,7 @@ def _product(path: str, title: str, reach: Reach, *, is_known: bool = True) -> I
 
 def _edited(path: str, title: str, reach: Reach, *, is_known: bool = True) -> Iterator[str]:
     yield from _product(path, title, reach, is_known=is_known)
-    if path not in _STREAMS and not reach.editable(path):
+    if path not in STREAMS and not reach.editable(path):
         yield f"no rule allows `{title}` to change `{path}`"
 
 

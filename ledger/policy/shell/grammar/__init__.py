@@ -10,11 +10,12 @@ from functools import lru_cache
 import msgspec
 
 from ledger.policy.shell.flow import Flow, Step
+from ledger.policy.shell.grammar.constructs import constructs_of
 from ledger.policy.shell.grammar.reader import read_line
 from ledger.policy.shell.grammar.unification import evened
 from ledger.policy.shell.grammar.walk import Walk
 from ledger.policy.shell.lexer import NotPlain
-from ledger.policy.shell.model import ShellCommand
+from ledger.policy.shell.model import Construct, ShellCommand
 from ledger.policy.shell.text import shorten
 
 __all__ = ["Reading", "read"]
@@ -32,6 +33,7 @@ class Reading(msgspec.Struct, frozen=True):
     flow: Step | None = None
     reason: str | None = None
     redirects: str | None = None
+    constructs: frozenset[Construct] = frozenset()
 
 
 @lru_cache(maxsize=2)
@@ -39,8 +41,9 @@ def read(source: str) -> Reading:
     """Read a line that is not too long and has no strange characters. Never raises; bounded in depth and steps."""
     walk = Walk()
     try:
-        step, _ = walk.step(read_line(source), {})
+        tree = read_line(source)
+        step, _ = walk.step(tree, {})
     except NotPlain as found:
         return Reading(reason=shorten(str(found)))
     flow = step if isinstance(step, Step) else Step(Flow.LIST, (step,))
-    return Reading(evened(walk.commands), tuple(walk.stdin), flow, None, walk.reason)
+    return Reading(evened(walk.commands), tuple(walk.stdin), flow, None, walk.reason, frozenset(constructs_of(tree)))

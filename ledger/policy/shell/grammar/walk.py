@@ -26,6 +26,9 @@ from ledger.policy.shell.words import may_be_option
 STEPS_MAX: Final = 2_000
 """Maximum commands to which a line with loops, variables or substitutions is unrolled."""
 
+CHARS_MAX: Final = 64 * 1024
+"""Maximum length of all words, with the values of variables."""
+
 ROUNDS_MAX: Final = 64
 """Maximum words of a loop that are unrolled one by one."""
 
@@ -40,6 +43,7 @@ class Walk:
         self.stdin: list[str | None] = []
         self.reason: str | None = None  # the first redirection to or from a file
         self.steps = 0
+        self.chars = 0
 
     def step(self, node: SyntaxNode, scope: VariableScope) -> tuple[int | Step, VariableScope]:
         """Emit the commands of a node. Return their flow, and the variables after the node."""
@@ -152,7 +156,7 @@ class Walk:
         if not node.words:
             before = [step for _, value in node.assignments for step in self._substituted(value, scope)]
             return _behind(before, None), self._set(node, scope)
-        words = [word for one in node.words for word in words_of(one, scope)]
+        words = [word for one in node.words for word in self._words(one, scope)]
         _check_words(words, node.words[0])
         self._check_environment(node, words)
         redirects, stdin = self._targets(node.redirections, scope)
@@ -160,6 +164,13 @@ class Walk:
         index = self._emit(_command(node, words, redirects, fed), stdin)
         before = [step for one in node.words for step in self._substituted(one, scope)]
         return _behind(before, index), _changed(words, scope)
+
+    def _words(self, written: WrittenWord, scope: VariableScope) -> list[Word]:
+        words = words_of(written, scope)
+        self.chars += sum(len(word.raw) for word in words)
+        if self.chars > CHARS_MAX:
+            raise NotPlain("the values of the line's variables are too long to analyse")
+        return words
 
     def _emit(self, command: ShellCommand, stdin: str | None = None) -> int:
         self.commands.append(command)
