@@ -12,7 +12,7 @@ from ledger.core.policy import Call
 from ledger.policy.operands import SHELL_PERMISSIONS
 from ledger.policy.shell import never_allowed
 from ledger.policy.shell.analyse import analyse_simple
-from ledger.policy.shell.forms.worries import worry
+from ledger.policy.shell.forms.objections import worry
 
 _DESTRUCTIVE: Final = frozenset(
     {"rm", "rmdir", "shred", "dd", "mkfs", "truncate", "sudo", "su", "doas", "chmod", "chown"}

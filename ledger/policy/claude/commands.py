@@ -12,7 +12,7 @@ from ledger.policy.claude.readonly import CHANGES, files_of, is_read_only
 from ledger.policy.facts import FileKind
 from ledger.policy.matching.wildcard import Matcher, compile_stars, optional_tail
 from ledger.policy.reach import leads_out
-from ledger.policy.shell.forms.worries import worry
+from ledger.policy.shell.forms.objections import worry
 from ledger.policy.shell.model import Access, CommandRules, Ruling, ShellCommand, Spelling, Word
 from ledger.policy.shell.words import loosen
 from ledger.policy.spelled import spelled_paths

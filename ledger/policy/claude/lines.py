@@ -19,8 +19,7 @@ from ledger.policy.claude.commands import ClaudeCommands
 from ledger.policy.claude.readonly import CHANGES, LISTS, files_of
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.builtins import is_harmless_builtin
-from ledger.policy.shell.forms.objections import STREAMS
-from ledger.policy.shell.forms.worries import worry
+from ledger.policy.shell.forms.objections import STREAMS, worry
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import (
     Access,

@@ -22,7 +22,7 @@ from ledger.policy.codelia.rule import (
 from ledger.policy.codelia.text import CodeliaLine, is_cd, normalise, words_of
 from ledger.policy.shell import Analysis
 from ledger.policy.shell.danger import never_allowed
-from ledger.policy.shell.forms.worries import worry
+from ledger.policy.shell.forms.objections import worry
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.unwrap import peeled
 

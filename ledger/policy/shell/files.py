@@ -16,12 +16,64 @@ import msgspec
 
 from ledger.core.late_patterns import late_pattern
 from ledger.policy.matching.overlap import UNKNOWN
-from ledger.policy.shell.braces import expanded
 from ledger.policy.shell.forms import Effect, NormalForm, OperandKind
 from ledger.policy.shell.model import Access, ShellCommand, Word
 from ledger.policy.shell.names import basename, lookups
 from ledger.policy.shell.tables.files import PROGRAMS
 from ledger.policy.shell.words import loosen
+
+EXPANSIONS_MAX: Final = 64
+ANY_TEXT: Final = "**"
+"""A placeholder for any text, slashes included, in place of an expansion that is not enumerated."""
+
+_RANGE = late_pattern(r"[^{},]*\.\.[^{},]*")
+
+
+def expanded(text: str) -> tuple[str, ...]:
+    """Return the words of a brace expansion; beyond `EXPANSIONS_MAX` words, `ANY_TEXT` replaces the braces."""
+    if "{" not in text or "}" not in text:
+        return (text,)
+    done: list[str] = []
+    todo = [text]
+    while todo:
+        if len(done) + len(todo) > EXPANSIONS_MAX:
+            return (text[: text.index("{")] + ANY_TEXT + text[text.rindex("}") + 1 :],)
+        one = todo.pop()
+        place = _first_group(one)
+        if place is None:
+            done.append(one)
+            continue
+        start, end = place
+        inside = one[start + 1 : end]
+        parts = [ANY_TEXT] if _RANGE.fullmatch(inside) else _alternatives(inside)
+        todo += [one[:start] + part + one[end + 1 :] for part in parts]
+    return tuple(dict.fromkeys(done))
+
+
+def _first_group(text: str) -> tuple[int, int] | None:
+    """Return the start and end of the first group with a comma or a range; None without one."""
+    opened: list[int] = []
+    groups = []
+    for at, character in enumerate(text):
+        if character == "{" and text[at - 1 : at] != "$":
+            opened.append(at)
+        elif character == "}" and opened:
+            groups.append((opened.pop(), at))
+    found = [one for one in groups if len(_alternatives(text[one[0] + 1 : one[1]])) > 1 or ".." in text[slice(*one)]]
+    return min(found, default=None)
+
+
+def _alternatives(inside: str) -> list[str]:
+    """Return the texts between the commas outside inner groups."""
+    depth, parts = 0, [""]
+    for character in inside:
+        depth += (character == "{") - (character == "}")
+        if character == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
 
 PIECES_MAX: Final = 32
 """Maximum pieces of a word for which the rest from each piece to the end is examined too."""

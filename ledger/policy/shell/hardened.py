@@ -6,7 +6,8 @@ apply to every command at any depth. The documentation of the policy dialects ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -18,15 +19,14 @@ from ledger.policy.shell.directories import Directories
 from ledger.policy.shell.file_rules import NamedFiles
 from ledger.policy.shell.flow import straight
 from ledger.policy.shell.forms import NormalForm, form_of
-from ledger.policy.shell.forms.objections import obstacle
+from ledger.policy.shell.forms.objections import Spelled, obstacle, worry
 from ledger.policy.shell.forms.respelling import by_program as by_meaning
 from ledger.policy.shell.forms.respelling import rule_about, spelled_again
-from ledger.policy.shell.forms.spelled import Spelled
-from ledger.policy.shell.forms.worries import worry
 from ledger.policy.shell.model import (
     Access,
     Analysis,
     CommandRules,
+    Redirect,
     Ruling,
     ShellCommand,
     Spelling,
@@ -35,12 +35,92 @@ from ledger.policy.shell.model import (
     accesses,
 )
 from ledger.policy.shell.names import basename
-from ledger.policy.shell.near import Restricted, by_program, near_miss
-from ledger.policy.shell.text import shorten
-from ledger.policy.shell.understood import redirects_allowed, understood
+from ledger.policy.shell.parse import is_grammatical
+from ledger.policy.shell.text import join_lines, shorten, strange_character, too_long
 from ledger.policy.shell.unknown import speaks_of, unknown_word
-from ledger.policy.shell.unwrap import inmost, parts_of
+from ledger.policy.shell.unwrap import inmost, parts_of, peeled
 from ledger.policy.shell.words import loosen
+
+_MOVING: Final = frozenset({"cd", "chdir", "pushd", "popd"})
+
+
+def understood(source: str, analysis: Analysis, rules: CommandRules, directory: str) -> bool:
+    """Return whether rules that allow everything allow this line: no part is hidden, and its files are allowed."""
+    if analysis.cut or too_long(source) or strange_character(source) is not None:
+        return False
+    if not is_grammatical(join_lines(source)) or not all(map(_is_known, analysis.commands)):
+        return False
+    redirecting = [one for one in analysis.commands if any(map(accesses, one.redirects))]
+    moves = any(one.name in _MOVING for one in analysis.commands)
+    return not (redirecting and moves) and all(redirects_allowed(one, rules, (directory,)) for one in redirecting)
+
+
+def _is_known(command: ShellCommand) -> bool:
+    if command.assignments:
+        return False
+    if not command.words:
+        return True
+    inner = peeled(command)
+    return never_allowed(inner) is None and worry(inner) is None
+
+
+def redirects_allowed(command: ShellCommand, rules: CommandRules, directories: Sequence[str]) -> bool:
+    """Return whether the rules allow every redirection of a command to access its file, in all its directories."""
+    return all(
+        _is_literal(redirect) and rules.allow_path(access, redirect.target.resolved or "", directory) is not None
+        for redirect in command.redirects
+        for access in accesses(redirect)
+        for directory in directories
+    )
+
+
+def _is_literal(redirect: Redirect) -> bool:
+    target = redirect.target
+    return bool(target.resolved) and not target.glob and not target.tilde
+
+
+_ABBREVIATION_CHARS_MIN: Final = 3  # `--f`
+
+Restricted = dict[str, list[tuple[str, ...]]]
+
+
+def by_program(rules: Iterable[tuple[str, ...]]) -> Restricted:
+    """Return the rules that are relevant for near misses, by program: those with an option among their words."""
+    grouped: Restricted = {}
+    for words in rules:
+        kept = tuple(word for word in words if word.strip("*?"))
+        if any(word.startswith("-") for word in kept[1:]):
+            grouped.setdefault(basename(kept[0]), []).append(kept)
+    return grouped
+
+
+def near_miss(command: ShellCommand, restricted: Restricted) -> tuple[str, ...] | None:
+    """Return the words of a rule that this command has in another order or spelling; None without one."""
+    if not restricted or command.name is None:
+        return None
+    words = [word.resolved or "" for word in command.words[1:]]
+    letters = {letter for word in words if word.startswith("-") and not word.startswith("--") for letter in word[1:]}
+    for rule in restricted.get(basename(command.name), ()):
+        if all(_has(word.rstrip("*"), words, letters) for word in rule[1:]):
+            return rule
+    return None
+
+
+def _has(wanted: str, words: Sequence[str], letters: set[str]) -> bool:
+    if wanted in words:
+        return True
+    if not wanted.startswith("-"):
+        return False
+    if not wanted.startswith("--"):
+        return bool(wanted[1:]) and letters.issuperset(wanted[1:])
+    if wanted[2:3] in letters:
+        return True
+    return any(
+        wanted.startswith(name) or name == wanted
+        for name in (word.partition("=")[0] for word in words if word.startswith("--"))
+        if len(name) >= _ABBREVIATION_CHARS_MIN
+    )
+
 
 _Key = str | tuple[str, tuple[Word, ...]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.policy.shell.model import Word
-from ledger.policy.shell.wrapped import after_options
+from ledger.policy.shell.unwrap import after_options
 
 
 def width(option: str, following: Word | None) -> int | None:

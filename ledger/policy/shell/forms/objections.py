@@ -6,15 +6,98 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from ledger.core.late_patterns import late_pattern
-from ledger.policy.shell.danger import never_allowed
+from ledger.policy.matching.wildcard import whole_glob
+from ledger.policy.shell.danger import dangerous_argument, never_allowed
 from ledger.policy.shell.forms.files import paths_in
 from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord
 from ledger.policy.shell.forms.nodes import Effect, OperandKind
-from ledger.policy.shell.forms.reduction import form_of_words
-from ledger.policy.shell.forms.spelled import Spelled
+from ledger.policy.shell.forms.reduction import form_of, form_of_words
 from ledger.policy.shell.model import ShellCommand, Word
 from ledger.policy.shell.tables.files import is_protected
+
+
+class _Everywhere:
+    """A stand-in without information about files: no path is an obstacle."""
+
+    def outside(self, path: str) -> bool:
+        return False
+
+    def editable(self, path: str) -> bool:
+        return True
+
+    def allows(self, command: ShellCommand) -> bool:
+        return False
+
+
+_EVERYWHERE: Final = _Everywhere()
+
+
+def worry(command: ShellCommand) -> str | None:
+    """Return why only a rule that spells the command may cover it, wherever it runs: a sentence, or None.
+
+    Judged by the table of its program, or by the listed dangerous arguments if it has none. Words whose value is known
+    only when the line runs are judged by the list alone.
+    """
+    form = form_of(command)
+    unknown = {at for at, word in enumerate(command.words) if word.resolved is None}
+    listed = dangerous_argument(command) if form is None or unknown else None
+    if form is None or listed is not None:
+        return listed
+    known = replace(
+        form,
+        unclear=tuple(one for one in form.unclear if one.at not in unknown),
+        operands=tuple(replace(one, is_known=True) for one in form.operands),
+    )
+    return obstacle(command, known, Spelled((), command.words), _EVERYWHERE)
+
+
+_WILD: Final = "*?"
+
+
+class Spelled:
+    """One rule's words beside the words of a command.
+
+    `first` is the index of the command's first word in `words`.
+    """
+
+    def __init__(self, rule: Sequence[str], words: Sequence[Word], first: int = 0) -> None:
+        self.rule, self.words, self.first = rule, words, first
+        self.literal_count = 0
+        for spelt, word in zip(rule, words, strict=False):
+            if _is_wild(spelt) or spelt not in (word.raw, word.resolved):
+                break
+            self.literal_count += 1
+        self.is_blanket = not rule or not rule[0].strip(_WILD)
+        """True if the rule covers any command."""
+        self.options = frozenset(one for one in rule if one.startswith("-") and not _is_wild(one))
+
+    def __contains__(self, at: int) -> bool:
+        """Return whether the rule spells the word at an index: in its literal beginning, or as an option anywhere."""
+        at += self.first
+        return at < self.literal_count or self.words[at].raw in self.options
+
+    def names(self, at: int) -> bool:
+        """Return whether the rule spells the word or its beginning: `scripts/*` names `scripts/a.sh`."""
+        if at in self:
+            return True
+        at += self.first
+        text = self.words[at].resolved
+        if at != self.literal_count or at >= len(self.rule) or text is None or self.words[at].glob:
+            return False
+        pattern = self.rule[at]
+        return pattern[0] not in _WILD and ".." not in text.split("/") and whole_glob(pattern)(text)
+
+    def inner(self, by: int) -> Spelled:
+        """Return the same rule for a command that begins `by` words later."""
+        return Spelled(self.rule, self.words, self.first + by)
+
+
+def _is_wild(word: str) -> bool:
+    return any(mark in word for mark in _WILD)
+
 
 _ADDRESS = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:", re.ASCII)
 _LOOKS_LIKE_A_COMMAND = late_pattern(r"[\s;&|`$()<>]")

@@ -13,15 +13,68 @@ from ledger.policy.shell.conditions import is_known_test
 from ledger.policy.shell.flow import Flow, Step
 from ledger.policy.shell.grammar.expansion import as_value, value_of, words_of
 from ledger.policy.shell.grammar.nodes import Compound, PieceKind, Redirection, Shape, Simple, SyntaxNode, WrittenWord
-from ledger.policy.shell.grammar.outputs import document_in
-from ledger.policy.shell.grammar.produced import lines_of
-from ledger.policy.shell.grammar.scope import STDIN, VariableScope, assigned, breaks, merged, without
+from ledger.policy.shell.grammar.outputs import document_in, lines_of
 from ledger.policy.shell.grammar.values import UNKNOWN, WordValue, either, word_of
 from ledger.policy.shell.lexer import NotPlain, check_name, check_reserved, file_reason
 from ledger.policy.shell.model import Redirect, ShellCommand, Word, accesses
 from ledger.policy.shell.text import shorten
 from ledger.policy.shell.variables import HARMLESS, may_be_set
 from ledger.policy.shell.words import may_be_option
+
+VariableScope = dict[str, WordValue]
+
+STDIN: Final = "<"
+"""The key for the value of each line of standard input; no variable has this name."""
+
+
+def without(scope: VariableScope, name: str) -> VariableScope:
+    return {key: value for key, value in scope.items() if key != name} if name in scope else scope
+
+
+def merged(one: VariableScope, other: VariableScope) -> VariableScope:
+    """Return the values that hold after either branch; a variable that only one branch sets is unknown."""
+    if one is other:
+        return one
+    return {
+        name: either(one[name], other[name]) if name in one and name in other else UNKNOWN for name in {*one, *other}
+    }
+
+
+def assigned(node: SyntaxNode) -> frozenset[str]:
+    """Return the names that a part of the tree may set."""
+    found, stack = set[str](), [node]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Simple):
+            found.update(name for name, _ in one.assignments)
+            found.update(_builtin(one.words))
+        else:
+            found.update({one.name} - {""})
+            stack += one.parts
+    return frozenset(found)
+
+
+def _builtin(words: tuple[WrittenWord, ...]) -> list[str]:
+    texts = [_text(word) for word in words]
+    return [text.partition("=")[0] for text in texts] if {"read", "export"}.intersection(texts) else []
+
+
+def _text(word: WrittenWord) -> str:
+    return "".join(piece.text for piece in word.pieces)
+
+
+def breaks(node: SyntaxNode) -> bool:
+    """Return whether a `break` or `continue` may leave a loop early."""
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Simple):
+            if any(_text(word) in ("break", "continue") for word in one.words):
+                return True
+        else:
+            stack += one.parts
+    return False
+
 
 STEPS_MAX: Final = 2_000
 """Maximum commands to which a line with loops, variables or substitutions is unrolled."""

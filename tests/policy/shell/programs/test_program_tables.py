@@ -11,8 +11,7 @@ from ledger.policy.compiling import compiled
 from ledger.policy.data_files import COMPILED, TableError
 from ledger.policy.shell.forms import known_programs, program_table
 from ledger.policy.shell.forms.notation import check_names, read_tables
-from ledger.policy.shell.tables import ARGUMENTS
-from ledger.policy.shell.tables.arguments import DangerousArguments
+from ledger.policy.shell.tables import ARGUMENTS, DangerousArguments
 from tests.policy.shell.programs.worries import worries
 from tests.support.rows import every
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ledger.policy.shell.forms import Effect, OperandKind, form_of
-from ledger.policy.shell.forms.objections import obstacle
-from ledger.policy.shell.forms.spelled import Spelled
+from ledger.policy.shell.forms.objections import Spelled, obstacle
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import ShellCommand
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import posixpath
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -10,14 +12,289 @@ from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import OPERAND_COUNT, OPERAND_PATH_BYTES, OPERAND_PATH_COUNT
 from ledger.core.operands import WantedOperand, tidy
 from ledger.policy.shell.analyse import analyse
-from ledger.policy.shell.model import ShellCommand
+from ledger.policy.shell.directories import DIRECTORIES_MAX, Directories
+from ledger.policy.shell.flow import straight
+from ledger.policy.shell.model import Analysis, ShellCommand, Word
 from ledger.policy.shell.names import lookups
-from ledger.policy.shell.operands.places import CommandFolders, RunFolders
-from ledger.policy.shell.operands.reading import CommandReading
-from ledger.policy.shell.operands.values import VALUE_CHARS_MAX, LineValues, PathText
 from ledger.policy.shell.tables.dangers import PROGRAM_FOLDERS
-from ledger.policy.shell.tables.operands import ELSEWHERE, PRINTS, PROGRAM_FILES, VARIABLES, ProgramFiles
+from ledger.policy.shell.tables.operands import ELSEWHERE, PRINTS, PROGRAM_FILES, VARIABLES, OptionRole, ProgramFiles
 from ledger.policy.shell.text import too_long
+from ledger.policy.shell.words import loosen
+
+RunFolders = tuple[str, ...]
+
+_MOVES: Final = frozenset({"cd", "chdir", "pushd"})
+
+
+class CommandFolders:
+    """The folders of each command of an analysis, the initial one first; none where it is unknown."""
+
+    def __init__(self, analysis: Analysis, folder: str | None, values: LineValues) -> None:
+        self._everywhere: RunFolders = () if folder is None else (folder,)
+        self._exact: Sequence[RunFolders] | None = None
+        moving = [one for one in analysis.commands if _moves(one)]
+        if folder is None or not moving:
+            return
+        if (analysis.plain or analysis.redirects_only) and all(one.inside is None for one in moving):
+            flow = analysis.flow or straight(analysis.operators)
+            found = Directories(analysis.top, flow, folder, _folder_entered)
+            if not found.leaves:
+                self._exact = [tuple(place for place in sorted(one) if "*" not in place) for one in found.places]
+                return
+        self._everywhere = _reached(moving, folder, values)
+
+    def of_top(self, index: int) -> RunFolders:
+        """Return the folders of the command at an index of `Analysis.top`."""
+        return self._everywhere if self._exact is None else self._exact[index]
+
+    @property
+    def everywhere(self) -> RunFolders:
+        """Return the folders of a command whose place in the line is unknown."""
+        if self._exact is None:
+            return self._everywhere
+        return tuple(dict.fromkeys(one for folders in self._exact for one in folders))
+
+
+def _moves(command: ShellCommand) -> bool:
+    return bool(command.words) and loosen(command.words[0]) in _MOVES
+
+
+def _folder_entered(folder: str, target: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, target))  # a shell removes `..` by the text of its folder
+
+
+def _reached(moving: Sequence[ShellCommand], folder: str, values: LineValues) -> RunFolders:
+    places = dict.fromkeys([folder])
+    for command in moving:
+        targets = [found.text for word in command.words[1:] if (found := values.of(word)) is not None]
+        if len(command.words) == 1 and values.home is not None:
+            targets = [values.home]
+        for target in targets:
+            if not target.startswith("-"):
+                places.update(dict.fromkeys([_folder_entered(place, target) for place in places]))
+        if len(places) > DIRECTORIES_MAX:
+            break
+    return tuple(places)[:DIRECTORIES_MAX]
+
+
+WORDS_COUNT: Final = 1_000
+"""Words of one command that are read."""
+
+_SUBSTITUTIONS: Final = ("$(", "`", "<(")
+
+
+class CommandReading:
+    """The files, folders and module that the words of a command name, and the source of its program text."""
+
+    def __init__(self, entry: ProgramFiles, words: Sequence[Word], values: LineValues) -> None:
+        self.entry = entry
+        self.programs: list[PathText] = []
+        self.others: list[PathText] = []
+        """Operands that the table does not take for programs."""
+        self.files: list[PathText] = []
+        self.folders: list[PathText] = []
+        self.module: str | None = None
+        self.rest: Sequence[Word] = ()
+        """The words of a module, its name first."""
+        self.has_code = False
+        self.from_stdin = False
+        self._roles = dict(entry.options)
+        self._words = words[:WORDS_COUNT]
+        self._values = values
+        self._operands_count = 0
+        self._read()
+        unquoted = [word.raw for word in self._words[1:] if not word.raw.startswith("'")]
+        self.substitutes = any(mark in raw for raw in unquoted for mark in _SUBSTITUTIONS)
+        """A word holds the output of another command."""
+
+    @property
+    def reads_stdin(self) -> bool:
+        """Return whether the program text comes from standard input, as far as the words say."""
+        if self.from_stdin or not self.entry.stdin:
+            return self.from_stdin
+        return not (self.has_code or self.programs or self.module or self._has_program)
+
+    @property
+    def _has_program(self) -> bool:
+        return self.entry.program == "first" and self._operands_count > 0
+
+    def _read(self) -> None:
+        at, ended = 1, False
+        while at < len(self._words) and self.module is None:
+            word = self._words[at]
+            text = loosen(word)
+            if not ended and (text == "--" or (text == "-" and self.entry.program != "none")):
+                ended = True
+                if text == "-" and not self._ends_at_dash:
+                    self.from_stdin = True
+                    return
+                at += 1
+            elif not ended and len(text) > 1 and text[0] in "-+" and not self._is_behind_command:
+                at = self._option(at, text)
+            else:
+                if not self._operand(word, text):
+                    return
+                at += 1
+
+    @property
+    def _ends_at_dash(self) -> bool:
+        """Return whether `-` ends the options, as in a shell, rather than naming standard input."""
+        return "-s" in self.entry.from_stdin
+
+    @property
+    def _is_behind_command(self) -> bool:
+        return self.entry.leading and self._operands_count > 0
+
+    # --- operands
+
+    def _operand(self, word: Word, text: str) -> bool:
+        """Record an operand. Return whether the next words are the command's own."""
+        below = self.entry.below.get(text) if not self._operands_count else None
+        if below is not None:
+            self.entry = below
+            self._roles |= below.options
+            return True
+        self._operands_count += 1
+        value = self._values.of(word)
+        if self.entry.program == "none":
+            if value is not None:
+                self.others.append(value)
+            return True
+        if value is not None:
+            self._program(value)
+        return self.entry.program == "all"
+
+    def _program(self, value: PathText) -> None:
+        pattern = self.entry.matching
+        named = value.text.partition("::")[0] if pattern is not None else value.text
+        if self.has_code or self.from_stdin:
+            return
+        if pattern is None or pattern.fullmatch(named):
+            self.programs.append(value._replace(text=named))
+        else:
+            self.others.append(value)
+
+    # --- options
+
+    def _option(self, at: int, text: str) -> int:
+        """Read the option at an index; return the index after it and its value."""
+        name, equals, value = text.partition("=")
+        role = self._roles.get(text) or (self._roles.get(name) if equals else None)
+        if role is not None:
+            return self._given(at, role, value if self._roles.get(text) is None else None)
+        if text.startswith("--") or self.entry.one_dash:
+            return at + 1
+        return self._cluster(at, text)
+
+    def _cluster(self, at: int, text: str) -> int:
+        """Read `-abcVALUE`: each letter is an option, and the first one with a value takes the rest or the next word."""
+        for index, letter in enumerate(text[1:], 2):
+            role = self._roles.get(text[0] + letter)
+            if role is OptionRole.GLUED:
+                return at + 1
+            if role is OptionRole.FROM_STDIN:
+                self.from_stdin = True
+            elif role is OptionRole.CODE:
+                self.has_code = True
+                if index == len(text):
+                    return self._given(at, role, None)
+            elif role is not None:
+                return self._given(at, role, text[index:].removeprefix("=") or None)
+        return at + 1
+
+    def _given(self, at: int, role: OptionRole, value: str | None) -> int:
+        """Record an option with its attached value, or else with the next word; return the index after both."""
+        if role is OptionRole.FROM_STDIN:
+            self.from_stdin = True
+        if role in (OptionRole.FROM_STDIN, OptionRole.GLUED):
+            return at + 1
+        behind = at + 1 if value is not None else at + 2
+        self.has_code |= role is OptionRole.CODE
+        found = self._value(at, value)
+        if found is None:
+            return behind
+        if role in (OptionRole.FILES, OptionRole.SCRIPT) and found.text == "-":
+            self.from_stdin = True
+            return behind
+        if role is OptionRole.MODULE:
+            self.module = found.text
+            self.rest = (Word(found.text, found.text), *self._words[behind:])
+        elif role is OptionRole.SCRIPT:
+            self.programs.append(found)
+            return len(self._words)
+        elif role is OptionRole.FILES:
+            self.files.append(found)
+        elif role is OptionRole.FOLDER:
+            self.folders.append(found)
+        return behind
+
+    def _value(self, at: int, attached: str | None) -> PathText | None:
+        """Return the value of the option at an index; None if there is none, or if it is known only when it runs."""
+        word = self._words[at]
+        if attached is None:
+            return self._values.of(self._words[at + 1]) if at + 1 < len(self._words) else None
+        return PathText(attached, word.glob) if word.resolved is not None else self._values.of(Word(attached, None))
+
+
+ROUNDS_MAX: Final = 4
+"""Variables whose values name other variables are followed this deep."""
+
+VALUE_CHARS_MAX: Final = 4096
+"""A longer value names no file (PATH_MAX of Linux)."""
+
+_VARIABLE = late_pattern(r"\$(?:(?P<bare>[A-Za-z_][A-Za-z0-9_]*)|\{(?P<braced>[A-Za-z_][A-Za-z0-9_]*)\})")
+_HERE = late_pattern(r"\A(?:\$\(pwd\)|`pwd`|\$PWD(?![A-Za-z0-9_])|\$\{PWD\})")
+_RUNS = late_pattern(r"[$`]|[<>]\(|\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_GLOB = late_pattern(r"[*?\[]")
+_TILDE = late_pattern(r"\A~(?=/|\Z)")
+
+
+class PathText(NamedTuple):
+    """The text of a word before the line runs. `is_glob`: it is a pattern that the shell replaces by file names."""
+
+    text: str
+    is_glob: bool = False
+
+
+class LineValues:
+    """The variables of one line that have the same literal value wherever they are set, and the home folder."""
+
+    def __init__(self, commands: Sequence[ShellCommand], home: str | None) -> None:
+        self.home = home
+        given = [(one.name, one.value.resolved) for command in commands for one in command.assignments]
+        times = Counter(name for name, _ in given)
+        self._known = {name: value for name, value in given if times[name] == 1 and value is not None}
+        self._assigned = frozenset(times)
+
+    def of(self, word: Word) -> PathText | None:
+        """Return the text of a word; None if it is known only when the line runs."""
+        text = loosen(word)
+        if word.resolved is not None:
+            return self._at_home(text, word.glob) if word.tilde else PathText(text, word.glob)
+        if "PWD" not in self._assigned:
+            text = _HERE.sub(".", text)
+        for _ in range(ROUNDS_MAX):
+            replaced = _VARIABLE.sub(self._value, text)
+            if replaced == text or len(replaced) > VALUE_CHARS_MAX:
+                break
+            text = replaced
+        if _RUNS.search(text) is not None or len(text) > VALUE_CHARS_MAX:
+            return None
+        is_glob = _GLOB.search(word.raw) is not None
+        return self._at_home(text, is_glob) if word.raw.startswith("~") else PathText(text, is_glob)
+
+    def _value(self, found: re.Match[str]) -> str:
+        name = found["bare"] or found["braced"]
+        if name == "HOME" and name not in self._assigned and self.home is not None:
+            return self.home
+        return self._known.get(name, found.group())
+
+    def _at_home(self, text: str, is_glob: bool) -> PathText | None:
+        home = self.home
+        if home is None or _TILDE.match(text) is None:
+            return None  # another user's home, or one that nobody knows
+        return PathText(_TILDE.sub(lambda _: home, text), is_glob)
+
 
 _NOT_FILES: Final = ("/dev/", "/proc/", "/sys/")
 _ADDRESS: Final = "://"
