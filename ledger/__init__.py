@@ -7,7 +7,7 @@ async with Ledger.connect("redis://localhost") as ledger:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # `typing` is slow to import, and hooks import leaves of this package
 
 if TYPE_CHECKING:
     from ledger.client.claims import Claim

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+TYPE_CHECKING = False  # `typing` is slow to import, and hooks need some of these
+if TYPE_CHECKING:
+    from typing import Final
 
 ID_LENGTH_CHARS: Final = 200
 """Session, project, request, client and grant ids."""

@@ -10,9 +10,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
+
+TYPE_CHECKING = False  # `typing` is slow to import, and a hook reads files at each call
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO
+
+SMALL_BYTES_MAX = 64 * 1024
+"""The bound of a file of settings or of one answer."""
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
@@ -29,7 +35,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
     raise OSError(errno.EINVAL, "it is not a regular file", os.fspath(path))
 
 
-def read_regular(path: str | os.PathLike[str], bytes_max: int) -> bytes:
+def read_regular(path: str | os.PathLike[str], bytes_max: int = SMALL_BYTES_MAX) -> bytes:
     """Return the content of a regular file. Raises OSError, also for one of more than `bytes_max` bytes."""
     with open_regular(path) as file:
         content = file.read(bytes_max + 1)

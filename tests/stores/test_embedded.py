@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
+from ledger.core.file_locks import FileLock, is_held
 from ledger.stores.embedded import EmbeddedServer, EmbeddedServerError, embedded_server, probe, stop
 from ledger.stores.embedded.folder import LOG_BYTES_MAX, DataFolder
-from ledger.stores.embedded.locks import FileLock, is_held
 from ledger.stores.embedded.probe import ServerInfo
 from tests.support.waiting import wait_until_async
 

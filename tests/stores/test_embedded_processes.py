@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 import redis
 
+from ledger.core.file_locks import FileLock, is_held
 from ledger.stores.embedded import EmbeddedServer, EmbeddedServerError, embedded_server, stop
 from ledger.stores.embedded.folder import DataFolder
-from ledger.stores.embedded.locks import FileLock, is_held
 from ledger.stores.embedded.shutdown import end_unused
 from tests.support.processes import next_line, python
 from tests.support.waiting import wait_until

@@ -1,4 +1,4 @@
-"""Operands on a disk: the ledger's own look, and that of hooks and bridges, which import no ledger, give one answer."""
+"""Operands on a disk, as the ledger looks for them and as hooks and bridges are asked to."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-import ledger.client.operand_files as own
-import workers.transport.operand_files as theirs
 from ledger.client.operand_files import found_operands
-from ledger.core import limits
+from ledger.core import limits, operand_files
 from ledger.core.operands import Operand, WantedOperand, check_operands
 from workers.transport.operand_files import hashed
 
@@ -113,8 +111,7 @@ def test_a_file_is_listed_once(look: Look, tmp_path: Path) -> None:
 
 
 def test_a_file_over_the_limit_is_not_read(look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (own, theirs):
-        monkeypatch.setattr(module, "OPERAND_FILE_BYTES", 10)
+    monkeypatch.setattr(operand_files, "OPERAND_FILE_BYTES", 10)
     (tmp_path / "fits").write_bytes(b"x" * 10)
     (tmp_path / "large").write_bytes(b"x" * 11)
     found = look([*wanted(tmp_path / "fits"), *wanted(tmp_path / "large")])
@@ -122,8 +119,7 @@ def test_a_file_over_the_limit_is_not_read(look: Look, tmp_path: Path, monkeypat
 
 
 def test_all_files_together_have_a_limit(look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (own, theirs):
-        monkeypatch.setattr(module, "OPERANDS_BYTES", 15)
+    monkeypatch.setattr(operand_files, "OPERANDS_BYTES", 15)
     for name in "abc":
         (tmp_path / name).write_bytes(b"x" * 6)
     found = look([one for name in "abc" for one in wanted(tmp_path / name)])
@@ -154,9 +150,3 @@ def test_a_file_name_that_is_no_text_is_written_with_escapes(look: Look, tmp_pat
     (tmp_path / "link").symlink_to(os.fsdecode(raw))
     (found,) = look(wanted(tmp_path / "link"))
     assert (found.sha256, found.real) == (sha(b"1"), f"{tmp_path}/\\xff.sh")
-
-
-def test_both_have_the_same_limits() -> None:
-    names = ("OPERAND_COUNT", "OPERAND_PATH_BYTES", "OPERAND_FILE_BYTES", "OPERANDS_BYTES")
-    assert [getattr(theirs, name) for name in names] == [getattr(limits, name) for name in names]
-    assert theirs.ENTRIES_COUNT == own.ENTRIES_COUNT

@@ -12,8 +12,8 @@ import httpx
 import pytest
 import redis
 
+from ledger.core.file_locks import is_held
 from ledger.stores.embedded import stop
-from ledger.stores.embedded.locks import is_held
 from tests.journeys.processes import Process, Stage, is_alive
 from tests.support.collector import collecting
 from tests.support.waiting import wait_until

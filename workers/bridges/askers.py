@@ -16,10 +16,10 @@ from contextlib import suppress
 from typing import Any, Final, Self
 
 from ledger.core.call_digests import call_digest
+from ledger.core.file_locks import locked
+from ledger.core.regular_files import read_regular
 from workers.bridges.session_ids import folder_name
-from workers.transport.file_locks import locked
 from workers.transport.place import data_folder
-from workers.transport.small_files import read_small
 
 FOLDER: Final = "askers"
 FILE_BYTES_MAX: Final = 32 * 1024
@@ -128,7 +128,7 @@ def _where(session: str, name: str, value: str) -> list[str]:
 
 def _said(path: str) -> dict[str, Any]:
     try:
-        said = json.loads(read_small(path, FILE_BYTES_MAX))
+        said = json.loads(read_regular(path, FILE_BYTES_MAX))
     except (OSError, ValueError):
         return {}  # just made and not written yet, or gone
     return said if isinstance(said, dict) else {}

@@ -8,10 +8,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from ledger.core.regular_files import read_regular
 from ledger.policy.json_edit import Edit
 from workers.transport.errors import BridgeError
 from workers.transport.place import data_folder
-from workers.transport.small_files import read_small
 
 FOLDER: Final = "installed"
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -53,7 +53,7 @@ def digest_of(text: str) -> str:
 def load(path: Path) -> InstallRecord | None:
     """Return the record of a file; None without a readable one."""
     try:
-        kept: dict[str, Any] = json.loads(read_small(str(_file(path)), RECORD_BYTES_MAX))
+        kept: dict[str, Any] = json.loads(read_regular(str(_file(path)), RECORD_BYTES_MAX))
         edits = tuple(Edit(int(at), str(removed), str(inserted)) for at, removed, inserted in kept["edits"])
         return InstallRecord(kept["created"] is True, str(kept["digest"]), edits)
     except (OSError, ValueError, KeyError, TypeError):

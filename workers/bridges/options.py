@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
+from ledger.core.regular_files import read_regular
 from workers.bridges.session_ids import home_of_agent, project_of
 from workers.transport.errors import BridgeError
 from workers.transport.place import GRACE_SECONDS
-from workers.transport.small_files import read_small
 from workers.transport.trusted import digest_of, load_records, rules_trusted_for, why_untrusted
 
 OnUnreachable = Literal["deny", "agent"]
@@ -100,7 +100,7 @@ def read_rules(path: str, dialect: str) -> list[Any] | dict[str, Any]:
 
 def _read(path: str) -> bytes:
     try:
-        return read_small(path, RULES_BYTES_MAX)
+        return read_regular(path, RULES_BYTES_MAX)
     except OSError as error:
         raise BridgeError(f"the rules `{path}` cannot be read: {(error.strerror or str(error)).lower()}") from error
 

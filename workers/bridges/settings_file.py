@@ -10,13 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ledger.core.regular_files import read_regular
 from ledger.policy.json_edit import comments_in
 from ledger.policy.jsonc import JsonSyntaxError
 from workers.bridges import hook_text, install_record
 from workers.bridges.hook_entries import Entries, Settings, events_of_ours, with_entries, without_entries
 from workers.bridges.install_record import InstallRecord
 from workers.transport.errors import BridgeError
-from workers.transport.small_files import read_small
 
 SETTINGS_BYTES_MAX: Final = 16 * 1024 * 1024
 
@@ -92,7 +92,7 @@ def status(path: Path, agent: str, wanted: Callable[[Sequence[str]], Sequence[st
 def read_text(path: Path) -> str | None:
     """Return a file's text with its own line ends; None without a file. Raises BridgeError."""
     try:
-        return read_small(str(path), SETTINGS_BYTES_MAX).decode()
+        return read_regular(path, SETTINGS_BYTES_MAX).decode()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:

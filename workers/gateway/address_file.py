@@ -10,7 +10,7 @@ from typing import Any, Final
 from ledger.client.machine import default_actor_name
 from ledger.client.tokens import Tokens
 from ledger.core.errors import UnauthorizedError
-from workers.transport.small_files import read_small
+from ledger.core.regular_files import read_regular
 
 FILE_NAME: Final = "gateway.json"
 TOKEN_FILE_NAME: Final = "gateway-token"  # noqa: S105 - the name of a file
@@ -36,7 +36,7 @@ async def write_address(folder: Path, url: str, inbox: str, tokens: Tokens) -> N
 def read_address(folder: Path) -> dict[str, Any]:
     """Return the content of the file; an empty object when it is missing or not owned by our user."""
     try:
-        found = json.loads(read_small(str(folder / FILE_NAME)))
+        found = json.loads(read_regular(str(folder / FILE_NAME)))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -69,6 +69,6 @@ async def _kept_token(folder: Path, tokens: Tokens) -> str | None:
 
 def _read(path: Path) -> str | None:
     try:
-        return read_small(str(path)).decode().strip() or None
+        return read_regular(path).decode().strip() or None
     except (OSError, ValueError):
         return None

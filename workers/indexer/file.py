@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ledger.core.errors import InputError, SetupError
+from ledger.core.file_locks import locked
 from ledger.stores.port import START, Position
 from projections.search_rows import ContentGone as Gone
 from projections.search_rows import SearchChange, SessionBegun
 from workers.indexer.rows import SessionRows
 from workers.indexer.schema import open_to_write
-from workers.transport.file_locks import locked
 
 NOBODY: Final = SessionBegun(project=None, agent=None, token_id=None)
 

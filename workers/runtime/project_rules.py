@@ -15,12 +15,11 @@ from typing import Final
 from ledger.client.policy_files import PolicyFiles
 from ledger.core.errors import InputError
 from ledger.core.policy import PolicySource
-from ledger.core.regular_files import read_regular
+from ledger.core.regular_files import SMALL_BYTES_MAX, read_regular
 from ledger.policy.dialect import DEFAULT_LAYER
 from ledger.policy.dialects import DEFAULT_DIALECT, DIALECTS, compile_policy, dialect_named
 from ledger.policy.errors import PolicyError
 from ledger.policy.rule_files import cause_of, read_content
-from workers.transport.small_files import FILE_BYTES_MAX
 from workers.transport.trusted import (
     Records,
     TrustListError,
@@ -178,7 +177,7 @@ def _rules_in(file: str, content: bytes) -> dict[str, str]:
 
 def _content(file: str) -> bytes:
     try:
-        return read_regular(Path(file), FILE_BYTES_MAX)
+        return read_regular(Path(file), SMALL_BYTES_MAX)
     except (OSError, ValueError) as error:
         text = (
             f"`{file}`, which you trusted, cannot be read: {cause_of(error)}; bring it back, or forget it: "

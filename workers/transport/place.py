@@ -6,8 +6,8 @@ import json
 import os
 import re
 
+from ledger.core.regular_files import read_regular
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
-from workers.transport.small_files import read_small
 
 TYPE_CHECKING = False  # `typing` takes longer to import than a hook may take to start
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def why_lost(cause: BaseException) -> str:
 
 def _written(folder: str) -> dict[str, Any]:
     try:
-        found = json.loads(read_small(f"{folder}/{FILE}"))
+        found = json.loads(read_regular(f"{folder}/{FILE}"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 
+from ledger.core.regular_files import read_regular
 from workers.transport.errors import BridgeError
-from workers.transport.small_files import read_small
 
 try:  # hashlib is slow to import
     from _sha2 import sha256  # type: ignore[import-not-found]
@@ -80,7 +80,7 @@ def load_records() -> Records:
     """Return the list. Raises TrustListError for one that cannot be read, or that others may have written."""
     path = trust_file()
     try:
-        written = json.loads(read_small(path, RECORDS_BYTES_MAX))
+        written = json.loads(read_regular(path, RECORDS_BYTES_MAX))
         records = {
             str(file): TrustRecord(str(one["sha256"]), {str(name): str(sha) for name, sha in one["named"].items()})
             for file, one in written["files"].items()
@@ -211,7 +211,7 @@ def no_longer_trusted(records: Records) -> list[tuple[str, str, str]]:
 def digest_of_file(path: str) -> str:
     """Return the digest of a file's content; MISSING for a file that cannot be read."""
     try:
-        return digest_of(read_small(path, NAMED_BYTES_MAX))
+        return digest_of(read_regular(path, NAMED_BYTES_MAX))
     except OSError:
         return MISSING
 

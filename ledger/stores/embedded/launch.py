@@ -12,9 +12,9 @@ from ledger.stores.embedded.binary import BINARY_VARIABLE
 from ledger.stores.embedded.errors import EmbeddedServerError, is_disk_full
 
 if TYPE_CHECKING:
+    from ledger.core.file_locks import FileLock
     from ledger.stores.embedded.binary import ServerBinary
     from ledger.stores.embedded.folder import DataFolder
-    from ledger.stores.embedded.locks import FileLock
 
 MEMORY_SETTINGS: Final = {
     # Most sessions are short, and a stream allocates a whole node (4 kB by default) for its first event. Of the sizes

@@ -18,13 +18,13 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Self
 
+from ledger.core.file_locks import FileLock, is_held
 from ledger.stores.embedded import launch, probe
 from ledger.stores.embedded.address import choose_socket, socket_url
 from ledger.stores.embedded.binary import ServerBinary, find_binary
 from ledger.stores.embedded.errors import AbandonedError, EmbeddedServerError, explained
 from ledger.stores.embedded.folder import DataFolder, open_folder, write_whole
-from ledger.stores.embedded.locks import FileLock, holding, is_held
-from ledger.stores.embedded.patience import Patience
+from ledger.stores.embedded.patience import Patience, holding
 from ledger.stores.embedded.shutdown import STOP_TIMEOUT_S, forget_last_socket, shut_down
 
 if TYPE_CHECKING:

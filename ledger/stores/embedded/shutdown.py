@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from ledger.core.file_locks import FileLock, is_held
 from ledger.stores.embedded import launch, probe
 from ledger.stores.embedded.address import forget_socket
 from ledger.stores.embedded.errors import EmbeddedServerError, explained
 from ledger.stores.embedded.folder import DataFolder, open_folder, real_path
-from ledger.stores.embedded.locks import FileLock, holding, is_held
-from ledger.stores.embedded.patience import Patience
+from ledger.stores.embedded.patience import Patience, holding
 
 if TYPE_CHECKING:
     from pathlib import Path

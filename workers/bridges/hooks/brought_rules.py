@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
+from ledger.core.regular_files import read_regular
 from workers.transport.errors import BridgeError
-from workers.transport.small_files import read_small
 from workers.transport.trusted import digest_of, load_records, why_untrusted
 
 RULES_BYTES_MAX = 512 * 1024
@@ -29,7 +29,7 @@ class BroughtRules:
         if self._file is None:
             return None
         try:
-            content = read_small(self._file, RULES_BYTES_MAX)
+            content = read_regular(self._file, RULES_BYTES_MAX)
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise BridgeError(f"the rules `{self._file}` cannot be read: {why}") from error

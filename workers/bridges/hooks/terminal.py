@@ -13,8 +13,8 @@ import json
 import os
 from time import monotonic, sleep
 
+from ledger.core.regular_files import open_regular
 from workers.bridges.session_ids import id_of
-from workers.transport.small_files import open_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Transcript:
         all lines before it were kept; a line that is kept twice changes nothing.
         """
         try:
-            with os.fdopen(open_regular(self._path), "rb") as file:
+            with open_regular(self._path) as file:
                 offset, rest = self._place or (max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES), b"")
                 file.seek(offset)
                 added = file.read(TAIL_BYTES)

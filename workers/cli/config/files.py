@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from ledger.core.regular_files import read_regular
 from workers.cli.config.errors import ConfigFileError
 from workers.cli.config.members import COMMON, OF_ONE_CALL, CommandWords, FileMember, members_of
 from workers.presentation.text import without_passwords
 from workers.transport import trusted
-from workers.transport.small_files import read_small
 
 SECRETS: Final = re.compile(r"(?i)token|password|secret|api[-_]?key")
 _HEADER: Final = re.compile(r"^\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
@@ -59,7 +59,7 @@ class SettingsFile(NamedTuple):
 def read_settings(path: Path, *, is_project: bool) -> SettingsFile | None:
     """Return the file, or None where there is none. Raises ConfigFileError for one that cannot be read."""
     try:
-        content = read_small(str(path))
+        content = read_regular(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
+from ledger.core.file_locks import locked
 from workers.bridges.session_ids import folder_name
-from workers.transport.file_locks import locked
 from workers.transport.place import data_folder
 
 FOLDER: Final = "runs"

@@ -12,9 +12,9 @@ import msgspec
 from ledger.core.addresses import split_address
 from ledger.core.durations import MINUTE_MS, parse_duration
 from ledger.core.errors import InputError
+from ledger.core.regular_files import read_regular
 from workers.gateway.identity.roles import RoleOfGroup, check_roles
 from workers.runtime.project_rules import require_as_trusted
-from workers.transport.small_files import read_small
 
 FILE_BYTES_MAX: Final = 256 * 1024
 SESSION_MS_MAX: Final = 24 * 60 * MINUTE_MS
@@ -139,7 +139,7 @@ def is_safe_url(url: str) -> bool:
 
 def _read(path: Path, kind: type[S]) -> S:
     try:
-        content = read_small(str(path), FILE_BYTES_MAX) if path.is_file() else None
+        content = read_regular(path, FILE_BYTES_MAX) if path.is_file() else None
     except OSError as error:
         raise InputError(f"the file `{path}` cannot be read: {error.strerror or error}") from None
     if content is None:
@@ -155,7 +155,7 @@ def _secret(path: Path, name: str) -> str:
     """Return the text of a file; its path is relative to the settings file."""
     file = path.parent / name
     try:
-        text = read_small(str(file)).decode().strip()
+        text = read_regular(file).decode().strip()
     except (OSError, ValueError):
         raise InputError(f"`{path}`: the secret `{file}` cannot be read") from None
     if not text:

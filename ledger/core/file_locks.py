@@ -1,19 +1,13 @@
-"""Kernel locks on files, which the kernel releases when their holder ends."""
+"""Kernel locks on files, which the kernel releases when their holder ends, however it ended."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from ledger.stores.embedded.errors import EmbeddedServerError
-
+TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from ledger.stores.embedded.patience import Patience
 
 
 class FileLock:
@@ -30,18 +24,11 @@ class FileLock:
         return self._descriptor
 
     def try_shared(self) -> bool:
-        return self._try(fcntl.LOCK_SH)
+        return _try(self._descriptor, fcntl.LOCK_SH)
 
     def try_exclusive(self) -> bool:
         """Acquire the lock exclusively, or upgrade a shared hold; return False while another holder has it."""
-        return self._try(fcntl.LOCK_EX)
-
-    def _try(self, kind: int) -> bool:
-        try:
-            fcntl.flock(self._descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        return _try(self._descriptor, fcntl.LOCK_EX)
 
     def close(self) -> None:
         """Release the lock. A child process that inherited it keeps it."""
@@ -59,21 +46,25 @@ def is_held(path: Path) -> bool:
         lock.close()
 
 
-@contextmanager
-def holding(path: Path, patience: Patience) -> Iterator[None]:
-    """Hold the lock exclusively for the block.
+def locked(path: str, flags: int) -> int | None:
+    """Return the descriptor of the locked file, which its owner may delete; None if another process has it.
 
-    Raises EmbeddedServerError when other holders do not release it in time.
+    Raises OSError of `open`.
     """
-    lock = FileLock(path)
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
-        while not lock.try_exclusive():
-            if not patience.pause():
-                text = (
-                    f"another process has been starting or stopping the server of `{path.parent}`"
-                    f" for {patience.limit_s:g} s; end that process, or try again"
-                )
-                raise EmbeddedServerError(text, folder=str(path.parent))
-        yield
-    finally:
-        lock.close()
+        # If its owner removed the file between open and lock, the lock is on a deleted file.
+        if _try(descriptor, fcntl.LOCK_EX) and os.fstat(descriptor).st_ino == os.stat(path).st_ino:  # noqa: PTH116 - pathlib is slow to import
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def _try(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
