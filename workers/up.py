@@ -89,7 +89,7 @@ async def _check(wanted: UpOptions, serves: bool) -> None:
     _ = wanted.limits
     if serves:
         from workers.gateway.names import check_host  # noqa: PLC0415 - an extra
-        from workers.gateway.rule_options import read_rule_files  # noqa: PLC0415 - an extra
+        from workers.gateway.own_rules import read_rule_files  # noqa: PLC0415 - an extra
 
         for host in wanted.hosts:
             check_host(host)
@@ -115,7 +115,7 @@ def _listeners(place: LedgerPlace, listen: str | None, serves: bool) -> list[soc
     """
     if not serves:
         return []
-    from workers.gateway.up import gateway_sockets  # noqa: PLC0415 - an extra
+    from workers.gateway.command import gateway_sockets  # noqa: PLC0415 - an extra
 
     return gateway_sockets(place.folder, listen)
 
@@ -152,7 +152,7 @@ async def _keep_running(
         for name in names:
             say(f"  {name:<9}  worker, process {running[name]}")
         if listeners:
-            from workers.gateway.up import how_to_get_in  # noqa: PLC0415 - an extra
+            from workers.gateway.command import how_to_get_in  # noqa: PLC0415 - an extra
 
             for line in await how_to_get_in(ledger, listeners):
                 say(line)

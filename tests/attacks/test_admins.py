@@ -9,8 +9,8 @@ import pytest
 from tests.attacks.test_passkeys import enrolled
 from tests.gateway.callers import Caller, Served
 from workers.gateway.authentication import PROOF_HEADER
-from workers.gateway.identity.roles import RoleOfGroup
-from workers.gateway.identity.sign_in_codes import code_for
+from workers.gateway.identity.settings import RoleOfGroup
+from workers.gateway.routes.identity import code_for
 from workers.gateway.signing_in import sign_in_link
 
 

@@ -19,12 +19,12 @@ from ledger.stores.embedded.errors import EmbeddedServerError
 from ledger.stores.embedded.folder import open_folder
 from tests.support.command_line import CommandLine
 from tests.support.servers import RealServer
-from workers.bridges import install_record, settings_file
+from workers.bridges import settings_file
 from workers.bridges.askers import waiting_for
-from workers.bridges.hooks.brought_rules import BroughtRules
+from workers.bridges.hooks.question import BroughtRules
 from workers.bridges.hooks.terminal import Transcript
 from workers.bridges.options import read_rules
-from workers.cli.heads import read_heads
+from workers.cli.verify import read_heads
 from workers.gateway.address_file import read_address
 from workers.notifier.settings import read_settings
 from workers.transport.errors import BridgeError
@@ -94,7 +94,7 @@ def test_small_files_of_the_data_folder_made_to_hang_a_hook(
     with pytest.raises(BridgeError):
         BroughtRules(str(tmp_path / "rules.json")).digest()
     make(tmp_path / "settings.json")
-    assert install_record.load(tmp_path / "settings.json") is None
+    assert settings_file.load(tmp_path / "settings.json") is None
 
 
 @pytest.mark.parametrize("make", [fifo, device, folder])

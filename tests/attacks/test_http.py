@@ -16,7 +16,7 @@ from tests.gateway.callers import Caller, Served, in_process
 from tests.gateway.test_roles import routes
 from workers.gateway.authentication import PROOF_HEADER
 from workers.gateway.gateway import Gateway
-from workers.gateway.rate_limit import Limiter
+from workers.gateway.quotas import Limiter
 from workers.gateway.server import ListenAddress, listen, run, url_of
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
 from workers.runtime.answer_links import AnswerLinks

@@ -14,9 +14,8 @@ from ledger import Ledger
 from ledger.stores.secrets import link_key
 from tests.support.waiting import wait_until_async
 from tests.workers.notifier.listening import Listening, listening, notifying, settings_for
-from workers.notifier.neutral import neutral
 from workers.notifier.settings import NotifierSettings
-from workers.notifier.text import BODY_CHARS_MAX
+from workers.notifier.text import BODY_CHARS_MAX, neutral
 from workers.runtime.answer_links import AnswerLinks
 
 PUBLIC_URL: Final = "https://permits.example.com"

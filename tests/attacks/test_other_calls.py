@@ -17,9 +17,9 @@ import pytest
 from tests.support.command_line import CommandLine
 from tests.support.gateways import Person, RunningGateway, ann, gateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.acp.tools import call_of
-from workers.bridges.codex.tools import command_call
-from workers.bridges.hook_lines import own_line
+from workers.bridges.acp import call_of
+from workers.bridges.codex.protocol import command_call
+from workers.bridges.hook_entries import own_line
 from workers.bridges.options import BridgeOptions
 from workers.bridges.tool_calls import GatewayJudge, ToolCall
 from workers.transport.errors import GatewayRefusalError

@@ -18,7 +18,7 @@ from tests.attacks.preview import Preview, preview
 from tests.gateway.inbox.test_answer_page import link_to
 from tests.gateway.inbox.visitors import HOLD_ENTRY, Inbox, Visitor
 from workers.gateway.authentication import COOKIE, PROOF_HEADER
-from workers.gateway.inbox.files import served_files
+from workers.gateway.inbox.pages import served_files
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from workers.bridges.hooks import exchange
-from workers.bridges.hooks.outage_mark import OutageMark
+from workers.bridges.hooks.exchange import OutageMark
 from workers.transport.errors import UnreachableError
 
 GRACE: Final = 30.0

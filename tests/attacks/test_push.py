@@ -12,10 +12,10 @@ from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served
 from tests.gateway.test_notifications_http import browser, pushing, service, subscribe
 from tests.support.push import PushService
-from workers.gateway.inbox.files import WORKER, static_files
+from workers.gateway.inbox.pages import WORKER, static_files
+from workers.notifier.devices import reminder_push
 from workers.notifier.notification_states import NotificationStates
 from workers.notifier.plan import Reminder
-from workers.notifier.push_messenger import reminder_push
 from workers.webpush.sender import PAYLOAD_BYTES_MAX
 from workers.webpush.services import MAKERS
 

@@ -16,8 +16,7 @@ from tests.gateway.callers import Caller, Served
 from tests.support.command_line import CommandLine
 from tests.support.forging import append_forged, person
 from tests.support.servers import RealServer
-from workers.upkeep.makers import TOKENS
-from workers.upkeep.stream_checks import Checked, Depth, StreamChecker
+from workers.upkeep.stream_checks import TOKENS, Checked, Depth, StreamChecker
 
 PROJECT = StreamKey("project", "shop")
 SESSION = StreamKey("session", "ses_1")

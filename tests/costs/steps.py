@@ -21,7 +21,7 @@ import redis
 from ledger import Ledger, Session, Timeouts
 from ledger.testing import TestClock
 from tests.support.backends import PARTITION_COUNT
-from workers.expiry.settlement import Settler
+from workers.expiry import Settler
 
 CLIENT_NAME: Final = "permission-ledger"
 """The name of the ledger's connections, in every version."""

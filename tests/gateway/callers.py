@@ -20,10 +20,10 @@ from tests.gateway.in_process import InProcess
 from workers.gateway import server
 from workers.gateway.app import connect, make_app
 from workers.gateway.authentication import PROOF_HEADER
-from workers.gateway.edge import with_edge
 from workers.gateway.gateway import Gateway
 from workers.gateway.names import names_of
 from workers.gateway.own_rules import follow_while_waiting
+from workers.gateway.protocol import with_edge
 from workers.gateway.server import ListenAddress, listen
 from workers.gateway.settings import GatewaySettings
 from workers.gateway.slashes import with_slashes_in_ids

@@ -8,7 +8,7 @@ import pytest
 
 from ledger import Ledger
 from tests.gateway.callers import Caller, Served, in_process
-from workers.gateway.rate_limit import Limiter, RateLimitedError
+from workers.gateway.quotas import Limiter, RateLimitedError
 from workers.gateway.settings import BODY_BYTES_MAX, GatewaySettings
 
 ASKS = "/v1/sessions/ses_1/asks"

@@ -6,9 +6,8 @@ import msgspec
 import pytest
 
 from tests.gateway.callers import Served
-from workers.gateway.inbox import files
-from workers.gateway.inbox.bundle import Joining, bundled, following
-from workers.gateway.inbox.files import SHELL, WORKER, served_files, static_files
+from workers.gateway.inbox import pages
+from workers.gateway.inbox.pages import SHELL, WORKER, Joining, bundled, following, served_files, static_files
 
 
 @pytest.mark.parametrize(
@@ -63,10 +62,10 @@ def test_the_script_that_follows_has_its_modules_and_those_that_only_they_import
 @pytest.mark.parametrize("text", ["x </script> y", "</STYLE", "<!-- x"])
 def test_text_that_would_end_an_element_of_the_page_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     known = static_files()
-    changed = msgspec.structs.replace(known[files.FOLLOWING_SHEET], content=text.encode())
-    monkeypatch.setattr(files, "static_files", lambda: {**known, files.FOLLOWING_SHEET: changed})
+    changed = msgspec.structs.replace(known[pages.FOLLOWING_SHEET], content=text.encode())
+    monkeypatch.setattr(pages, "static_files", lambda: {**known, pages.FOLLOWING_SHEET: changed})
     with pytest.raises(ValueError, match="cannot stand in a script or style within the page"):
-        files.page_parts.__wrapped__()
+        pages.page_parts.__wrapped__()
 
 
 def test_each_module_of_the_inbox_is_in_one_of_its_scripts() -> None:

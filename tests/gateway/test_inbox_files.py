@@ -11,7 +11,7 @@ from hashlib import sha256
 import pytest
 
 from tests.gateway.callers import Caller, Served
-from workers.gateway.inbox.files import served_files, static_files
+from workers.gateway.inbox.pages import served_files, static_files
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from ledger.log.archive.archived_store import all_streams
 from tests.gateway.callers import Caller, Served, in_process
 from tests.support.backends import Operator
 from tests.support.servers import RealServer
-from workers.projector.worker import CatchingUp
+from workers.projector import CatchingUp
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.gateway.callers import Served, in_process
 from tests.support.backends import as_redis
 from tests.support.forging import forge, with_an_edit, with_endless_durations
 from tests.support.servers import RealServer
-from workers.expiry.settlement import Settler
+from workers.expiry import Settler
 
 BAD: Final = ["session:ses_edited", "session:ses_endless"]
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.gateway.callers import Caller, Served
-from workers.gateway import plan_tree
-from workers.gateway.plan_tree import PLAN_CHARS_MAX, markdown_tree
+from workers.gateway import descriptions
+from workers.gateway.descriptions import PLAN_CHARS_MAX, markdown_tree
 
 
 def shown(nodes: list[Any]) -> str:
@@ -28,13 +28,13 @@ def shown(nodes: list[Any]) -> str:
 def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that the parser has read."""
     found: list[str] = []
-    parse = plan_tree._PARSER.parse
+    parse = descriptions._PARSER.parse
 
     def noted(text: str) -> Any:
         found.append(text)
         return parse(text)
 
-    monkeypatch.setattr(plan_tree._PARSER, "parse", noted)
+    monkeypatch.setattr(descriptions._PARSER, "parse", noted)
     return found
 
 

@@ -10,7 +10,8 @@ from ledger import Ledger
 from tests.gateway import callers
 from tests.gateway.callers import Caller, Served
 from tests.support.projecting import project_as_a_worker
-from workers.gateway import fresh, session_search
+from workers.gateway import fresh
+from workers.gateway.routes import sessions
 
 
 @pytest.fixture
@@ -63,8 +64,8 @@ async def test_the_sessions_below_one_are_found(root: Caller, ledger: Ledger) ->
 async def test_a_search_ends_after_so_many_sessions_and_goes_on_at_its_cursor(
     root: Caller, ledger: Ledger, clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_search, "EXAMINED_COUNT", 4)
-    monkeypatch.setattr(session_search, "EXAMINED_AT_ONCE_COUNT", 2)
+    monkeypatch.setattr(sessions, "EXAMINED_COUNT", 4)
+    monkeypatch.setattr(sessions, "EXAMINED_AT_ONCE_COUNT", 2)
     for number in range(7):
         await root.put(f"/v1/sessions/ses_{number}", {"agent": "rare" if number in (0, 6) else "build"})
         clock.advance("1s")
@@ -100,7 +101,7 @@ async def test_an_agent_s_list_is_of_its_own_sessions_alone(
     for number in range(4):
         await root.put(f"/v1/sessions/ses_{number}", {"project": "shop"})
     await project_as_a_worker(ledger)
-    monkeypatch.setattr(session_search, "EXAMINED_COUNT", 1)
+    monkeypatch.setattr(sessions, "EXAMINED_COUNT", 1)
     assert await pages(agent, "limit=1") == [["mine"]]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from workers.gateway.turns import Turns
+from workers.gateway.quotas import Turns
 
 
 async def test_a_caller_waits_behind_itself_and_lets_others_pass() -> None:

@@ -97,7 +97,7 @@ SIGNALS: Final = {
     "workers.transport.trusted.TrustListError": "as BridgeError; the gateway and the command line make it an error of theirs",
     "workers.bridges.opencode.effects.NoVerdictError": "the request is refused at opencode, with the reason",
     "workers.bridges.opencode.shapes.ShapeError": "the request is refused where it can be named, and told of",
-    "workers.gateway.opencode.replies.OpenCodeError": "answered as OpenCode's own server refuses",
+    "workers.gateway.opencode.OpenCodeError": "answered as OpenCode's own server refuses",
     "ledger.policy.jsonc.JsonSyntaxError": "becomes a PolicyError with file and line",
     "ledger.policy.shell.lexer.NotPlain": "the line is not plain, with the reason; a way out of nested functions",
     "ledger.stores.embedded.binary.UnfitError": "the next place for a server binary is tried",
@@ -113,6 +113,7 @@ ENTRANCES: Final = {
     "ledger.client.policy_files": "for agent workers whose rules lie in files that people edit",
     "workers.bridges.claude.sdk": "for programs that use claude-agent-sdk",
     "workers.bridges.hooks.run": "the file that an installed hook names",
+    "workers.cli.reference": "for those who change a command: it writes docs/reference/cli.md",
     "ledger.policy.compiling": "for those who change a program table",
     "ledger.testing": "for the tests of those who use the ledger",
 }

@@ -15,7 +15,7 @@ from tests.journeys.processes import Process
 from tests.support.command_line import CommandLine, Ran
 from tests.support.processes import free_port
 from tests.support.waiting import wait_until
-from workers.bridges.hook_lines import own_line
+from workers.bridges.hook_entries import own_line
 
 pytestmark = pytest.mark.process
 

@@ -24,7 +24,7 @@ from projections.engine import Engine
 from tests.projections import whole_views
 from tests.projections.looking import RULES, as_rows, data_of, differences, project_all, rebuild_all, streams
 from tests.support.servers import RealServer
-from workers.expiry.settlement import Settler
+from workers.expiry import Settler
 
 PARTITION_COUNT = 3
 SESSIONS = st.sampled_from(["ses_1", "ses_2", "ses_3"])

@@ -26,7 +26,7 @@ from tests.projections import whole_views
 from tests.projections.looking import RULES, data_of, differences, project_all, rebuild_all, streams
 from tests.support.backends import append_of, as_redis, written
 from tests.support.store_calls import checkpoint, drop_all_views, project
-from workers.projector.worker import CatchingUp
+from workers.projector import CatchingUp
 
 SES_1 = StreamKey("session", "ses_1")
 SHOP = StreamKey("project", "shop")

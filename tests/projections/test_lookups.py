@@ -22,7 +22,7 @@ from projections.walk import uncounted
 from tests.support.backends import answer_to, append_of
 from tests.support.store_calls import drop_all_views
 from tests.support.waiting import wait_until_async
-from workers.projector.worker import Pace, run
+from workers.projector import Pace, run
 
 SES_1 = StreamKey("session", "ses_1")
 

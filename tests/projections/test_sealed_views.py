@@ -13,7 +13,7 @@ from projections.engine import STREAMS_AT_ONCE_COUNT, CaughtUp, Engine
 from tests.projections.looking import RULES, data_of, streams
 from tests.support.backends import log_of
 from tests.support.store_calls import view
-from workers.projector.worker import CatchingUp
+from workers.projector import CatchingUp
 
 SES_1 = StreamKey("session", "ses_1")
 

@@ -75,7 +75,7 @@ from ledger.stores.port import StreamKey
 from projections.sentences import line_of, sentence_of
 from tests.support.rows import every
 from workers.cli.log import event_line
-from workers.demo.story import Story
+from workers.demo.show import Story
 from workers.presentation.timeline import TimelineFold
 
 AGENT: Final = Actor("agent", "claude")

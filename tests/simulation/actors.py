@@ -35,7 +35,7 @@ from ledger.core.errors import InDoubtError
 from ledger.core.policy import ReplyKind
 from ledger.stores.port import Position, StreamKey
 from tests.simulation.world import World
-from workers.expiry.settlement import Settler
+from workers.expiry import Settler
 
 PROJECT: Final = "shop"
 PATTERNS: Final = ("git push", "npm test", "make")

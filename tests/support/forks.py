@@ -30,10 +30,10 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 MESSAGE_BYTES_MAX: Final = 256 * 1024
 IMPORTED: Final = (
     *(f"workers.bridges.hooks.{agent}" for agent in ("claude", "codex", "gemini", "qwen")),
-    *(f"workers.cli.hook.{agent}" for agent in ("claude", "codex", "gemini", "qwen")),
-    *(f"workers.cli.bridge.{agent}" for agent in ("acp", "claude", "codelia", "codex", "opencode")),
-    *(f"workers.bridges.{agent}.bridge" for agent in ("claude", "codelia", "opencode")),
-    *(f"workers.bridges.{name}" for name in ("askers", "hooks.record", "race", "startup", "opencode.command")),
+    *(f"workers.cli.hook.{name}" for name in ("before_tool", "claude", "codex")),
+    *(f"workers.cli.bridge.{name}" for name in ("claude", "codelia", "opencode", "racing")),
+    *(f"workers.bridges.{name}" for name in ("claude.bridge", "codelia", "opencode.bridge", "opencode.command")),
+    *(f"workers.bridges.{name}" for name in ("askers", "race", "startup")),
     "workers.bridges.claude.prompt_tool",
     "mcp.server",
     "mcp.server.stdio",

@@ -6,7 +6,7 @@ from ledger import Ledger
 from ledger.log.archive.archived_store import all_streams
 from ledger.stores.values import PROJECTORS
 from projections.walk import StreamWalk
-from workers.projector.worker import CatchingUp
+from workers.projector import CatchingUp
 
 LINES_COUNT = 1000
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ledger import Durability
-from workers.runtime.disk import DiskSpace, is_on_this_machine, space_of
-from workers.upkeep.health import check_server_facts
+from workers.upkeep.health import DiskSpace, check_server_facts, is_on_this_machine, space_of
 
 GIB = 1024**3
 

@@ -19,8 +19,8 @@ from tests.support.backends import PARTITION_COUNT, Operator, as_redis
 from tests.support.due_index import WRONG, set_hint
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
-from workers.expiry import worker as expiry
-from workers.expiry.settlement import Settler
+from workers import expiry
+from workers.expiry import Settler
 
 SOON = Timeouts(attended=0.2, unattended=0.2)
 SES = "ses_1"
@@ -158,7 +158,7 @@ async def test_a_damaged_session_is_told_once_and_keeps_nobody_else_waiting(
         Ledger.connect(server.url, clock=clock, partitions=PARTITION_COUNT) as worker,
     ):
         await settle_beside_damage(agent, worker, admin, clock)
-    told = [record.getMessage() for record in caplog.records if record.name == "workers.expiry.settlement"]
+    told = [record.getMessage() for record in caplog.records if record.name == "workers.expiry"]
     assert [line.partition(",")[0] for line in told] == ["expiry: skipping session `ses_broken`"]
 
 

@@ -15,11 +15,19 @@ from ledger.log.archive.archived_store import all_streams
 from ledger.stores.port import StreamKey
 from tests.workers.cli.filling import session_with_a_grant
 from workers.presentation.text import json_line
-from workers.upkeep import export_files, transfer_works
+from workers.upkeep import export_files, transfer
 from workers.upkeep.export_files import places_in, portions_of
 from workers.upkeep.stream_checks import check_stream
-from workers.upkeep.transfer import export_stream, footer, header, read_export
-from workers.upkeep.transfer_works import FileToImport, check_import, export_streams, write_import
+from workers.upkeep.transfer import (
+    FileToImport,
+    check_import,
+    export_stream,
+    export_streams,
+    footer,
+    header,
+    read_export,
+    write_import,
+)
 
 SESSIONS = [StreamKey("session", f"ses_{number}") for number in range(3)]
 KEYS = [StreamKey("project", "shop"), *SESSIONS]
@@ -76,7 +84,7 @@ async def test_streams_beyond_the_room_of_a_portion_are_left_to_the_command(
     found = await export_streams(ledger, KEYS)
     lines = [one for _, one in found if isinstance(one, bytes)]
     assert b"".join(lines) == b"".join((await text_of(ledger)).splitlines(keepends=True)[1:-1])
-    monkeypatch.setattr(transfer_works, "EXPORTED_AT_ONCE_BYTES", len(lines[0]) + len(lines[1]))
+    monkeypatch.setattr(transfer, "EXPORTED_AT_ONCE_BYTES", len(lines[0]) + len(lines[1]))
     assert await export_streams(ledger, KEYS) == list(zip(KEYS, [*lines[:2], None, None], strict=True))
 
 

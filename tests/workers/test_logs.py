@@ -39,9 +39,7 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]
     server.remove()
 
 
-def record(
-    message: str, *values: object, error: BaseException | None = None, name: str = "workers.expiry.worker"
-) -> Any:
+def record(message: str, *values: object, error: BaseException | None = None, name: str = "workers.expiry") -> Any:
     exc_info = None if error is None else (type(error), error, error.__traceback__)
     made = logging.LogRecord(name, logging.WARNING, "x.py", 1, message, values, exc_info)
     made.created = 1_774_000_000.25

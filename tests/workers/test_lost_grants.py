@@ -13,7 +13,7 @@ from ledger.log.archive.archived_store import all_streams
 from ledger.log.tail import read_events
 from ledger.stores.port import StreamKey
 from tests.support.backends import PARTITION_COUNT, Operator, as_redis
-from workers.projector.worker import CatchingUp
+from workers.projector import CatchingUp
 
 if TYPE_CHECKING:
     from tests.support.servers import RealServer

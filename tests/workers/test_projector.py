@@ -23,7 +23,7 @@ from tests.support.processes import next_line, python
 from tests.support.servers import RealServer
 from tests.support.store_calls import drop_all_views
 from tests.support.waiting import wait_until_async
-from workers.projector.worker import GROUP
+from workers.projector import GROUP
 
 if TYPE_CHECKING:
     from tests.support.servers import StartServer
@@ -34,7 +34,7 @@ SHOP = StreamKey("project", "shop")
 PROJECTOR = """
 import asyncio, logging, signal, sys
 from ledger import Ledger
-from workers.projector.worker import Pace, run
+from workers.projector import Pace, run
 
 async def main():
     stop = asyncio.Event()

@@ -14,7 +14,7 @@ from ledger.log.fold_room import LEAST_MB, MB, VARIABLE
 from tests.support.processes import next_line, python
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
-from workers.projector.worker import Pace, Projector
+from workers.projector import Pace, Projector
 
 ASKER: Final = """
 import asyncio, sys

@@ -14,7 +14,7 @@ import pytest
 from ledger import Ledger, Pending, Timeouts
 from ledger.session.state import SessionState
 from ledger.testing import TestClock
-from workers.cli.cards import card_lines
+from workers.cli.description import card_lines
 from workers.cli.pending import COLUMNS, pending_cells
 from workers.cli.watch.screen import CARD_KEYS, LIST_KEYS, screen
 from workers.cli.watch.screen_state import WatchedScreen
@@ -23,8 +23,7 @@ from workers.notifier.plan import Reminder
 from workers.notifier.text import reminder_message
 from workers.presentation import labels
 from workers.presentation.answer_page import question_page
-from workers.presentation.dangers import DANGERS
-from workers.presentation.labels import ANSWERS, approve_label, sentence
+from workers.presentation.labels import ANSWERS, DANGERS, approve_label, sentence
 
 SCRIPTS: Final = Path(inbox.__file__).parent / "static" / "js"
 PUSH: Final = "sudo git push origin main"

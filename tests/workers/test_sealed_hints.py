@@ -12,7 +12,7 @@ from tests.support.backends import SESSION
 from tests.support.sealing import sealed
 from tests.support.servers import RealServer
 from tests.support.store_calls import seals
-from workers.expiry.settlement import Settler
+from workers.expiry import Settler
 
 
 async def test_a_hint_for_a_sealed_session_is_dropped_and_nothing_is_brought_back(

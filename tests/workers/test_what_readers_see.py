@@ -22,9 +22,9 @@ from tests.support.kinds import KINDS
 from workers.cli.description import what_would_run
 from workers.cli.log import event_line
 from workers.cli.pending import pending_cells
-from workers.demo.story import Story
+from workers.demo.show import Story
 from workers.gateway.events.frames import replay_row
-from workers.gateway.opencode.shapes import request_row
+from workers.gateway.opencode import request_row
 from workers.notifier.plan import Correction, Reminder
 from workers.notifier.text import correction_message, reminder_message
 from workers.presentation.answer_page import question_page

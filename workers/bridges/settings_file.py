@@ -1,22 +1,207 @@
-"""Our hooks in a settings file on disk: shown as a diff first, written whole or not at all, undone byte for byte."""
+"""Our hooks in a settings file on disk: shown as a diff first, written whole or not at all, undone byte for byte.
+
+The edits that installing made are kept in the data folder until they are undone; nothing else of the file is.
+"""
 
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ledger.core.regular_files import read_regular
-from ledger.policy.json_edit import comments_in
-from ledger.policy.jsonc import JsonSyntaxError
-from workers.bridges import hook_text, install_record
-from workers.bridges.hook_entries import Entries, Settings, events_of_ours, with_entries, without_entries
-from workers.bridges.install_record import InstallRecord
+from ledger.policy.json_edit import Edit, Insertion, appending, applied, comments_in, without
+from ledger.policy.jsonc import Document, JsonSyntaxError, parse, pointer
+from workers.bridges.hook_entries import Entries, Settings, events_of_ours, is_ours, with_entries, without_entries
 from workers.transport.errors import BridgeError
+from workers.transport.place import data_folder
+
+_MARK: Final = "\ufeff"
+"""The byte order mark that some editors write first; it is no part of the JSON."""
+
+
+class Installed(NamedTuple):
+    """A text with hooks of ours, and the edits that made it; their `at` is a place in the text before."""
+
+    text: str
+    edits: tuple[Edit, ...]
+
+
+def read(text: str, *, comments: bool) -> Settings:
+    """Return the settings in a text; empty for a blank one. Raises JsonSyntaxError, and TypeError for a non-object."""
+    body = text.removeprefix(_MARK)
+    if not body.strip():
+        return {}
+    value = parse(body, comments=comments).value
+    if not isinstance(value, dict):
+        raise TypeError
+    return value
+
+
+def installed(text: str, agent: str, entries: Entries) -> Installed:
+    """Return a text without hooks of ours, with these added. Raises BridgeError for settings of another form."""
+    body = text.removeprefix(_MARK)
+    mark = len(text) - len(body)
+    if not body.strip():
+        whole = json.dumps({"hooks": entries}, indent=2, ensure_ascii=False) + "\n"
+        edits = [Edit(len(body), "", whole)]
+        wanted = {"hooks": entries}
+    else:
+        document = parse(body, comments=True)
+        edits = _edits(body, document, entries)
+        wanted = with_entries(document.value, agent, entries)
+    after = applied(body, edits)
+    assert parse(after, comments=True).value == wanted
+    return Installed(text[:mark] + after, tuple(edit._replace(at=edit.at + mark) for edit in edits))
+
+
+def removed(text: str, agent: str) -> str:
+    """Return the text without our hooks, and without what becomes empty. Raises BridgeError."""
+    body = text.removeprefix(_MARK)
+    mark = text[: len(text) - len(body)]
+    wanted = without_entries(_value(body), agent)
+    while (where := _first_of_ours(body, agent)) is not None:
+        body = without(body, where)
+    assert essence(_value(body)) == essence(wanted)
+    return mark + body
+
+
+def essence(settings: Settings) -> Settings:
+    """Return the settings without empty lists of hooks, which mean nothing."""
+    hooks = {event: found for event, found in (settings.get("hooks") or {}).items() if found != []}
+    rest = {name: value for name, value in settings.items() if name != "hooks"}
+    return {**rest, "hooks": hooks} if hooks else rest
+
+
+def is_blank(text: str) -> bool:
+    """Return whether a text holds an empty object and nothing else, not even a comment."""
+    return "".join(text.removeprefix(_MARK).split()) in ("", "{}")
+
+
+def _value(body: str) -> Any:
+    return parse(body, comments=True).value if body.strip() else {}
+
+
+def _edits(body: str, document: Document, entries: Entries) -> list[Edit]:
+    hooks = document.value.get("hooks")
+    if hooks is None:
+        return [appending(body, document, "", [Insertion("hooks", entries)])]
+    there = {event: ours for event, ours in entries.items() if event in hooks}
+    edits = [
+        appending(body, document, pointer("hooks", event), [Insertion(None, one) for one in ours])
+        for event, ours in there.items()
+    ]
+    new = [Insertion(event, ours) for event, ours in entries.items() if event not in there]
+    return [*edits, appending(body, document, "/hooks", new)] if new else edits
+
+
+def _first_of_ours(body: str, agent: str) -> str | None:
+    """Return the pointer of the largest value that holds a hook of ours and nothing else, no foreign comment either."""
+    if not body.strip():
+        return None
+    document = parse(body, comments=True)
+    hooks = document.value.get("hooks")
+    lists = {event: found for event, found in (hooks or {}).items() if isinstance(found, list)}
+    for event, entries in lists.items():
+        for at, entry in enumerate(entries):
+            inner = entry.get("hooks") if isinstance(entry, dict) else None
+            ours = [i for i, hook in enumerate(inner) if is_ours(hook, agent)] if isinstance(inner, list) else []
+            if not ours or not isinstance(inner, list):
+                continue
+            if len(ours) < len(inner):
+                return pointer("hooks", event, at, "hooks", ours[0])
+            alone = [len(entries) == 1, len(hooks) == 1]
+            return _largest(body, document, [pointer("hooks", event, at), pointer("hooks", event), "/hooks"], alone)
+    return None
+
+
+def _largest(body: str, document: Document, values: list[str], alone: list[bool]) -> str:
+    """Return the outermost of nested values that holds nothing but the value before it."""
+    found, *outer = values
+    entry = document.places[found]
+    for where, is_alone in zip(outer, alone, strict=True):
+        place = document.places[where]
+        if not is_alone or comments_in(body[place.start : entry.start] + body[entry.end : place.end]):
+            break
+        found = where
+    return found
+
+
+FOLDER: Final = "installed"
+RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+class InstallRecord(NamedTuple):
+    """`created`: there was no file. `edits` in the text that they made, of which `digest` is the SHA-256."""
+
+    created: bool
+    digest: str
+    edits: tuple[Edit, ...]
+
+    @classmethod
+    def of(cls, after: str, edits: tuple[Edit, ...], *, created: bool) -> InstallRecord:
+        """Return the record of edits, whose places are those in the text before."""
+        moved, grown = [], 0
+        for edit in sorted(edits):
+            moved.append(edit._replace(at=edit.at + grown))
+            grown += len(edit.inserted) - len(edit.removed)
+        return cls(created, digest_of(after), tuple(moved))
+
+    def undone(self, text: str) -> str | None:
+        """Return the text without the edits, wherever they stand now; None if one of them was changed."""
+        if digest_of(text) == self.digest:
+            for edit in reversed(self.edits):
+                text = text[: edit.at] + edit.removed + text[edit.at + len(edit.inserted) :]
+            return text
+        for (removed, inserted), count in Counter((edit.removed, edit.inserted) for edit in self.edits).items():
+            if text.count(inserted) != count:
+                return None
+            text = text.replace(inserted, removed)
+        return text
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def load(path: Path) -> InstallRecord | None:
+    """Return the record of a file; None without a readable one."""
+    try:
+        kept: dict[str, Any] = json.loads(read_regular(str(_file(path)), RECORD_BYTES_MAX))
+        edits = tuple(Edit(int(at), str(removed), str(inserted)) for at, removed, inserted in kept["edits"])
+        return InstallRecord(kept["created"] is True, str(kept["digest"]), edits)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save(path: Path, record: InstallRecord) -> None:
+    """Write the record. Raises BridgeError."""
+    file = _file(path)
+    said = {"path": str(path.resolve()), "created": record.created, "digest": record.digest, "edits": record.edits}
+    try:
+        # Each by itself: `parents` would make the data folder open to others, and a server refuses such a folder.
+        file.parent.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file.parent.mkdir(exist_ok=True, mode=0o700)
+        file.write_text(json.dumps(said), encoding="utf-8")
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise BridgeError(f"`{file}` cannot be written, and uninstalling needs it: {why}") from error
+
+
+def forget(path: Path) -> None:
+    _file(path).unlink(missing_ok=True)
+
+
+def _file(path: Path) -> Path:
+    return Path(data_folder()) / FOLDER / f"{digest_of(str(path.resolve()))[:32]}.json"
+
 
 SETTINGS_BYTES_MAX: Final = 16 * 1024 * 1024
 
@@ -49,13 +234,13 @@ def planned(path: Path, agent: str, entries: Entries | None, *, comments: bool =
     settings = _settings(path, before, comments=comments)
     wanted = without_entries(settings, agent) if entries is None else with_entries(settings, agent, entries)
     if wanted == settings:
-        return SettingsChange(path, before, before, install_record.load(path))
-    record = install_record.load(path) if events_of_ours(settings, agent) else None
+        return SettingsChange(path, before, before, load(path))
+    record = load(path) if events_of_ours(settings, agent) else None
     created = before is None or (record is not None and record.created)
     bare = "" if before is None else _without_ours(before, agent, record)
     if entries is None:
-        return SettingsChange(path, before, None if created and hook_text.is_blank(bare) else bare)
-    after, edits = hook_text.installed(bare, agent, entries)
+        return SettingsChange(path, before, None if created and is_blank(bare) else bare)
+    after, edits = installed(bare, agent, entries)
     return SettingsChange(path, before, after, InstallRecord.of(after, edits, created=created))
 
 
@@ -64,10 +249,10 @@ def apply(change: SettingsChange) -> None:
     if read_text(change.path) != change.before:
         raise BridgeError(f"`{change.path}` was changed by another program meanwhile; try again")
     if change.record is not None:
-        install_record.save(change.path, change.record)
+        save(change.path, change.record)
     write_text(change.path, change.after)
     if change.record is None:
-        install_record.forget(change.path)
+        forget(change.path)
 
 
 def installed_in(path: Path, agent: str) -> list[str]:
@@ -126,23 +311,23 @@ def write_text(path: Path, text: str | None) -> None:
 
 def _without_ours(text: str, agent: str, record: InstallRecord | None) -> str:
     """Return the original text if the record holds it and no other hook of ours is there; else remove our hooks."""
-    bare = hook_text.removed(text, agent)
+    bare = removed(text, agent)
     undone = None if record is None else record.undone(text)
     if undone is None:
         return bare
     try:
-        found = hook_text.read(undone, comments=True)
+        found = read(undone, comments=True)
     except (JsonSyntaxError, TypeError):
         return bare
     if comments_in(undone) != comments_in(text):
         return bare
-    same = hook_text.essence(found) == hook_text.essence(hook_text.read(bare, comments=True))
+    same = essence(found) == essence(read(bare, comments=True))
     return undone if same else bare
 
 
 def _settings(path: Path, text: str | None, *, comments: bool) -> Settings:
     try:
-        return hook_text.read(text or "", comments=comments)
+        return read(text or "", comments=comments)
     except JsonSyntaxError as error:
         hint = "the agent accepts no comments in it" if "comments are allowed" in error.text else error.text
         raise BridgeError(f"`{path}`, line {error.line}, is not JSON: {hint}; correct it first") from error

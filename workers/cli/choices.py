@@ -17,7 +17,7 @@ from ledger import InputError, UnknownRequestError
 from ledger.log.unprojected import are_views_lost
 from ledger.session.rounds import shown_digest
 from ledger.session.would_run import would_run
-from workers.cli.cards import card_lines
+from workers.cli.description import card_lines
 from workers.cli.output import CommandOutput, talk
 
 if TYPE_CHECKING:

@@ -17,17 +17,19 @@ from projections.lag import set_back_ms
 from workers.cli.base import command, run_async
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
-from workers.runtime.disk import DiskSpace, is_on_this_machine, space_of
 from workers.runtime.history import compare_history
 from workers.runtime.place import LedgerPlace
 from workers.upkeep.health import (
     SAMPLE_COUNT,
+    DiskSpace,
     HealthFinding,
     check_deployment,
     check_freezes,
     check_server_facts,
     check_tokens,
     check_trust,
+    is_on_this_machine,
+    space_of,
 )
 
 COLUMNS = ("check", "ok", "what was found", "what to do")

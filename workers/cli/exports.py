@@ -26,8 +26,7 @@ from workers.cli.shared_options import with_jobs
 from workers.presentation.text import json_line
 from workers.upkeep.export_files import HEADER_LINE
 from workers.upkeep.stream_checks import check_stream
-from workers.upkeep.transfer import export_stream, footer
-from workers.upkeep.transfer_works import EXPORTED_AT_ONCE_COUNT, export_streams
+from workers.upkeep.transfer import EXPORTED_AT_ONCE_COUNT, export_stream, export_streams, footer
 from workers.upkeep.works import processes_for, results_of
 
 if TYPE_CHECKING:

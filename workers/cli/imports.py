@@ -24,7 +24,7 @@ from workers.cli.progress import progress
 from workers.cli.shared_options import with_jobs
 from workers.upkeep.export_files import places_in, portions_of
 from workers.upkeep.import_effects import Arrival, in_force_by, refusal
-from workers.upkeep.transfer_works import (
+from workers.upkeep.transfer import (
     CheckedPortion,
     FilePortion,
     FileToImport,

@@ -3,22 +3,70 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ledger import InputError
+from ledger.core.errors import LedgerError
 from workers.cli.base import command, run_async
 from workers.cli.deadlines import with_deadlines, with_run_limits
+from workers.cli.failures import exit_of
 from workers.cli.inputs import seconds
-from workers.cli.logging_options import Logs, log_options, run_logged
 from workers.cli.output import CommandOutput
 from workers.cli.shared_options import index_file_option
+from workers.runtime import logs
 from workers.runtime.process import Work, serve
 
 if TYPE_CHECKING:
     from ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+
+class Logs(NamedTuple):
+    """The two options as typed."""
+
+    level: str
+    form: str
+
+
+def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options as the arguments `log_level` and `log_format`."""
+    level = click.option(
+        "--log-level", type=click.Choice(logs.LEVELS), default="warning", show_default=True, help="On stderr."
+    )
+    form = click.option(
+        "--log-format",
+        type=click.Choice(logs.FORMATS),
+        default="text",
+        envvar=logs.FORMAT_VARIABLE,
+        help=f"One line an event, either way (default: {logs.FORMAT_VARIABLE}, else text).",
+    )
+    return level(form(function))
+
+
+def run_logged(worker: str, main: Callable[[], Awaitable[None]], how: Logs, *, parent: int | None = None) -> int | None:
+    """Run a long-running command with its log set up, and return its exit code.
+
+    Away from a terminal, in JSON and below `up`, the error that ends it is a line of the log.
+    """
+
+    async def logged() -> int | None:
+        logs.set_up(worker, how.level, how.form)
+        try:
+            await main()
+        except LedgerError as error:
+            if how.form == "text" and parent is None:
+                raise
+            log.error("%s", error.text)  # noqa: TRY400 - an error that a person is told has no traceback
+            return exit_of(error)
+        return None
+
+    return run_async(logged)
 
 
 @click.group(short_help="Run one worker: expiry, projector, notifier and others.")
@@ -61,13 +109,13 @@ def _run_worker(name: str, work: Work, url: str | None, logs: Logs, parent: int 
 
 
 async def _expiry(ledger: Ledger, stop: asyncio.Event) -> None:
-    from workers.expiry.worker import run  # noqa: PLC0415 - the scheduler is slow to import
+    from workers.expiry import run  # noqa: PLC0415 - the scheduler is slow to import
 
     await run(ledger, stop)
 
 
 async def _projector(ledger: Ledger, stop: asyncio.Event) -> None:
-    from workers.projector.worker import run  # noqa: PLC0415 - as its sibling
+    from workers.projector import run  # noqa: PLC0415 - as its sibling
 
     await run(ledger, stop)
 
@@ -154,7 +202,7 @@ def archiver(
     with_parent: int | None,
 ) -> int | None:
     """Seal sessions that are closed or idle, at intervals, as `archive` does; its --to has set the place."""
-    from workers.archiver.worker import ArchiverPace, work_of  # noqa: PLC0415 - the scheduler is slow to import
+    from workers.archiver import ArchiverPace, work_of  # noqa: PLC0415 - the scheduler is slow to import
     from workers.cli.archive import memory_bound, seal_rule  # noqa: PLC0415 - as above
 
     interval = seconds(every, "--every")

@@ -16,16 +16,14 @@ from ledger.log.places import WaitingPlace
 from ledger.log.surveys import StreamProblem
 from ledger.session.state import Request
 from workers.cli.base import checked, command, with_ledger
-from workers.cli.cards import card_lines
 from workers.cli.choices import NOTHING_PENDING, named, nothing_pending
-from workers.cli.description import what_would_run, who_asks
+from workers.cli.description import card_lines, what_would_run, who_asks
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk
 from workers.cli.paging import PagesOf, check_page, page_count, paged, print_pages_of
 from workers.cli.problems import tell_problems
 from workers.cli.results import print_result
-from workers.presentation.dangers import danger_kinds
-from workers.presentation.labels import ASKED_BY, FOLDER, STILL_ASKS, TIME_LEFT
+from workers.presentation.labels import ASKED_BY, FOLDER, STILL_ASKS, TIME_LEFT, danger_kinds
 from workers.presentation.text import revealed
 from workers.presentation.words import about, listed, time_left
 

@@ -13,9 +13,8 @@ from ledger.core.ids import check_id, new_request_id
 from workers.cli.base import command, tell_logs
 from workers.cli.opening import OpeningInput, WaitInput, with_opening, with_waiting
 from workers.cli.output import talk
-from workers.cli.running.places import DirectRun, GatewayRun, RunPlace, RunRequest
+from workers.cli.running.places import DirectRun, GatewayRun, RunPlace, RunRequest, WantedCommand
 from workers.cli.running.run_once import CommandRun
-from workers.cli.running.wanted import WantedCommand
 from workers.transport.place import ADDRESS
 
 

@@ -12,8 +12,7 @@ from ledger import Timeouts
 from ledger.core.run_limits import RunLimits
 from workers.cli.base import command
 from workers.cli.deadlines import with_deadlines, with_run_limits
-from workers.cli.logging_options import Logs, log_options, run_logged
-from workers.cli.long_running import rules_option
+from workers.cli.long_running import Logs, log_options, rules_option, run_logged
 from workers.cli.output import CommandOutput
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)

@@ -1,35 +1,200 @@
-"""`verify`: every entry of one or all sessions, checked against the chain and the server's own reports."""
+"""`verify`: every entry of one or all sessions, checked against the chain and the server's own reports.
+
+A file of heads, the last entry of each stream at one time, proves a cut or rewritten end if it is kept elsewhere. So does
+a list of passkeys for signed answers. With `--judge` the evaluations are made again from the log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import click
 import msgspec
 
-from ledger import UnknownSessionError
+from ledger import DamageError, Ledger, UnknownSessionError
 from ledger.access.passkeys.state import Passkey
 from ledger.core.errors import InputError
+from ledger.core.events import Actor
 from ledger.core.ids import check_id
+from ledger.core.regular_files import private_file, read_regular
+from ledger.core.times import parse_time
 from ledger.log.archive.archived_store import all_streams, archive_of
+from ledger.log.judgements import judge_again
 from ledger.log.verify import Head
-from ledger.stores.port import StreamKey
+from ledger.policy.replayed import ReplayedPolicies
+from ledger.session.judged_again import DIFFERENT, NOT_DECIDABLE, SAME, JudgedAgain
+from ledger.stores.port import Position, StreamKey
 from workers.cli.base import command, with_ledger
 from workers.cli.exits import Exit
-from workers.cli.heads import read_heads, write_heads
-from workers.cli.judged import SessionJudge
-from workers.cli.kept_passkeys import read_passkeys
 from workers.cli.output import CommandOutput, talk
 from workers.cli.progress import progress
 from workers.cli.shared_options import with_jobs
+from workers.presentation.text import json_line
 from workers.upkeep.stream_checks import Checked, Depth, StreamChecker, read_anchors
 from workers.upkeep.works import check_streams, portions_to_check, processes_for, results_of
 
-if TYPE_CHECKING:
-    from ledger import Ledger
+FORMAT: Final = 1
+FILE_BYTES_MAX: Final = 512 * 1024 * 1024
+"""The size limit: at about 150 bytes a head, three million streams."""
+
+_HEADER: Final = "permission-ledger heads"
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    file: str
+    format: int
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    stream: Annotated[str, msgspec.Meta(pattern="^(session|project|access|policy):.")]
+    id: Annotated[str, msgspec.Meta(pattern="^[0-9]+-[0-9]+$")]
+    hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+def write_heads(file: Path, heads: Iterable[tuple[StreamKey, Head]]) -> None:
+    """Write one JSON object a line, a header first. Raises InputError."""
+    rows: list[Mapping[str, Any]] = [{"file": _HEADER, "format": FORMAT}]
+    rows += [{"stream": key.name, "id": str(head.position), "hash": head.hash} for key, head in heads]
+    try:
+        # The old file may be the only proof of an end that is cut off by now: it stays until the new one is complete.
+        with private_file(file) as written:
+            written.writelines(f"{json_line(row)}\n".encode() for row in rows)
+    except OSError as error:
+        raise InputError(f"`{file}` cannot be written: {error.strerror}") from error
+
+
+def read_heads(file: Path) -> dict[StreamKey, Head]:
+    """Read a file of heads. Raises InputError with the number of the wrong line."""
+    try:
+        lines = read_regular(file, FILE_BYTES_MAX).splitlines()
+    except OSError as error:
+        raise InputError(f"`{file}` cannot be read: {error.strerror}") from error
+    _check_header(file, lines[0] if lines else b"")
+    return dict(_read_line(file, number, text) for number, text in enumerate(lines[1:], 2))
+
+
+def _check_header(file: Path, text: bytes) -> None:
+    try:
+        header = msgspec.json.decode(text, type=_Header)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"`{file}` is not a file of heads: {error}") from error
+    if header.file != _HEADER or header.format != FORMAT:
+        raise InputError(f"`{file}` is not a file of heads that this version can read")
+
+
+def _read_line(file: Path, number: int, text: bytes) -> tuple[StreamKey, Head]:
+    try:
+        line = msgspec.json.decode(text, type=_Line)
+        return StreamKey.parse(line.stream), Head(Position.parse(line.id), line.hash)
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise InputError(f"`{file}` line {number}: {error}") from error
+
+
+class JudgedSession(msgspec.Struct, frozen=True):
+    """The number of a session's evaluations by result, and those that are not the same."""
+
+    session: str
+    counts: dict[str, int]
+    others: list[JudgedAgain]
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.counts, "events": msgspec.to_builtins(self.others)}
+
+
+class SessionJudge:
+    """Judges sessions one after the other, and keeps the results."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._policies = ReplayedPolicies()
+        self._sessions: list[JudgedSession] = []
+
+    async def of(self, checked: Checked) -> JudgedSession | None:
+        """Judge every evaluation of a session again; None for another stream, and for a damaged one."""
+        if checked.key.kind != "session" or not checked.ok:
+            return None
+        counts: Counter[str] = Counter()
+        others: list[JudgedAgain] = []
+        try:
+            async for one in judge_again(self._ledger.store, checked.key.id, policies=self._policies):
+                counts[one.result] += 1
+                if one.result != SAME:
+                    others.append(one)
+        except DamageError:  # of the project's stream, whose own check reports it
+            return None
+        found = JudgedSession(
+            checked.key.id, {result: counts[result] for result in (SAME, DIFFERENT, NOT_DECIDABLE)}, others
+        )
+        self._sessions.append(found)
+        return found
+
+    @property
+    def ok(self) -> bool:
+        return self._count(DIFFERENT) == 0
+
+    @property
+    def summary(self) -> str:
+        return (
+            f"{self._count(SAME) + self._count(DIFFERENT) + self._count(NOT_DECIDABLE)} evaluations judged again: "
+            f"{self._count(SAME)} same, {self._count(DIFFERENT)} different, {self._count(NOT_DECIDABLE)} not decidable"
+        )
+
+    def lines(self) -> list[str]:
+        """Return a line for each event that is not the same."""
+        return [
+            f"{one.result.replace('_', ' ')}: session {of.session}, version {one.version} "
+            f"({one.type} {one.request_id}): {one.reason}"
+            for of in self._sessions
+            for one in of.others
+        ]
+
+    def _count(self, result: str) -> int:
+        return sum(one.counts[result] for one in self._sessions)
+
+
+class _PasskeyLine(msgspec.Struct):
+    """A row of `passkey list --json`, with the members needed here."""
+
+    credential_id: str
+    person: str
+    public_key: str
+    rp_id: str
+    name: str = ""
+    removed_at: str | None = None
+
+
+def read_passkeys(file: Path) -> dict[str, Passkey]:
+    """Return the passkeys of a file by their ids. Raises InputError with the number of the wrong line."""
+    try:
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        raise InputError(f"`{file}` cannot be read: {error.strerror}") from error
+    found = [_read(file, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    return {passkey.credential_id: passkey for passkey in found}
+
+
+def _read(file: Path, number: int, text: bytes) -> Passkey:
+    try:
+        line = msgspec.json.decode(text, type=_PasskeyLine)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"`{file}` line {number} is not a passkey: {error}; write the file with `passkey list --all --json`"
+        ) from error
+    return Passkey(
+        credential_id=line.credential_id,
+        person=line.person,
+        name=line.name,
+        public_key=line.public_key,
+        rp_id=line.rp_id,
+        by=Actor("local", str(file)),
+        at_ms=0,
+        removed_ms=None if line.removed_at is None else parse_time(line.removed_at),
+    )
+
 
 _OF_HEADS: Final = {"truncated", "rewritten"}
 

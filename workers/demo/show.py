@@ -1,23 +1,251 @@
-"""The run of the demo."""
+"""The run of the demo.
+
+Its processes are two workers, an agent and a person. The story is told line by line, and its result as a table, from the
+events of the log alone.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
+from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from ledger import Ledger, LedgerError, Session
-from ledger.core.events import SessionClosed
+from ledger.core.events import (
+    Asked,
+    Expired,
+    Granted,
+    LockPassed,
+    LockRequested,
+    LockTaken,
+    Replied,
+    SessionClosed,
+    ToolFinished,
+)
+from ledger.core.policy import Verdict
+from ledger.core.times import format_time
+from ledger.log.history import LoggedEvent
+from ledger.session.state import SessionState, Settled
+from ledger.session.texts import answerer
+from ledger.session.would_run import would_run
 from ledger.stores.port import StreamKey
 from projections.lag import streams_behind
-from workers.demo.cast import Cast, output_of
-from workers.demo.findings import not_as_told, summary, timeline
 from workers.demo.recording import recording
-from workers.demo.screen import Screen
-from workers.demo.script import NOBODY_THERE_SECONDS, PERSON
-from workers.demo.story import Story
+from workers.demo.screen import Screen, ScreenLine
+from workers.demo.script import ENDINGS, NOBODY_THERE_SECONDS, PERSON, ExpectedOutcome
+from workers.presentation.text import fitted, revealed
+from workers.presentation.timeline import TimelineFold
+from workers.runtime.children import end, own_command, own_environment, own_module
 from workers.runtime.place import LedgerPlace, command_name
+
+TAIL_LINES: Final = 8
+
+
+class Member:
+    """One process, and its output on stderr."""
+
+    def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
+        self.name = name
+        self.process = process
+        self._log = log
+
+    @property
+    def failed(self) -> bool:
+        return self.process.returncode not in (None, 0)
+
+    def last_words(self) -> str:
+        """Return its exit code and the end of its log."""
+        lines = self._log.read_text(errors="replace").splitlines()[-TAIL_LINES:]
+        return "\n  ".join([f"the {self.name} ended with exit code {self.process.returncode}", *lines])
+
+
+class Cast:
+    """The processes, started one by one and ended together."""
+
+    def __init__(self, url: str, logs: Path) -> None:
+        # Not on the command lines, where every user of the machine could read a password in it.
+        self._environment = {**own_environment(), "PERMISSION_LEDGER_URL": url}
+        self._logs = logs
+        self.members: list[Member] = []
+
+    async def worker(self, name: str) -> None:
+        """Start an expiry worker or a projector, as `permission-ledger worker` does."""
+        await self._start(name, own_command("worker", name, "--with-parent", str(os.getpid())))
+
+    async def actor(self, name: str, module: str, *arguments: str) -> None:
+        await self._start(name, own_module(module, *arguments))
+
+    async def _start(self, name: str, command: list[str]) -> None:
+        log = self._logs / f"{name}.log"
+        with log.open("wb") as stderr:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                env=self._environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        self.members.append(Member(name, process, log))
+
+    async def until_one_fails(self) -> Member:
+        """Return the first that ends with another exit code than 0; waits for ever while none does."""
+        ending = {asyncio.create_task(one.process.wait(), name=f"wait for {one.name}"): one for one in self.members}
+        try:
+            waiting = set(ending)
+            while True:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    if ending[task].failed:
+                        return ending[task]
+                if not waiting:
+                    await asyncio.Event().wait()
+        finally:
+            for task in ending:
+                task.cancel()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await asyncio.gather(*(end(one.process) for one in self.members))
+
+
+async def output_of(url: str, *arguments: str) -> tuple[int, str]:
+    """Return exit code and output of one of our commands."""
+    process = await asyncio.create_subprocess_exec(
+        *own_command(*arguments),
+        env={**own_environment(), "PERMISSION_LEDGER_URL": url},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        output, _ = await process.communicate()
+    finally:
+        await end(process)
+    return process.returncode or 0, output.decode(errors="replace")
+
+
+COLUMNS: Final = ("versions", "call", "outcome", "decided by", "asked", "after")
+
+BESIDES_CHARS: Final = 83
+"""The width of the columns besides the call; a narrow screen omits the last two of them."""
+
+LAST_TWO_CHARS: Final = 29
+NARROW_CHARS: Final = 120
+CALL_CHARS_MAX: Final = 60
+
+
+def timeline(state: SessionState, width: int) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the columns and a row for each request, in order of asking, for a screen of `width` characters."""
+    narrow = width < NARROW_CHARS
+    call_chars = min(width - BESIDES_CHARS + (LAST_TWO_CHARS if narrow else 0), CALL_CHARS_MAX)
+    rows = [_row(settled, call_chars) for settled in _in_order(state)]
+    return (COLUMNS[:-2], [row[:-2] for row in rows]) if narrow else (COLUMNS, rows)
+
+
+def _in_order(state: SessionState) -> list[Settled]:
+    return sorted(state.settled.values(), key=lambda settled: settled.request.version)
+
+
+def _row(settled: Settled, call_chars: int) -> tuple[str, ...]:
+    request = settled.request
+    at_once = settled.version == request.version
+    call = would_run(request).as_call(request.permission, None)
+    return (
+        str(request.version) if at_once else f"{request.version} → {settled.version}",
+        fitted(revealed(call), call_chars),
+        settled.outcome,
+        _decided_by(settled),
+        format_time(request.asked_ms)[11:-1],
+        "at once" if at_once else f"{(settled.at_ms - request.asked_ms) / 1000:.2f} s",
+    )
+
+
+def summary(state: SessionState) -> str:
+    """Return the number of requests, and their outcomes."""
+    outcomes = Counter(settled.outcome for settled in _in_order(state))
+    ended = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+    return f"{sum(outcomes.values())} requests: {ended}"
+
+
+def _decided_by(settled: Settled) -> str:
+    if settled.outcome == "expired":
+        return "time"
+    if settled.reply is None:
+        return "a grant" if settled.request.grants else "a rule"
+    cascade = ", cascade" if settled.cause is not None else ""
+    return f"{answerer(settled.by.name, settled.told)} ({settled.reply}{cascade})"
+
+
+def not_as_told(state: SessionState) -> list[str]:
+    """Return every difference from the script; empty if there is none."""
+    happened = {request_id: _ending(settled) for request_id, settled in state.settled.items()}
+    different = [
+        f"{request_id}: {_say(happened.get(request_id))} instead of {_say(ending)}"
+        for request_id, ending in ENDINGS.items()
+        if happened.get(request_id) != ending
+    ]
+    unexpected = [
+        f"{request_id}: asked, which was not to happen" for request_id in happened if request_id not in ENDINGS
+    ]
+    waiting = [f"{request_id}: still pending" for request_id in state.pending]
+    still_open = [] if state.closed_ms is not None else ["the session was not closed"]
+    return [*different, *unexpected, *waiting, *still_open]
+
+
+def _ending(settled: Settled) -> ExpectedOutcome:
+    return ExpectedOutcome(settled.outcome, settled.reply, settled.cause.kind if settled.cause else None)
+
+
+def _say(ending: ExpectedOutcome | None) -> str:
+    return " ".join(filter(None, ending)) if ending else "not asked"
+
+
+_UNTOLD: Final = (Granted, LockPassed, LockRequested, LockTaken, ToolFinished)
+"""Events without interest to a newcomer, or said by the line before."""
+
+_VERDICTS: Final = {Verdict.ALLOW: "allowed", Verdict.ASK: "waits", Verdict.DENY: "denied"}
+
+
+class Story:
+    """Tells the events of a session as they come."""
+
+    def __init__(self, session_id: str) -> None:
+        self.events = 0
+        self._fold = TimelineFold(session_id)
+        self._began_ms: int | None = None
+
+    @property
+    def state(self) -> SessionState:
+        return self._fold.state
+
+    def tell(self, logged: LoggedEvent) -> ScreenLine | None:
+        """Return the event as a line; None for an event without interest to a newcomer."""
+        line = self._fold.line(logged)
+        self.events += 1
+        if self._began_ms is None:
+            self._began_ms = logged.ms
+        if isinstance(logged.event, _UNTOLD):
+            return None
+        return ScreenLine(logged.ms - self._began_ms, line.actor, line.text, _outcome(logged.event))
+
+
+def _outcome(event: object) -> str:
+    match event:
+        case Asked():
+            return _VERDICTS[event.verdict]
+        case Replied():
+            return event.outcome
+        case Expired():
+            return "expired"
+        case _:
+            return ""
+
 
 STORY_SECONDS: Final = 60.0
 """The time limit; on a quiet machine the story takes six seconds."""

@@ -16,11 +16,11 @@ from litestar.types import ControllerRouterHandler
 
 from ledger.client.spans import recording_api
 from ledger.core.errors import LedgerError
+from workers.gateway import opencode
 from workers.gateway.access import ACCESS
 from workers.gateway.authentication import guard, operation_of
 from workers.gateway.gateway import Gateway
 from workers.gateway.inbox import pages
-from workers.gateway.opencode import routes as opencode
 from workers.gateway.presence import Presences
 from workers.gateway.principals import Principal
 from workers.gateway.problems import http_problem, ledger_problem, own_fault, unreadable

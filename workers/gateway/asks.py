@@ -1,11 +1,18 @@
-"""Asking and waiting over HTTP: `Session.ask` and `Session.ask_tool`, bounded to the duration of one request."""
+"""Asking, waiting and claiming over HTTP: `Session.ask` and `Session.ask_tool`, bounded to the duration of one request.
+
+Rules find the names of the files that a call executes; only the agent's side can hash them. A caller that says
+`"operands": "ask"` gets the refusal OPERANDS_WANTED with the list, hashes the files, and asks again with them.
+The presence of an asker that waits is renewed as long as its connection is open.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import nullcontext
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, nullcontext, suppress
 from functools import partial
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -15,25 +22,150 @@ from ledger import Result, Session
 from ledger.client.calls import carry_through
 from ledger.client.results import is_held_by, result_of
 from ledger.core.durations import SECOND_MS, parse_duration
-from ledger.core.errors import FrozenError, InputError
+from ledger.core.errors import FrozenError, InputError, OperandsWantedError, StoreError
 from ledger.core.ids import new_request_id
 from ledger.core.operands import Operand
+from ledger.core.policy import Call
 from ledger.core.requests import AskDetails
-from ledger.core.runners import Runner
+from ledger.core.runners import Runner, claim_id_of
+from ledger.log.askers import RENEW_SECONDS, forget_asker, see_asker
 from ledger.policy.covers import within
 from ledger.policy.dialects import dialect_of
+from ledger.policy.operands import operands_wanted
 from ledger.session.state import SessionState
-from workers.gateway.asker_presence import Attending
+from ledger.stores.port import Store
 from workers.gateway.beside import rehearse_ask
-from workers.gateway.bodies import AskBody
-from workers.gateway.claims import runner_of
+from workers.gateway.bodies import AskBody, FinishBody, OperandBody, RunnerBody
 from workers.gateway.folders import require_folder
 from workers.gateway.gateway import Gateway
-from workers.gateway.operands import given_operands
+from workers.gateway.idempotency import derived
 from workers.gateway.own_rules import follow_own_rules, require_project_rules
 from workers.gateway.principals import ForbiddenError, Principal
 from workers.gateway.quotas import size_of
 from workers.gateway.rows import Row, result_row
+
+Said = RunnerBody | str | bool | None
+
+
+def runner_of(said: Said, principal: Principal, key: str | None, session: str, request_id: str) -> Runner:
+    """Return the runner that a caller states, else the one of its `Idempotency-Key`. Raises InputError for neither."""
+    if isinstance(said, RunnerBody):
+        return Runner(said.name, said.call)
+    if isinstance(said, str):
+        return Runner(said, request_id)
+    made = derived(principal, key, f"claim\n{session}\n{request_id}")
+    if made is None:
+        raise InputError("give `runner`: the name of what runs the call; or the header Idempotency-Key")
+    return Runner(principal.name, made)
+
+
+def claim_id_in(body: FinishBody, principal: Principal, key: str | None, session: str, request_id: str) -> str:
+    """Return the id of the claim whose run has ended. Raises InputError."""
+    if body.claim_id is not None and body.runner is not None:
+        raise InputError("give `claim_id` or `runner`, not both")
+    if body.claim_id is not None:
+        return body.claim_id
+    return claim_id_of(runner_of(body.runner, principal, key, session, request_id))
+
+
+def require_own_claim(principal: Principal, state: SessionState, request_id: str) -> None:
+    """Raise ForbiddenError where an agent gives back the claim of a request that it did not ask."""
+    request = state.find(request_id)
+    if principal.role != "agent" or request is None or request.asker.name == principal.name:
+        return
+    raise ForbiddenError(
+        f"request `{request_id}` was asked by `{request.asker.name}`; an agent gives back only claims of its own requests",
+        session=state.session_id,
+        request_id=request_id,
+    )
+
+
+def given_operands(state: SessionState, body: AskBody, request_id: str) -> tuple[Operand, ...] | None:
+    """Return the operands of an ask; None if the caller does not look for files.
+
+    Raises OperandsWantedError if the caller must hash files first; a known request is attached to without that.
+    """
+    if body.operands != "ask":
+        return as_operands(body.operands)
+    if state.find(request_id) is None:
+        require_none(state, call_of_body(state, body), request_id)
+    return None
+
+
+def require_none(state: SessionState, call: Call, request_id: str) -> None:
+    """Raise OperandsWantedError with the files that a call executes, if there are any."""
+    wanted = operands_wanted(call, state.home)
+    if wanted:
+        raise OperandsWantedError(
+            f"the call executes {len(wanted)} {'file' if len(wanted) == 1 else 'files'} that must be hashed first: "
+            "send them in `operands`",
+            request_id=request_id,
+            session=state.session_id,
+            wanted=[msgspec.to_builtins(one) for one in wanted],
+        )
+
+
+def as_operands(given: list[OperandBody] | None) -> tuple[Operand, ...] | None:
+    """Return the operands of a body; their values are checked where the ask is."""
+    if given is None:
+        return None
+    return tuple(Operand(one.path, one.sha256, one.found, one.real, one.size_bytes) for one in given)
+
+
+def call_of_body(state: SessionState, body: AskBody) -> Call:
+    """Return the call that an ask is about, in its folder."""
+    tool = body.tool if isinstance(body.tool, str) else body.tool_name
+    folder = state.cwd if body.cwd is None else body.cwd
+    return Call(body.permission or tool or "", tuple(body.patterns or ()), tool, body.input, folder)
+
+
+log = logging.getLogger(__name__)
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+"""The `receive` of ASGI: after the body, it returns when the connection is closed."""
+
+
+class Attending:
+    """One asker's connection. `has_left` says that it was closed while the asker waited."""
+
+    def __init__(self, store: Store, receive: Receive) -> None:
+        self.has_left = False
+        self._store = store
+        self._receive = receive
+
+    @asynccontextmanager
+    async def to(self, session: str, request_id: str) -> AsyncIterator[None]:
+        """Record that the asker of a request is present, until the block ends or its connection closes."""
+        seeing = asyncio.create_task(self._see(session, request_id))
+        try:
+            yield
+        finally:
+            seeing.cancel()
+            with suppress(asyncio.CancelledError):
+                await seeing
+
+    async def settled(self, session: str, request_id: str) -> None:
+        """Forget the asker, because it has its answer."""
+        with suppress(StoreError):
+            await forget_asker(self._store, session, request_id)
+
+    async def _see(self, session: str, request_id: str) -> None:
+        leaving = asyncio.create_task(self._left())
+        try:
+            while not leaving.done():
+                await see_asker(self._store, session, request_id)
+                await asyncio.wait((leaving,), timeout=RENEW_SECONDS)
+        except StoreError as error:
+            # Only a hint: the inbox may show that the asker is gone, and no answer depends on it.
+            log.warning("who waits for `%s` cannot be recorded: %s", request_id, error.text)
+        finally:
+            leaving.cancel()
+
+    async def _left(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.has_left = True
+
 
 SETTLE_SECONDS: Final = 2.0
 """Time limit for settling a request whose deadline has passed."""

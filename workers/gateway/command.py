@@ -1,4 +1,4 @@
-"""The command `serve`: listen, print how to sign in, serve until stopped."""
+"""The gateway as the command `serve` runs it, and as a part of `up`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ledger import Ledger, Timeouts
 from ledger.client.machine import default_actor_name
 from ledger.client.policy_files import PolicyFiles
 from ledger.core.durations import parse_duration
-from ledger.core.errors import InputError
+from ledger.core.errors import InputError, SetupError
 from ledger.core.extras import require_extra
 from ledger.core.run_limits import RunLimits
 from ledger.log.reads import KEPT_MS
@@ -27,16 +27,16 @@ from workers.gateway.announcement import announced, local_url
 from workers.gateway.gateway import Gateway
 from workers.gateway.identity.settings import OidcSettings, ProxySettings, read_oidc, read_proxy
 from workers.gateway.names import check_host, check_public_url
+from workers.gateway.own_rules import read_rule_files
 from workers.gateway.quotas import Quotas
-from workers.gateway.rule_options import read_rule_files
 from workers.gateway.server import ListenAddress, listen, parse_address, run, url_of
-from workers.gateway.settings import PORT_DEFAULT, GatewaySettings, LinkAnswers
+from workers.gateway.settings import PORT_DEFAULT, SIGN_IN_LINK_MINUTES, GatewaySettings, LinkAnswers
 from workers.gateway.signing_in import sign_in_link
 from workers.gateway.tracing import exporting_spans
 from workers.indexer.schema import default_file
 from workers.runtime.place import LedgerPlace
 from workers.runtime.process import serve
-from workers.webpush.contact import check_contact
+from workers.webpush.services import PushServices, check_contact
 
 log = logging.getLogger(__name__)
 
@@ -174,8 +174,6 @@ def _check_push(wanted: ServeOptions) -> None:
             raise InputError("--push-service needs --push-contact, the e-mail address for operators of push services")
         return
     require_extra("push", "`serve --push-contact`")
-    from workers.webpush.services import PushServices  # noqa: PLC0415 - an extra
-
     check_contact(wanted.push_contact)
     PushServices(wanted.push_services)
 
@@ -221,3 +219,39 @@ async def _how_to_get_in(ledger: Ledger, settings: GatewaySettings, listeners: S
         return [*lines, f"  inbox      {settings.public_url}/"]
     link = await sign_in_link(ledger.tokens, settings.public_url, default_actor_name())
     return [*lines, f"  inbox      {link}", "             (signs one browser in, once, within 15 minutes)"]
+
+
+def gateway_sockets(folder: Path | None, wanted: str | None) -> list[socket.socket]:
+    """Return a TCP socket of this machine, and the data folder's socket unless another gateway has it already.
+
+    Without `wanted`, any free port is used when the usual one is taken. Raises InputError, SetupError.
+    """
+    if wanted is not None:
+        return [listen(parse_address(wanted)), *_of_folder(folder)]
+    try:
+        over_tcp = listen(ListenAddress(host="127.0.0.1", port=PORT_DEFAULT))
+    except SetupError:
+        over_tcp = listen(ListenAddress(host="127.0.0.1"))
+    return [over_tcp, *_of_folder(folder)]
+
+
+def _of_folder(folder: Path | None) -> list[socket.socket]:
+    if folder is None:
+        return []
+    try:
+        return [listen(ListenAddress(path=folder / SOCKET_NAME))]
+    except SetupError:
+        return []  # another gateway of the same ledger answers there
+
+
+async def how_to_get_in(ledger: Ledger, listeners: Sequence[socket.socket]) -> list[str]:
+    """Return lines for a person: the addresses, and a link that signs a browser in."""
+    link = await sign_in_link(ledger.tokens, public_url_of(listeners), default_actor_name())
+    return [
+        "",
+        *(f"  {url_of(one)}" for one in listeners),
+        "",
+        "Open the inbox (signs one browser in, once; `permission-ledger inbox` makes another link):",
+        f"  {link}",
+        f"  It is good for {SIGN_IN_LINK_MINUTES} minutes.",
+    ]

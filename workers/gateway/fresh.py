@@ -16,7 +16,7 @@ from ledger import Ledger
 from ledger.stores.port import StreamKey
 from projections.lag import FedLag, ViewLag
 from projections.walk import StreamWalk
-from workers.projector.worker import CatchingUp
+from workers.projector import CatchingUp
 
 log = logging.getLogger(__name__)
 

@@ -1,21 +1,25 @@
-"""The state shared by all routes: the ledger, visibility of sessions, and waits that end when the gateway stops."""
+"""The state shared by all routes: the ledger, visibility of sessions, and waits that end when the gateway stops.
+
+An agent that brings rules asks with the digest of the rules that it means. A gateway that has no such digest for the
+session, for example after a restart, refuses the ask; the agent then brings its rules again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ledger import Ledger, Session
 from ledger.client.tokens import Tokens
-from ledger.core.errors import UnknownSessionError
+from ledger.core.errors import LedgerError, UnknownSessionError
 from ledger.core.ids import check_id
 from ledger.log.history_cache import HistoryCache
 from ledger.session.state import SessionState
 from workers.gateway.beside import Beside
-from workers.gateway.brought import Brought
 from workers.gateway.events.service import EventStreams
 from workers.gateway.fresh import FreshViews
 from workers.gateway.identity.settings import OidcSettings
@@ -24,16 +28,45 @@ from workers.gateway.names import passkey_origins
 from workers.gateway.notifications import Notifications
 from workers.gateway.outline import Outlines
 from workers.gateway.principals import Principal
-from workers.gateway.quotas import Holdings
-from workers.gateway.rate_limit import Limiter
+from workers.gateway.quotas import Holdings, Limiter, Turns
 from workers.gateway.reads import Reads
 from workers.gateway.request_search import RequestSearch
 from workers.gateway.settings import SIGN_INS_BURST, SIGN_INS_PER_SECOND, GatewaySettings
-from workers.gateway.turns import Turns
 from workers.runtime.project_rules import ProjectRules
 
 if TYPE_CHECKING:
     from workers.gateway.identity.provider import Provider
+
+SESSIONS_COUNT: Final = 10_000
+
+
+class RulesDifferError(LedgerError):
+    """An ask that means other rules than those of its session."""
+
+    code = "RULES_DIFFER"
+
+
+class Brought:
+    """The digests at one gateway. The session that was not used for the longest time is forgotten first."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[str, str]] = OrderedDict()
+
+    def note(self, state: SessionState, digest: str) -> None:
+        """Store the digest of the rules that were just brought to a session."""
+        self._known[state.session_id] = (digest, state.policy_digest)
+        self._known.move_to_end(state.session_id)
+        if len(self._known) > SESSIONS_COUNT:
+            self._known.popitem(last=False)
+
+    def require(self, state: SessionState, digest: str | None) -> None:
+        """Raise RulesDifferError unless the session is judged by the rules of this digest."""
+        if digest is not None and self._known.get(state.session_id) != (digest, state.policy_digest):
+            raise RulesDifferError(
+                f"session `{state.session_id}` is not known here by these rules; bring them, and ask again",
+                session=state.session_id,
+            )
+
 
 T = TypeVar("T")
 

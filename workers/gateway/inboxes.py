@@ -16,7 +16,7 @@ from ledger.core.ids import is_id
 from ledger.core.times import format_time_or_none
 from ledger.log.askers import gone_anywhere
 from ledger.log.completed import ListPage
-from ledger.log.places import WaitingPlace
+from ledger.log.places import ALL, WaitingPlace, scope_of
 from ledger.log.surveys import StreamProblem
 from ledger.log.unprojected import are_views_lost
 from ledger.session.state import SessionState
@@ -25,8 +25,22 @@ from workers.gateway.descriptions import danger_kinds_of, described
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import Principal
 from workers.gateway.rows import Row, answering_facts
-from workers.gateway.scopes import scopes_within
-from workers.presentation.dangers import danger_rank
+from workers.presentation.labels import danger_rank
+
+SCOPES_COUNT: Final = 8
+"""Projects that are listed each by itself for a token bound to some; beyond them, the list of all is filtered."""
+
+
+def scopes_within(principal: Principal, project: str | None) -> list[str]:
+    """Return the narrowest lists that have what a caller reaches, in one project or in all (None)."""
+    if principal.bounds.own is not None:
+        return [scope_of("token", principal.bounds.own)]
+    if project is not None:
+        return [scope_of("project", project)]
+    if 0 < len(principal.projects) <= SCOPES_COUNT:
+        return [scope_of("project", one) for one in principal.projects]
+    return [ALL]
+
 
 PENDING_COUNT_MAX: Final = 5000
 

@@ -15,8 +15,7 @@ from workers.gateway.principals import ForbiddenError, Principal
 from workers.gateway.settings import GatewaySettings
 
 if TYPE_CHECKING:
-    from workers.webpush.keys import VapidKey
-    from workers.webpush.sender import PushSender
+    from workers.webpush.sender import PushSender, VapidKey
 
 EXTRA: Final = "push"
 IN_A_BROWSER: Final = "this belongs to a browser in which you signed in; open the inbox there"
@@ -140,7 +139,7 @@ class Notifications:
         return PushSender(await self._vapid_key(), contact, PushServices(self._settings.push_services), TEST_SECONDS)
 
     async def _vapid_key(self) -> VapidKey:
-        from workers.webpush.keys import VapidKey  # noqa: PLC0415 - an extra
+        from workers.webpush.sender import VapidKey  # noqa: PLC0415 - an extra
 
         if self._key is None:
             self._key = VapidKey(await deployment_secret(self._ledger.store))

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from ledger import LedgerError, Session
 from ledger.client.policy_files import LOOK_SECONDS, PolicyFiles, PolicyWatch, judge_by_files
+from ledger.core.errors import InputError
 from ledger.core.policy import PolicySource
 from ledger.session.state import SessionState
 from workers.gateway.gateway import Gateway
-from workers.runtime.project_rules import project_of_source, rules_of_file, source_name
+from workers.runtime.project_rules import named_rules, project_of_source, rules_of_file, source_name
 
 log = logging.getLogger(__name__)
 
@@ -132,3 +133,15 @@ async def _record(gateway: Gateway) -> bool:
             log.warning("session %s was not brought up to date with its rules: %s", state.session_id, error)
             is_whole = False
     return is_whole
+
+
+async def read_rule_files(texts: Sequence[str]) -> dict[str, PolicyFiles]:
+    """Return the rules by dialect, each file read once. Raises InputError and PolicyError for unusable rules."""
+    policies: dict[str, PolicyFiles] = {}
+    for text in texts:
+        dialect, file = named_rules(text)
+        if dialect in policies:
+            raise InputError(f"--rules names two files of dialect `{dialect}`; give one file a dialect")
+        policies[dialect] = rule_file(dialect, Path(file))
+        await policies[dialect].current()
+    return policies

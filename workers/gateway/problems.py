@@ -11,7 +11,7 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 
 from ledger.core.errors import LedgerError
 from workers.gateway.authentication import address_of
-from workers.gateway.rate_limit import RateLimitedError
+from workers.gateway.quotas import RateLimitedError
 from workers.gateway.settings import BODY_BYTES_MAX
 
 log = logging.getLogger(__name__)

@@ -1,22 +1,74 @@
-"""Quotas per token at one gateway: pending requests, their bytes, event streams, new sessions.
+"""Limits per caller at one gateway: quotas, requests per minute, and turns on the loop.
 
 Requests that were pending when the gateway started count too. A gateway counts what was asked through itself; several
-gateways on one ledger count separately.
+gateways on one ledger count separately. A caller that sends hundreds at once waits behind its own requests; the next
+caller is admitted at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from ledger import Ledger, Session
 from ledger.core.errors import InputError, LedgerError
-from workers.gateway.rate_limit import Limiter, RateLimitedError
+
+CALLERS_COUNT: Final = 10_000
+"""Callers with a bucket of their own; the least recently seen one is dropped first."""
+
+
+class RateLimitedError(LedgerError):
+    """Too many requests in too short a time."""
+
+    code = "RATE_LIMITED"
+
+
+class Limiter:
+    """At most `burst` requests at once, and `rate` a second in the long run, for each caller."""
+
+    def __init__(self, rate: float, burst: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._now = now
+        self._callers: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def check(self, caller: str) -> None:
+        """Raise RateLimitedError where `take` would, without counting."""
+        left, _ = self._left(caller)
+        if left < 1:
+            self._refuse(left)
+
+    def take(self, caller: str, count: int = 1) -> None:
+        """Count a request as `count` requests. Raises RateLimitedError, with the seconds to wait as `retry_after`.
+
+        A count above the burst takes the whole burst.
+        """
+        left, now = self._left(caller)
+        wanted = min(count, self._burst)
+        self._callers[caller] = (max(left - wanted, 0.0) if left >= wanted else left, now)
+        self._callers.move_to_end(caller)
+        if len(self._callers) > CALLERS_COUNT:
+            self._callers.popitem(last=False)
+        if left < wanted:
+            self._refuse(left, wanted)
+
+    def _left(self, caller: str) -> tuple[float, float]:
+        now = self._now()
+        left, since = self._callers.get(caller, (self._burst, now))
+        return min(self._burst, left + (now - since) * self._rate), now
+
+    def _refuse(self, left: float, wanted: float = 1) -> NoReturn:
+        wait = max(1, round((wanted - left) / self._rate))
+        raise RateLimitedError(
+            f"too many requests: {self._rate:g} a second are taken; try again in {wait} s", retry_after=wait
+        )
+
 
 HOUR_SECONDS: Final = 3600
 RETRY_SECONDS: Final = 5
@@ -188,3 +240,57 @@ class Holdings:
 def size_of(patterns: Iterable[str], tool_input: Any, metadata: Any) -> int:
     """Return the size of a request as sent to a person, in bytes."""
     return len(msgspec.json.encode((list(patterns), tool_input, metadata)))
+
+
+LET_IN_COUNT: Final = 4
+"""Requests of one caller that are admitted at one pass; one after a long pass."""
+
+LONG_SECONDS: Final = 0.005
+REST_SECONDS_MAX: Final = 0.05
+
+
+class Turns:
+    """The queues of requests to be admitted, one for each caller seen within this pass."""
+
+    def __init__(self, count: int = LET_IN_COUNT) -> None:
+        self._count = count
+        self._left: dict[str, int] = {}
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    async def take(self, caller: str) -> None:
+        """Return when the caller's next request is admitted."""
+        if caller not in self._left:
+            self._let_in(caller, self._count)
+        if self._left[caller]:
+            self._left[caller] -= 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(caller, deque()).append(turn)
+        await turn
+
+    def waiting_count(self, caller: str) -> int:
+        """Return the number of a caller's queued requests."""
+        return sum(not one.done() for one in self._waiting.get(caller, ()))
+
+    def _let_in(self, caller: str, count: int) -> None:
+        """Admit `count` queued requests, and new ones within this pass up to the same number."""
+        waiting = self._waiting.get(caller, deque())
+        self._left[caller] = count
+        while waiting and self._left[caller]:
+            turn = waiting.popleft()
+            if not turn.done():  # its connection may be closed
+                turn.set_result(None)
+                self._left[caller] -= 1
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self._passed, caller, loop.time())
+
+    def _passed(self, caller: str, began: float) -> None:
+        """End one pass of the loop, with the work of all requests in it."""
+        if not self._waiting.get(caller):
+            del self._left[caller]
+            self._waiting.pop(caller, None)
+            return
+        loop = asyncio.get_running_loop()
+        took = loop.time() - began
+        count = self._count if took < LONG_SECONDS else 1
+        loop.call_later(min(took, REST_SECONDS_MAX), self._let_in, caller, count)

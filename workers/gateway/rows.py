@@ -14,7 +14,7 @@ from ledger.session.tiers import records_clients
 from ledger.session.wanted import always_scope
 from projections.sessions import summary_of
 from workers.gateway.descriptions import described
-from workers.presentation.online import online
+from workers.presentation.moments import online
 
 Row = dict[str, Any]
 

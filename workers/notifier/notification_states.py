@@ -16,8 +16,7 @@ from ledger.core.limits import PAGE_COUNT
 from ledger.log.tail import Folded, nothing_folded
 from ledger.session.state import SessionState
 from ledger.stores.port import Entry, Foreign, Position, StreamKey
-from workers.notifier.notification_state import NotificationState, next_state
-from workers.notifier.plan import is_over
+from workers.notifier.plan import NotificationState, is_over, next_state
 
 log = logging.getLogger(__name__)
 

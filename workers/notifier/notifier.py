@@ -25,19 +25,16 @@ from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import FEED_LENGTH_COUNT
 from ledger.stores.port import FeedItem
 from projections.queries import latest_sessions
-from workers.notifier.allowance import Allowance
-from workers.notifier.delivery import keep_addresses_out_of_the_log
-from workers.notifier.messengers import ServiceMessenger
-from workers.notifier.notification_state import NotificationState
+from workers.notifier.messengers import ServiceMessenger, keep_addresses_out_of_the_log
 from workers.notifier.notification_states import NotificationStates
-from workers.notifier.plan import RecipientChannel, plan
-from workers.notifier.runner import ChannelRunner
+from workers.notifier.plan import NotificationState, RecipientChannel, plan
+from workers.notifier.runner import Allowance, ChannelRunner
 from workers.notifier.settings import NotifierSettings, read_settings
 from workers.runtime.consumer import Consumer, Pause, every_append
 from workers.runtime.process import Work
 
 if TYPE_CHECKING:
-    from workers.notifier.device_channels import DeviceChannels
+    from workers.notifier.devices import DeviceChannels
 
 log = logging.getLogger(__name__)
 
@@ -225,6 +222,6 @@ def _device_channels(
 ) -> DeviceChannels | None:
     if settings.push is None:
         return None
-    from workers.notifier.device_channels import DeviceChannels  # noqa: PLC0415 - its packages are an extra of their own
+    from workers.notifier.devices import DeviceChannels  # noqa: PLC0415 - its packages are an extra of their own
 
     return DeviceChannels(ledger, settings, settings.push, states, holder)

@@ -1,19 +1,28 @@
-"""One channel to one person: sends due messages, one worker at a time, and records them."""
+"""One channel to one person: sends due messages, one worker at a time, and records them.
+
+Limits are per person, not per service, though each service of a person is served separately, so that one that hangs
+blocks no other. A service holds a turn while it sends, and a held turn counts as a message; so services and workers
+never send the last message of a day twice. Nobody is notified of a session in which a client is connected now, by leases.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
 from ledger import Ledger, Session
+from ledger.core.durations import DAY_MS
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.events import Presence
 from ledger.core.ids import new_id
-from workers.notifier.allowance import Allowance
-from workers.notifier.attendance import Attendance
+from ledger.log.inboxes import Inbox, open_inboxes, present_in
+from ledger.session.state import SessionState
+from ledger.stores.port import Store, WorkPlace
+from projections import queries
+from projections.queries import SentMessage
 from workers.notifier.messengers import Messenger
 from workers.notifier.notification_states import NotificationStates
 from workers.notifier.plan import Correction, MessagePlan, RecipientChannel, Reminder, plan
@@ -21,6 +30,80 @@ from workers.notifier.settings import NotifierSettings
 from workers.runtime.consumer import Consumer, Pause
 
 log = logging.getLogger(__name__)
+
+
+class Attendance:
+    """The leases that one plan depends on; each is read at most once, where a reminder depends on it.
+
+    Unknown presence counts as nobody: one message too many is better than a request that nobody hears of.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._inboxes: tuple[Inbox, ...] | None = None
+        self._looked_at: set[str] = set()
+        self._attended: set[str] = set()
+
+    async def planned(self, make: Callable[[Collection[str]], MessagePlan]) -> MessagePlan:
+        """Return the plan that `make` returns for the sessions with a client, among those it reminds of."""
+        while True:
+            found = make(self._attended)
+            states = {one.state.session_id: one.state for one in found.reminders}
+            new = [state for session, state in states.items() if session not in self._looked_at]
+            if not new:
+                return found
+            seen = await asyncio.gather(*(self._is_attended(state) for state in new))
+            self._looked_at.update(state.session_id for state in new)
+            self._attended.update(state.session_id for state, is_seen in zip(new, seen, strict=True) if is_seen)
+
+    async def _is_attended(self, state: SessionState) -> bool:
+        try:
+            if self._inboxes is None:
+                self._inboxes = await open_inboxes(self._store)
+            if present_in(self._inboxes, state.session_id, state.project):
+                return True
+            return any(await self._store.leases([state.session_id]))
+        except LedgerError as error:
+            log.warning("notifier: the presence in session %s is unknown: %s", state.session_id, error)
+            return False
+
+
+AGAIN_SECONDS: Final = 1.0
+"""The pause before a retry when another worker has the turn, or the server is away."""
+
+
+class Allowance:
+    """One person's allowance, in one process."""
+
+    def __init__(self, store: Store, person: str, services: Sequence[str]) -> None:
+        self._store = store
+        self._person = person
+        self._services = tuple(services)
+        self._sent: dict[str, SentMessage] = {}
+        """Messages of this process: the views may not have them yet."""
+
+    def turn(self, service: str) -> WorkPlace:
+        """Return the place of the turn for this service."""
+        return WorkPlace(f"notify:{service}:{self._person}")
+
+    async def under_way(self, service: str) -> int:
+        """Return the number of messages in flight at the person's other services, by any worker. Raises StoreError."""
+        others = [self.turn(one) for one in self._services if one != service]
+        return sum(map(bool, await self._store.leases(others)))
+
+    async def messages(self, now_ms: int) -> dict[str, SentMessage]:
+        """Return the messages recently sent to the person, by message id. Raises StoreError."""
+        return {**await queries.messages_to(self._store, self._person, self._services, now_ms), **self._sent}
+
+    def note(self, message_id: str, service: str, now_ms: int) -> None:
+        """Note that the service accepted this message."""
+        kept = {key: one for key, one in self._sent.items() if one.ms > now_ms - DAY_MS}
+        self._sent = kept | {message_id: SentMessage(service, now_ms)}
+
+    def pause_seconds(self, service: str) -> float:
+        """Return the pause before a retry, different for each service, so that two of them do not collide again."""
+        return AGAIN_SECONDS * (1 + self._services.index(service))
+
 
 SWEEP_SECONDS: Final = 30.0
 """The interval of checks without a hint, in case one was lost."""

@@ -16,7 +16,7 @@ from ledger.core.extras import require_extra
 from ledger.core.regular_files import read_regular
 from ledger.core.requests import check_name
 from workers.runtime.project_rules import require_as_trusted
-from workers.webpush.contact import check_contact
+from workers.webpush.services import check_contact, named_service
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 FROM_ENVIRONMENT: Final = "env:"
@@ -151,8 +151,6 @@ def _push(push: _Push | None) -> PushSettings | None:
     if push is None:
         return None
     require_extra("push", "`[push]` in the notifier's configuration")
-    from workers.webpush.services import named_service  # noqa: PLC0415 - an extra
-
     return PushSettings(check_contact(push.contact), tuple(named_service(one) for one in push.services))
 
 

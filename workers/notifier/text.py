@@ -2,23 +2,25 @@
 
 Nearly every word in it is an agent's. So each of its texts is one quoted line, neutral and bounded, and no line of ours
 holds any of it; the links stand at the end, with nothing of an agent's below them.
+
+Chats, mail programs and phones turn anything like an address into a link. So addresses are broken up visibly:
+`https[:]//evil[.]example`, `ann[@]example`. Services want text, Markdown or HTML; quoted text has no special meaning
+in any of them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from html import escape
+from typing import Final, Literal, NamedTuple
 
 from ledger.client.results import result_of
 from ledger.session.approvals import approvals_of
 from ledger.session.state import Request, SessionState
 from ledger.session.would_run.description import Description, Section, describe_request
 from ledger.session.would_run.members import one_line, tool_in_words
-from workers.notifier.formats import MessageLine, OutgoingMessage
-from workers.notifier.neutral import has_broken_addresses, neutral
 from workers.notifier.plan import Correction, Reminder
-from workers.presentation.dangers import danger_kinds
 from workers.presentation.hidden_characters import named_characters
 from workers.presentation.labels import (
     APPROVED,
@@ -27,10 +29,128 @@ from workers.presentation.labels import (
     DANGER,
     FOLDER,
     WAITS_FOR,
+    danger_kinds,
     sentence,
 )
 from workers.presentation.outcomes import outcome_words
+from workers.presentation.text import revealed
 from workers.presentation.words import about, time_left
+
+Format = Literal["text", "markdown", "html"]
+
+_PUNCTUATION: Final = re.compile(r"([!-/:-@\[-`{-~])")
+"""The characters that a backslash escapes in CommonMark."""
+
+
+class MessageLine(NamedTuple):
+    """One line. `quoted` is an agent's text, already on one line and neutral; `link` is an address of our own."""
+
+    kind: Literal["ours", "quoted", "link", "blank"]
+    text: str = ""
+
+
+class OutgoingMessage(NamedTuple):
+    """A message to a person; `body` is its form for plain-text services."""
+
+    title: str
+    lines: tuple[MessageLine, ...]
+
+    @property
+    def body(self) -> str:
+        return rendered(self.lines, "text")
+
+
+def rendered(lines: tuple[MessageLine, ...], form: Format) -> str:
+    """Return the body of a message in this format."""
+    write, between = _WRITERS[form]
+    return between.join(write(line) for line in lines)
+
+
+def titled(title: str, form: Format) -> str:
+    """Return a title that a service puts into the body, in this format."""
+    return _WRITERS[form][0](MessageLine("ours", title))
+
+
+def _as_text(line: MessageLine) -> str:
+    return f"> {line.text}" if line.kind == "quoted" else line.text
+
+
+def _as_markdown(line: MessageLine) -> str:
+    if line.kind == "link":
+        return f"<{line.text}>"
+    text = _PUNCTUATION.sub(r"\\\1", line.text)
+    return f"> {text}" if line.kind == "quoted" else text
+
+
+def _as_html(line: MessageLine) -> str:
+    text = escape(line.text)
+    if line.kind == "link":
+        return f'<a href="{text}">{text}</a>'
+    return f"&gt; <code>{text}</code>" if line.kind == "quoted" else text
+
+
+# Markdown joins consecutive lines: a blank line keeps them apart.
+_WRITERS: Final = {"text": (_as_text, "\n"), "markdown": (_as_markdown, "\n\n"), "html": (_as_html, "<br>\n")}
+
+
+RAW_CHARS_MAX: Final = 8000
+"""The characters of a text that are read, half of them from its end; a line of a message shows fewer."""
+
+_SCHEME: Final = re.compile(r"(?<=\w):(?=//|\\\\)|(?<=mailto):|(?<=tel):", re.IGNORECASE)
+_AT: Final = re.compile(r"@(?=\w)")
+# The last three are full stops that browsers take for a dot.
+_DOT: Final = re.compile("[.\u3002\uff0e\uff61]")
+_DOTTED: Final = re.compile(rf"(?<![\w-])[\w-]+(?:{_DOT.pattern}[\w-]+)+")
+_NUMBER: Final = re.compile(r"\d+")
+_LETTER: Final = re.compile("[A-Za-z]")
+_IP_PARTS: Final = 4
+
+# File endings that are no top-level domains: no client makes a link of `package.json`.
+_NO_DOMAINS: Final = frozenset(
+    {
+        "cfg", "cpp", "css", "csv", "env", "exe", "gz", "html", "ini", "js", "json", "jsx", "lock", "log", "pdf",
+        "png", "sql", "svg", "toml", "ts", "tsx", "txt", "xml", "yaml", "yml",
+    }
+)  # fmt: skip
+
+
+def neutral(text: str, limit_chars: int) -> str:
+    """Return the text on one line of at most about `limit_chars`, a longer one without its middle."""
+    left_out = max(0, len(text) - RAW_CHARS_MAX)
+    if left_out:
+        half = RAW_CHARS_MAX // 2
+        head, tail = _shown(text[:half]), _shown(text[-half:])
+    else:
+        head, tail = _shown(text), ""
+    return _cut(head, tail, left_out, limit_chars)
+
+
+def has_broken_addresses(text: str) -> bool:
+    """Return whether a neutral text holds an address that was broken up."""
+    return any(mark in text for mark in ("[.]", "[:]", "[@]"))
+
+
+def _shown(text: str) -> str:
+    return _AT.sub("[@]", _DOTTED.sub(_broken, _SCHEME.sub("[:]", revealed(text))))
+
+
+def _broken(found: re.Match[str]) -> str:
+    labels = _DOT.split(found[0])
+    numbers = [_NUMBER.fullmatch(one) is not None for one in labels]
+    is_version = all(numbers[1:]) and not (numbers[0] and len(labels) == _IP_PARTS)
+    # Some clients would make a link of the beginning of `evil.com.json`.
+    is_file = len(labels) == 2 and (_LETTER.fullmatch(labels[1]) is not None or labels[1].lower() in _NO_DOMAINS)
+    return found[0] if is_version or is_file else _DOT.sub("[.]", found[0])
+
+
+def _cut(head: str, tail: str, left_out: int, limit_chars: int) -> str:
+    if not left_out and len(head) <= limit_chars:
+        return head
+    shown = head + tail
+    first, last = limit_chars * 2 // 3, limit_chars // 3
+    more = left_out + len(shown) - first - last
+    return f"{shown[:first]} … {more} more characters … {shown[-last:]}"
+
 
 BODY_CHARS_MAX: Final = 3500
 """The length that the smallest of the usual services shows whole, with room for its own words."""

@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Final
 
 from ledger.core.events import Outcome
 from ledger.core.policy import ReplyKind
+
+if TYPE_CHECKING:
+    from ledger.policy.shell.facts import DangerKind
+    from ledger.session.would_run.description import Description
 
 ASKED_BY: Final = "asked by"
 CALLS_ITSELF: Final = "calls itself"
@@ -62,3 +66,35 @@ def approve_label(given: int, needed: int) -> str:
 def sentence(words: str) -> str:
     """Return words with a capital at their beginning, as a label or the beginning of a line."""
     return words[:1].upper() + words[1:]
+
+
+DANGERS: Final[Mapping[DangerKind, str]] = {
+    "runs-downloaded": "runs downloaded code",
+    "privileges": "other rights",
+    "deletes": "deletes",
+    "secrets": "secrets",
+    "outside": "outside the folder",
+    "unread": "not understood",
+    "network": "network",
+    "more": "more",
+}
+"""Labels of the kinds, which `inbox/static/js/labels.js` has too."""
+
+
+GRAVE: Final[frozenset[DangerKind]] = frozenset({"runs-downloaded", "privileges", "deletes", "secrets"})
+"""The kinds for which a person may want a message in their quiet hours, and that come first in the inbox."""
+
+
+def danger_rank(kinds: Collection[DangerKind]) -> int:
+    """Return the place of a request in the inbox: 0 with a grave danger, 1 with another, 2 without any.
+
+    `inbox/static/js/ordering.js` sorts in the same way.
+    """
+    if not GRAVE.isdisjoint(kinds):
+        return 0
+    return 1 if kinds else 2
+
+
+def danger_kinds(description: Description) -> str:
+    """Return the distinct kinds of dangers in words, the gravest first; an empty text without a known danger."""
+    return ", ".join(dict.fromkeys(DANGERS[one.kind] for one in description.dangers if one.kind != "more"))

@@ -12,14 +12,44 @@ from msgspec.structs import replace
 from ledger import Approved, InputError, Ledger, Pending
 from ledger.client.results import pending_of, result_of, words_json
 from ledger.core.grants import StandingGrant
-from ledger.core.times import format_time
+from ledger.core.times import format_time, format_time_or_none
 from ledger.log.completed import CURSOR_DIGITS
 from ledger.log.history import Moment
 from ledger.session.open_claims import open_claims
-from ledger.session.state import SessionState
+from ledger.session.state import Client, SessionState
 from ledger.session.tiers import records_clients
 from projections.sessions import summary_of
-from workers.presentation.online import on_record, online
+
+Row = dict[str, Any]
+
+
+async def online(ledger: Ledger, state: SessionState) -> list[Row] | None:
+    """Return the clients that are online now: in this session, and in inboxes that reach it; None if unknown.
+
+    `since` is the time of a recorded connection, None for a client that is not on record.
+    """
+    live = await ledger.streams.session_fold.live(state, ledger.store.clock.now_ms())
+    if not live.is_known:
+        return None
+    known = state.clients
+    since_ms = {one.client_id: known[one.client_id].since_ms for one in live.all() if one.client_id in known}
+    return [
+        {
+            "client_id": one.client_id,
+            "name": one.name,
+            "since": format_time_or_none(since_ms.get(one.client_id)),
+        }
+        for one in live.all()
+    ]
+
+
+def on_record(state: SessionState) -> list[Row]:
+    """Return the clients whose connection an event records, and no later event their end, in order of connecting."""
+    return [_recorded(one) for one in sorted(state.clients.values(), key=lambda one: (one.version, one.client_id))]
+
+
+def _recorded(client: Client) -> Row:
+    return {"client_id": client.client_id, "name": client.name, "since": format_time(client.since_ms)}
 
 
 async def project_grants(ledger: Ledger, state: SessionState) -> list[StandingGrant]:

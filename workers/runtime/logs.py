@@ -72,7 +72,7 @@ class _Lines(logging.Formatter):
 
 
 class TextLines(_Lines):
-    """`2026-11-21T10:12:00.123Z warning expiry MESSAGE (ValueError: …, workers/expiry/worker.py:12)`."""
+    """`2026-11-21T10:12:00.123Z warning expiry MESSAGE (ValueError: …, workers/expiry.py:12)`."""
 
     def format(self, record: logging.LogRecord) -> str:
         error = _error_of(record)

@@ -1,4 +1,4 @@
-"""The gateway's address, and the token for it. Imports little, since a hook starts with every call."""
+"""The gateway's address, the token for it, and the trace context of this process. Imports little, since a hook starts with every call."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ledger.core.regular_files import read_regular
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 
 TYPE_CHECKING = False  # `typing` takes longer to import than a hook may take to start
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
@@ -172,3 +173,21 @@ def _written(folder: str) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+PARENT = "TRACEPARENT"
+STATE = "TRACESTATE"
+_PARENT_CHARS_MAX = 256
+_STATE_CHARS_MAX = 512
+
+
+def trace_headers(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return `traceparent` and `tracestate`; nothing without a context that can be a header."""
+    parent, state = environment.get(PARENT, ""), environment.get(STATE, "")
+    if not _is_header(parent, _PARENT_CHARS_MAX):
+        return {}
+    return {"traceparent": parent, **({"tracestate": state} if _is_header(state, _STATE_CHARS_MAX) else {})}
+
+
+def _is_header(text: str, chars_max: int) -> bool:
+    return 0 < len(text) <= chars_max and text.isascii() and text.isprintable()

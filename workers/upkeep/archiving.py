@@ -15,7 +15,7 @@ from ledger.stores.port import StreamKey
 from projections.engine import Engine
 from projections.session_ages import oldest_first
 from projections.sessions import Latest
-from workers.projector.repairs import Repairs
+from workers.projector import Repairs
 
 _SIZE: Final = re.compile(r"([1-9][0-9]{0,14})(|[kmgt]b)", re.ASCII | re.IGNORECASE)
 _UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}

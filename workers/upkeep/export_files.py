@@ -12,8 +12,7 @@ from ledger.core.errors import InputError
 from ledger.log.exported import FORMAT, HEADER, StreamName
 from ledger.stores.port import StreamKey
 from workers.presentation.text import json_line
-from workers.upkeep.transfer import header, read_export
-from workers.upkeep.transfer_works import IMPORTED_AT_ONCE_BYTES, IMPORTED_AT_ONCE_COUNT, FilePortion
+from workers.upkeep.transfer import IMPORTED_AT_ONCE_BYTES, IMPORTED_AT_ONCE_COUNT, FilePortion, header, read_export
 
 
 class StreamPlace(NamedTuple):

@@ -18,7 +18,7 @@ from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from ledger.stores.values import FilesRewritten
 from projections.engine import Engine
-from workers.projector.repairs import Repairs
+from workers.projector import Repairs
 from workers.upkeep.archiving import hold_reason
 
 OUT_OF_REACH: Final = (

@@ -21,7 +21,7 @@ from ledger.core.errors import StoreError
 from ledger.log.verify import Head
 from ledger.stores.port import StreamKey
 from projections.engine import CaughtUp, Engine, project_anew
-from workers.projector.repairs import Repairs
+from workers.projector import Repairs
 from workers.runtime.garbage import collect_rarely
 from workers.runtime.logs import set_up
 from workers.runtime.pool import Processes

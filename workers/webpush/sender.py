@@ -1,27 +1,59 @@
 """Sends one encrypted message to one device (RFC 8030, RFC 8291), and says what became of it.
 
 A push service is somebody else's: it is called with a time limit, no redirect is followed, and little of its response
-is read. Nothing of the address or the keys is logged.
+is read. Nothing of the address or the keys is logged. Push services know the messages of a deployment by its VAPID key
+(RFC 8292), which is derived from the deployment's secret, as the key of answer links is at first: gateways and
+notifiers have the same one, and nothing more is stored. Another key would end all subscriptions.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import ssl
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
-from hashlib import sha256
+from hashlib import sha256, sha512
 from typing import Any, Final, Literal, NamedTuple, cast
 from urllib.parse import SplitResult, urlunsplit
 
 import httpx2
 import msgspec
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from webpush import WebPush, WebPushSubscription
 
 from ledger.access.notifications import Device
-from workers.webpush.keys import VapidKey
 from workers.webpush.services import PushAddressError, PushServices
+
+PURPOSE: Final = b"permission-ledger web push key v1"
+
+ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""The order of the group of P-256."""
+
+
+class VapidKey:
+    """The key pair; it never shows its private part."""
+
+    def __init__(self, secret: bytes) -> None:
+        # 512 bits modulo a number of 256: no scalar is measurably likelier than another.
+        scalar = int.from_bytes(hmac.new(secret, PURPOSE, sha512).digest()) % (ORDER - 1) + 1
+        self._private = ec.derive_private_key(scalar, ec.SECP256R1())
+
+    @property
+    def public(self) -> str:
+        """Return the public key as `PushManager.subscribe` takes it: an uncompressed point in base64url."""
+        point = self._private.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+        return urlsafe_b64encode(point).rstrip(b"=").decode()
+
+    @property
+    def pems(self) -> tuple[bytes, bytes]:
+        """Return private and public key as PEM, for the encryption library alone."""
+        private = self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        public = self._private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        return private, public
+
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The push services that may be called: those of the browsers' makers, and those that the operator names.
 
 The address of a subscription comes from a browser, so it is input: without this list a signed-in person could make the
-ledger's machines call any address of their network.
+ledger's machines call any address of their network. An operator's e-mail address goes with every call.
 """
 
 from __future__ import annotations
@@ -143,3 +143,14 @@ class PushServices:
 def _place(host: str, port: int | None) -> str:
     written = f"[{host}]" if ":" in host else host
     return written.lower() if port in (None, HTTPS_PORT) else f"{written.lower()}:{port}"
+
+
+_ADDRESS: Final = re.compile(r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.)+[A-Za-z]{2,63}")
+
+
+def check_contact(text: str) -> str:
+    """Return the address without `mailto:`. Raises InputError."""
+    address = text.removeprefix("mailto:")
+    if _ADDRESS.fullmatch(address) is None:
+        raise InputError(f"the contact `{text[:100]}` is not an e-mail address; write it like `ops@example.com`")
+    return address

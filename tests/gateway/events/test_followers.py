@@ -10,8 +10,7 @@ from ledger.stores.port import StreamKey
 from tests.support.archives import lived
 from tests.support.commands import asks, opens
 from tests.support.scenario import Scenario, later
-from workers.gateway.events.follower import Follower
-from workers.gateway.events.followers import Followers
+from workers.gateway.events.follower import Follower, Followers
 
 NOTHING: Final[frozenset[StreamKey]] = frozenset()
 

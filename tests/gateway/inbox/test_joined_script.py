@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.async_api import Browser
 
 from tests.support.waiting import wait_until_async
-from workers.gateway.inbox.bundle import bundled
+from workers.gateway.inbox.pages import bundled
 
 
 async def test_imports_are_evaluated_once_and_in_order_also_in_a_cycle(browser: Browser) -> None:

@@ -16,7 +16,7 @@ from ledger import Timeouts
 from tests.gateway.inbox.barriers import barriers
 from tests.gateway.inbox.test_for_everybody import PHONE
 from tests.gateway.inbox.visitors import Inbox, Visitor
-from workers.gateway.inbox.files import page_parts, served_files
+from workers.gateway.inbox.pages import page_parts, served_files
 
 _LOG = logging.getLogger(__name__)
 WAITING = 300

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, BrowserContext, Locator, Page, Request
 from ledger import Ledger, Session
 from ledger.core.access_events import Role
 from ledger.log.archive.archived_store import all_streams
-from workers.projector.worker import CatchingUp
+from workers.projector import CatchingUp
 
 PROOF_ENTRY = "permission-ledger.proof"
 """The name under which `proof.js` keeps a sign-in's second secret in the origin's storage."""

@@ -31,7 +31,7 @@ from tests.support.archives import MemoryBucket
 from tests.support.backends import log_of
 from tests.support.snapshots import write_snapshots_every
 from tests.support.store_calls import drop_all_views, seals, view
-from workers.projector.repairs import Repairs
+from workers.projector import Repairs
 from workers.upkeep.archiving import hold_reason
 from workers.upkeep.stream_checks import StreamChecker, check_stream
 from workers.upkeep.transfer import export_stream

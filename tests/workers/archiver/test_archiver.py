@@ -18,7 +18,7 @@ from ledger.log.archive.sealing import SealRule
 from ledger.stores.port import StreamKey, WorkPlace
 from tests.support.store_calls import seals
 from tests.support.waiting import pause, wait_until_async
-from workers.archiver.worker import TURN, TURN_MS, Archiver, ArchiverPace
+from workers.archiver import TURN, TURN_MS, Archiver, ArchiverPace
 
 ONE, TWO = StreamKey("session", "ses_1"), StreamKey("session", "ses_2")
 

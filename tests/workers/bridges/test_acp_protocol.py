@@ -9,8 +9,7 @@ import pytest
 
 from tests.workers.bridges.acp_talk import SESSION, asks, chosen
 from tests.workers.bridges.recorded import questions_in
-from workers.bridges.acp.protocol import AcpWire
-from workers.bridges.acp.tools import call_of
+from workers.bridges.acp import AcpWire, call_of
 from workers.bridges.askers import digest_of
 from workers.bridges.messages import line_of
 from workers.bridges.rpc import HostAnswer, RpcQuestion, key_of

@@ -13,7 +13,7 @@ import pytest
 from tests.support.forks import start_line
 from tests.support.gateways import Person, RunningGateway
 from tests.support.waiting import wait_until_async
-from workers.bridges.hook_lines import own_line
+from workers.bridges.hook_entries import own_line
 
 SESSION: Final = "5b0e"
 RULES: Final = {

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.processes import free_port
 from workers.bridges.hooks import claude, codex, exchange, gemini, qwen
-from workers.bridges.hooks.outage_mark import MARK_SECONDS, OutageMark
+from workers.bridges.hooks.exchange import MARK_SECONDS, OutageMark
 from workers.transport.errors import GatewayRefusalError, UnreachableError
 
 GRACE: Final = 30.0

@@ -8,7 +8,7 @@ import pytest
 
 from ledger.core.errors import InputError
 from tests.support.trusting import TrustedProject, of_its_own
-from workers.bridges.hooks.brought_rules import BroughtRules
+from workers.bridges.hooks.question import BroughtRules
 from workers.bridges.options import BridgeOptions, given_rules, opening
 from workers.bridges.rule_files import FollowedRules
 from workers.gateway.identity.settings import read_oidc

@@ -19,7 +19,7 @@ from tests.workers.bridges.layouts import settings_of, written
 from workers.bridges import settings_file
 from workers.bridges.claude.hook_settings import AGENT, hook_settings
 from workers.bridges.hook_entries import without_entries
-from workers.bridges.hook_text import essence
+from workers.bridges.settings_file import essence
 
 OURS: Final = hook_settings([])
 OTHERS: Final = hook_settings(["--on-unreachable", "agent"])

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from workers.transport import sse
+from workers.bridges.opencode import server
+from workers.bridges.opencode.server import ServerSentEvent, server_sent_events
 from workers.transport.place import parse_place
-from workers.transport.sse import ServerSentEvent, server_sent_events
 from workers.transport.wire import HttpConnection
 
 STREAM = (
@@ -56,6 +56,6 @@ async def test_events_are_the_same_wherever_the_connection_cuts_them(size: int) 
 
 @pytest.mark.parametrize("piece", [b"data: xxxxxxxxxxxxxxxxxxxx", b"data: xxxxxxxxx\ndata: x\n"])
 async def test_an_event_above_the_limit_ends_the_stream(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "EVENT_BYTES_MAX", 16)
+    monkeypatch.setattr(server, "EVENT_BYTES_MAX", 16)
     with pytest.raises(ConnectionError, match="more than 16 bytes"):
         await received([piece])

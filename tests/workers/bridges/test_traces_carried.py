@@ -11,7 +11,7 @@ from tests.support.gateways import RunningGateway
 from tests.workers.bridges.acp_talk import SESSION, asks
 from tests.workers.bridges.test_hook_claude import SESSION as HOOKED
 from tests.workers.bridges.test_hook_claude import Hook, event, hook
-from workers.transport.trace_headers import trace_headers
+from workers.transport.place import trace_headers
 
 __all__ = ["hook"]
 

@@ -21,7 +21,7 @@ from tests.support.rows import every
 from tests.workers.cli.filling import fill
 from tests.workers.cli.test_help import ALL
 from workers.cli import failures
-from workers.gateway.listeners import listener_on
+from workers.gateway.server import listener_on
 
 if TYPE_CHECKING:
     from tests.support.servers import StartServer

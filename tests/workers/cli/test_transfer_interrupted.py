@@ -15,7 +15,7 @@ from ledger import Ledger
 from tests.support.command_line import CommandLine, ended
 from tests.support.servers import RealServer
 from tests.workers.cli.filling import entries, names, session_with_a_grant
-from workers.upkeep.transfer_works import IMPORTED_AT_ONCE_COUNT
+from workers.upkeep.transfer import IMPORTED_AT_ONCE_COUNT
 
 SESSIONS = 2 * IMPORTED_AT_ONCE_COUNT
 LONG = 40

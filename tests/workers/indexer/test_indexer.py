@@ -18,7 +18,7 @@ from tests.support.backends import PARTITION_COUNT
 from tests.support.indexing import NOW_MS, caught_up, ids, index, indexing, search
 from tests.support.servers import RealServer
 from tests.support.waiting import wait_until_async
-from workers.indexer import reading, schema
+from workers.indexer import schema, worker
 from workers.indexer.file import IndexFile
 from workers.indexer.query import parse_query
 from workers.indexer.reader import IndexReader
@@ -198,8 +198,8 @@ async def test_a_session_that_the_log_lost_leaves_the_index(ledger: Ledger, file
 
 
 async def test_a_long_session_is_indexed_in_steps(ledger: Ledger, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "STEP_EVENTS", 7)
-    monkeypatch.setattr(reading, "SHORT_COUNT", 3)
+    monkeypatch.setattr(worker, "STEP_EVENTS", 7)
+    monkeypatch.setattr(worker, "SHORT_COUNT", 3)
     session = await ledger.session("ses_1", rules=RULES)
     for number in range(60):
         await session.submit("read", [f"file{number}"], request_id=f"per_{number}")

@@ -26,10 +26,10 @@ INDEXER = """
 import asyncio, sys
 from pathlib import Path
 from ledger import Ledger
-from workers.indexer import reading, worker
+from workers.indexer import worker
 
-reading.STEP_EVENTS = 2
-reading.SHORT_COUNT = 2
+worker.STEP_EVENTS = 2
+worker.SHORT_COUNT = 2
 worker.SESSIONS_AT_ONCE_COUNT = 3
 
 async def main():

@@ -10,10 +10,9 @@ from ledger.log.inboxes import InboxReach
 from ledger.testing import TestClock
 from projections.queries import SentMessage
 from tests.workers.notifier.listening import TIMING
-from workers.notifier.attendance import Attendance
-from workers.notifier.notification_state import NotificationState
 from workers.notifier.notification_states import NotificationStates
-from workers.notifier.plan import MessagePlan, RecipientChannel, plan
+from workers.notifier.plan import MessagePlan, NotificationState, RecipientChannel, plan
+from workers.notifier.runner import Attendance
 from workers.notifier.settings import Recipient
 
 ANN = RecipientChannel(Recipient("ann"), "ntfy")

@@ -13,8 +13,7 @@ import pytest
 from ledger.access.notifications import Device
 from ledger.core.errors import InputError
 from tests.support.push import PushService, Subscriber, push_service, trusted
-from workers.webpush.keys import VapidKey
-from workers.webpush.sender import PushMessage, PushSender, topic_of
+from workers.webpush.sender import PushMessage, PushSender, VapidKey, topic_of
 from workers.webpush.services import PushAddressError, PushServices, is_public, named_service, resolve
 
 SECRET: Final = secrets.token_bytes(32)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from workers.bridges.hook_entries import Settings
-from workers.bridges.hook_lines import BLOCKS, own_line, shared_line
+from workers.bridges.hook_entries import BLOCKS, Settings, own_line, shared_line
 from workers.bridges.hooks.settings import LIMIT_SECONDS
 
 QUESTIONS: Final = ("PreToolUse", "PermissionRequest")

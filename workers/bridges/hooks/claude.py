@@ -138,7 +138,7 @@ def _note(event: dict[str, Any], settings: HookSettings, *, ok: bool) -> None:
 def _record_yes(event: dict[str, Any], session: str, path: str, call_id: str) -> str:
     """Return the call's request: if the call ran while the request was pending, the user said yes at the prompt."""
     from workers.bridges.askers import Asker, digest_of, folder_of, waiting_for  # noqa: PLC0415 - rarely needed
-    from workers.bridges.hooks.record import record  # noqa: PLC0415 - rarely needed
+    from workers.bridges.hooks.terminal import record  # noqa: PLC0415 - rarely needed
 
     # A call may have left its folder, which the event then names.
     folder = folder_of(session, call_id) or event.get("cwd")

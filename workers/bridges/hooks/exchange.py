@@ -1,21 +1,34 @@
-"""One request to the gateway over a raw socket, with a watch on the reader of the hook's answer."""
+"""One request to the gateway over a raw socket, with a watch on the reader of the hook's answer.
+
+A hook that waited its grace in vain leaves the mark of an outage, and later hooks do not wait. The mark is an empty file
+of the data folder; its time is that of the last failure. It only shortens a wait.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import select
-from time import monotonic
+from contextlib import suppress
+from time import monotonic, time
 
 try:
     import _socket as socket  # the module without the enums around it, which take longer to import than all else here
 except ImportError:
     import socket  # type: ignore[no-redef]
 
-from workers.bridges.hooks.outage_mark import OutageMark
 from workers.transport.errors import GatewayRefusalError, UnreachableError
-from workers.transport.place import ANSWER_SECONDS, BODY_BYTES_MAX, CONNECT_SECONDS, find_place, unreachable
-from workers.transport.trace_headers import trace_headers
+from workers.transport.place import (
+    ADDRESS,
+    ANSWER_SECONDS,
+    BODY_BYTES_MAX,
+    CONNECT_SECONDS,
+    data_folder,
+    find_place,
+    trace_headers,
+    unreachable,
+)
+from workers.transport.trusted import digest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -199,3 +212,44 @@ def say(text: str) -> None:
     data = text.encode()
     while data:
         data = data[os.write(1, data) :]
+
+
+MARK_SECONDS = 600.0
+"""The time a mark counts after the last failure. Later the gateway may have been back, unseen by a hook."""
+
+_MARKING = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class OutageMark:
+    """The mark for one grace, in seconds; a hook without a grace needs none."""
+
+    def __init__(self, grace: float) -> None:
+        about = f"{os.geteuid()} {grace:g} {os.environ.get(ADDRESS, '')}"
+        self._path = f"{data_folder()}/outage-{digest_of(about.encode())[:16]}" if grace else None
+
+    def stands(self) -> bool:
+        """Return whether a hook waited in vain a short time ago. A time in the future is no such time."""
+        if self._path is None:
+            return False
+        try:
+            return 0 <= time() - os.lstat(self._path).st_mtime <= MARK_SECONDS
+        except OSError:
+            return False
+
+    def set(self) -> None:
+        """Leave the mark, or renew it. Without a folder to write to the next hook waits, too."""
+        if self._path is None:
+            return
+        with suppress(OSError):
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)  # noqa: PTH103,PTH120 - pathlib is slow
+            descriptor = os.open(self._path, _MARKING, 0o600)
+            try:
+                now = time()
+                os.utime(descriptor, (now, now))
+            finally:
+                os.close(descriptor)
+
+    def remove(self) -> None:
+        if self._path is not None:
+            with suppress(OSError):
+                os.unlink(self._path)  # noqa: PTH108 - pathlib is slow

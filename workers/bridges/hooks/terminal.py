@@ -14,9 +14,12 @@ import os
 from time import monotonic, sleep
 
 from ledger.core.regular_files import open_regular
+from workers.bridges.hooks.exchange import call, quoted
 from workers.bridges.session_ids import id_of
+from workers.transport.errors import BridgeError, GatewayRefusalError
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from typing import Any
 
@@ -122,3 +125,28 @@ class Transcript:
             self._results[str(block.get("tool_use_id"))] = said if isinstance(said, str) else ""
         elif block.get("type") == "tool_result":
             self._results[str(block.get("tool_use_id"))] = ""
+
+
+FORBIDDEN = (401, 403)
+
+
+def record(path: str, request_id: str, reply: str, words: str = "") -> bool:
+    """Record `once` or `reject`; return whether the ledger has it. `path` is the session's.
+
+    A token that may not record answers withdraws the request instead, with the answer as the reason.
+    """
+    about = f"{path}/asks/{quoted(request_id)}"
+    said = {"reply": reply, "prompt": PROMPT, **({"message": words} if words else {})}
+    try:
+        try:
+            call("POST", f"{about}/answered", said, 0, watched=False)
+        except GatewayRefusalError as error:
+            if error.status not in FORBIDDEN:
+                raise
+            reason = f"answered at the agent's own prompt: {reply}"
+            call("POST", f"{about}/cancel", {"cause": "withdrawn", "reason": reason}, 0, watched=False)
+    except GatewayRefusalError:
+        return True  # another answer was first, and stands in the log
+    except BridgeError:
+        return False
+    return True

@@ -8,7 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from workers.bridges.opencode.actions import (
+from workers.bridges.opencode.effects import GatewayEffects, NoVerdictError
+from workers.bridges.opencode.outcomes import (
     Action,
     AnswerRequest,
     CloseSession,
@@ -18,9 +19,8 @@ from workers.bridges.opencode.actions import (
     RecordReply,
     Tell,
     Withdraw,
+    said_to_opencode,
 )
-from workers.bridges.opencode.effects import GatewayEffects, NoVerdictError
-from workers.bridges.opencode.questions import said_to_opencode
 from workers.bridges.opencode.request_tracker import RequestTracker
 from workers.bridges.opencode.requests import Sessions, mark_of
 from workers.bridges.opencode.server import OpenCode

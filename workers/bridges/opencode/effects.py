@@ -8,11 +8,17 @@ from contextlib import suppress
 from typing import Any, Final
 
 from workers.bridges.held_claims import NOT_AS_CORRECTED
-from workers.bridges.opencode.actions import CloseSession, Note, RecordReply, Withdraw
-from workers.bridges.opencode.questions import verdict_of_question
+from workers.bridges.opencode.outcomes import (
+    CloseSession,
+    Note,
+    OpencodeVerdict,
+    RecordReply,
+    Withdraw,
+    verdict_of,
+    verdict_of_question,
+)
 from workers.bridges.opencode.requests import FOLDER, Sessions, ask_body
 from workers.bridges.opencode.shapes import RequestAsked
-from workers.bridges.opencode.verdicts import OpencodeVerdict, verdict_of
 from workers.bridges.options import OnUnreachable
 from workers.transport.errors import BridgeError, GatewayRefusalError, UnreachableError
 from workers.transport.gateway_client import GatewayClient, Row

@@ -12,18 +12,19 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from workers.bridges.opencode.actions import (
+from workers.bridges.opencode.outcomes import (
     Action,
     AnswerRequest,
     CloseSession,
     JudgeRequest,
     LookAtSession,
     Note,
+    OpencodeVerdict,
     RecordReply,
     Tell,
     Withdraw,
+    with_answers,
 )
-from workers.bridges.opencode.questions import with_answers
 from workers.bridges.opencode.shapes import (
     Answers,
     Event,
@@ -35,7 +36,6 @@ from workers.bridges.opencode.shapes import (
     ShapeError,
     ToolEnded,
 )
-from workers.bridges.opencode.verdicts import OpencodeVerdict
 
 KNOWN_COUNT: Final = 10_000
 """The number of ended requests remembered, so that a ghost in a list is not taken for a new request."""

@@ -14,9 +14,9 @@ COMMANDS = {
         "workers.cli.bridge.codelia:codelia", "Codelia: between its interface and its runtime.", _AGENTS
     ),
     "acp": ListedCommand(
-        "workers.cli.bridge.acp:acp", "Any agent that speaks ACP: Gemini CLI, OpenCode and others.", _AGENTS
+        "workers.cli.bridge.racing:acp", "Any agent that speaks ACP: Gemini CLI, OpenCode and others.", _AGENTS
     ),
-    "codex": ListedCommand("workers.cli.bridge.codex:codex", "Codex, by its app-server.", _AGENTS),
+    "codex": ListedCommand("workers.cli.bridge.racing:codex", "Codex, by its app-server.", _AGENTS),
     "opencode": ListedCommand(
         "workers.cli.bridge.opencode:opencode", "OpenCode: beside its server, or in front.", _AGENTS
     ),

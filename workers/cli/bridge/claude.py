@@ -12,9 +12,8 @@ import click
 
 from workers.bridges import settings_file
 from workers.bridges.claude import hook_settings
-from workers.bridges.claude.bridge import ClaudeBridge
-from workers.bridges.claude.command_line import asking, wrap
-from workers.bridges.hook_lines import SHARED_SCOPE, rules_word
+from workers.bridges.claude.bridge import ClaudeBridge, asking, wrap
+from workers.bridges.hook_entries import SHARED_SCOPE, rules_word
 from workers.bridges.options import BridgeOptions, check_rules
 from workers.bridges.startup import announce_alone, run_bridge
 from workers.cli.bridge.base import bridge_command

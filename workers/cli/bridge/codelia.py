@@ -27,7 +27,7 @@ def codelia(*, options: BridgeOptions, command: tuple[str, ...], headless: bool,
     COMMAND starts the runtime. Codelia takes this line for its runtime's by CODELIA_RUNTIME_CMD=permission-ledger and
     CODELIA_RUNTIME_ARGS="bridge codelia -- COMMAND…".
     """
-    from workers.bridges.codelia.bridge import CodeliaBridge  # noqa: PLC0415 - asyncio is slow to import
+    from workers.bridges.codelia import CodeliaBridge  # noqa: PLC0415 - asyncio is slow to import
     from workers.bridges.startup import run_bridge  # noqa: PLC0415
     from workers.transport.gateway_client import GatewayClient  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""A configuration file: its bytes, its members, and the line of each."""
+"""A configuration file: its bytes, its members, the line of each, and its check against the commands."""
 
 from __future__ import annotations
 
@@ -12,10 +12,20 @@ from typing import Any, Final, NamedTuple
 import click
 
 from ledger.core.regular_files import read_regular
-from workers.cli.config.errors import ConfigFileError
-from workers.cli.config.members import COMMON, OF_ONE_CALL, CommandWords, FileMember, members_of
+from workers.cli.config.members import COMMON, OF_ONE_CALL, CommandWords, FileMember, common_of, members_of, walk
 from workers.presentation.text import without_passwords
 from workers.transport import trusted
+
+
+class ConfigFileError(click.ClickException):
+    """A configuration file that cannot be used. It ends the command with the exit code of bad input."""
+
+    code = "CONFIG"
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
 
 SECRETS: Final = re.compile(r"(?i)token|password|secret|api[-_]?key")
 _HEADER: Final = re.compile(r"^\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
@@ -186,3 +196,29 @@ def _in_one_line(error: Exception) -> str:
     text = error.format_message() if isinstance(error, click.ClickException) else str(error)
     said = " ".join(text.split()).removesuffix(".")
     return said[:1].lower() + said[1:]
+
+
+def check_all(file: SettingsFile) -> None:
+    """Check every member and table of a file. Raises ConfigFileError."""
+    from workers.cli import COMMANDS, cli  # noqa: PLC0415 - the table of commands names this module's callers
+
+    check_common(file, tuple(COMMANDS))
+    commands = dict(walk(cli))
+    _check_groups(file, tuple(commands))
+    for path, command in commands.items():
+        check_table(file, path, command)
+        for name, member in common_of(path, command).items():
+            if name in file.data:
+                check_value(file, (), member._replace(name=name), file.data[name])
+
+
+def _check_groups(file: SettingsFile, paths: tuple[CommandWords, ...]) -> None:
+    """Raise ConfigFileError for a table below a group that names none of its commands."""
+    for group in {path[0] for path in paths if len(path) > 1} & set(file.data):
+        known = [path[1] for path in paths if path[0] == group]
+        for name in file.table((group,)):
+            if name not in known:
+                raise ConfigFileError(
+                    f"{file.place((group, name))}: `{group}.{name}` is no table: no command has this name",
+                    hint=f"the commands of `{group}`: {', '.join(known)}",
+                )

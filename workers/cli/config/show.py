@@ -10,9 +10,8 @@ import click
 from click.core import ParameterSource
 
 from workers.cli.base import LedgerCommand, json_option
-from workers.cli.config.applied import Setting, settings_of
-from workers.cli.config.checks import check_all
-from workers.cli.config.found import FoundFiles, find_files
+from workers.cli.config.applied import FoundFiles, Setting, find_files, settings_of
+from workers.cli.config.files import check_all
 from workers.cli.config.members import COMMON, ENVIRONMENT, CommandWords, members_of, walk
 from workers.cli.output import CommandOutput, talk, talk_json
 from workers.presentation.text import without_passwords

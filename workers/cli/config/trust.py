@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from workers.cli.config import places
-from workers.cli.config.errors import ConfigFileError
-from workers.cli.config.files import SettingsFile, path_in, read_settings, require_private
+from workers.cli.config.files import ConfigFileError, SettingsFile, path_in, read_settings, require_private
 from workers.transport.trusted import Records, TrustListError, TrustRecord, load_records
 from workers.transport.trusted import digest_of_file as digest_of
 

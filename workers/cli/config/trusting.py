@@ -8,9 +8,7 @@ import click
 
 from workers.cli.base import LedgerCommand, json_option
 from workers.cli.config import places
-from workers.cli.config.checks import check_all
-from workers.cli.config.errors import ConfigFileError
-from workers.cli.config.files import SettingsFile
+from workers.cli.config.files import ConfigFileError, SettingsFile, check_all
 from workers.cli.config.trust import at_its_place, load, named_files, project_file, record_of, require_outside, save
 from workers.cli.exits import Exit
 from workers.cli.output import CommandOutput, talk

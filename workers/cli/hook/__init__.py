@@ -11,8 +11,8 @@ COMMANDS = {
         "workers.cli.hook.claude:claude", "Claude Code: PreToolUse, PermissionRequest, PostToolUse.", _HOOKS
     ),
     "codex": ListedCommand("workers.cli.hook.codex:codex", "Codex: PermissionRequest, PreToolUse.", _HOOKS),
-    "gemini": ListedCommand("workers.cli.hook.gemini:gemini", "Gemini CLI: BeforeTool.", _HOOKS),
-    "qwen": ListedCommand("workers.cli.hook.qwen:qwen", "Qwen Code: PreToolUse.", _HOOKS),
+    "gemini": ListedCommand("workers.cli.hook.before_tool:gemini", "Gemini CLI: BeforeTool.", _HOOKS),
+    "qwen": ListedCommand("workers.cli.hook.before_tool:qwen", "Qwen Code: PreToolUse.", _HOOKS),
 }
 
 hook = LazyGroup(

@@ -8,8 +8,7 @@ from typing import Final
 
 import click
 
-from workers.bridges.codex.trust import trust_hooks, trust_of
-from workers.bridges.codex.trust_file import forgetting
+from workers.bridges.codex.trust import forgetting, trust_hooks, trust_of
 from workers.bridges.hook_entries import Entries
 from workers.bridges.hooks import codex as hook
 from workers.bridges.hooks.settings import LIMIT_SECONDS, HookSettings

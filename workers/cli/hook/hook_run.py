@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from workers.bridges.hook_entries import Entries
-from workers.bridges.hook_lines import SHARED_SCOPE, own_line, rules_word, shared_line
+from workers.bridges.hook_entries import SHARED_SCOPE, Entries, own_line, rules_word, shared_line
 from workers.bridges.hooks.settings import HookSettings
 from workers.bridges.options import BridgeOptions
 

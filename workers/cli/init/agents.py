@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from workers.bridges.claude import hook_settings
-from workers.bridges.codex.trust_file import forgetting
+from workers.bridges.codex.trust import forgetting
 from workers.bridges.hook_entries import Entries
-from workers.bridges.hooks import gemini as gemini_hook
-from workers.bridges.hooks import qwen as qwen_hook
+from workers.bridges.hooks import gemini, qwen
 from workers.bridges.hooks.settings import LIMIT_SECONDS
 from workers.bridges.options import BridgeOptions
 from workers.bridges.settings_file import SettingsChange, planned
 from workers.cli.bridge.claude import hook_words, settings_path
-from workers.cli.hook import codex, gemini, qwen
-from workers.cli.hook.before_tool import tool_entries
+from workers.cli.hook import codex
+from workers.cli.hook.before_tool import gemini_settings, qwen_settings, tool_entries
 
 SCOPES: Final = ("project", "user")
 """For runs in this project alone; for every run of the agent."""
@@ -98,12 +97,10 @@ KNOWN: Final = (
         ("gemini",),
         "opencode",
         (),
-        _before_tool(gemini_hook, gemini.settings_path),
+        _before_tool(gemini, gemini_settings),
         takes_comments=True,
     ),
-    KnownAgent(
-        "qwen", "Qwen Code", ("qwen",), "opencode", (), _before_tool(qwen_hook, qwen.settings_path), takes_comments=True
-    ),
+    KnownAgent("qwen", "Qwen Code", ("qwen",), "opencode", (), _before_tool(qwen, qwen_settings), takes_comments=True),
     KnownAgent(
         "opencode",
         "OpenCode",

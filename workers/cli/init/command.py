@@ -11,7 +11,7 @@ import click
 from workers.bridges import settings_file
 from workers.cli.base import LedgerCommand, json_option
 from workers.cli.config import places
-from workers.cli.config.errors import ConfigFileError
+from workers.cli.config.files import ConfigFileError
 from workers.cli.config.trust import load, project_file, record_of, require_outside, save, trust_of
 from workers.cli.exits import Exit
 from workers.cli.init.agents import KNOWN, NAMES, SCOPES, chosen

@@ -93,8 +93,7 @@ async def _watched(ledger: Ledger, reading: WaitingRequests, actor: Actor) -> No
     from rich.console import Console  # noqa: PLC0415 - slow to import, and only people need it
     from rich.live import Live  # noqa: PLC0415
 
-    from workers.cli.watch.keys import typed_keys  # noqa: PLC0415 - not on every system
-    from workers.cli.watch.screen import screen  # noqa: PLC0415
+    from workers.cli.watch.screen import screen, typed_keys  # noqa: PLC0415 - not on every system
 
     state, console = WatchedScreen(), Console(highlight=False)
     with typed_keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ledger.core.times import format_time
 from ledger.session.rounds import shown_digest
-from workers.cli.cards import card_lines
+from workers.cli.description import card_lines
 
 if TYPE_CHECKING:
     from ledger import Pending

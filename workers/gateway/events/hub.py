@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
@@ -22,11 +23,44 @@ from ledger.log.tail import LostHistoryError, fold_entries, nothing_folded, read
 from ledger.stores.port import START, Entry, FeedItem, Position, StreamKey, WakeUp
 from workers.gateway.events.beginnings import Beginnings, heads_of_all, heads_of_waiting, pass_over_older
 from workers.gateway.events.cursors import FeedCursor, SessionCursor
-from workers.gateway.events.follower import Follower
-from workers.gateway.events.followers import Followers
+from workers.gateway.events.follower import Follower, Followers
 from workers.gateway.events.frames import REDACTIONS, Frame
-from workers.gateway.events.lineages import Lineages
 from workers.gateway.events.ring import Item, Ring
+
+KEPT_COUNT: Final = 10_000
+DEPTH_MAX: Final = 32
+"""Levels of parent sessions that are followed."""
+
+
+class Lineages:
+    """A cache of lineages. A session's parent never changes, so each is looked up once."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._parents: OrderedDict[str, str | None] = OrderedDict()
+
+    async def above(self, parent: str | None) -> tuple[str, ...]:
+        """Return this session and its parents, the root first. Raises StoreError."""
+        found: list[str] = []
+        while parent is not None and parent not in found and len(found) < DEPTH_MAX:
+            found.append(parent)
+            parent = await self._parent_of(parent)
+        return tuple(reversed(found))
+
+    async def _parent_of(self, session: str) -> str | None:
+        if session not in self._parents:
+            stream = self._ledger.streams.session(session)
+            try:
+                state = stream.state if stream.folded else await stream.refresh()
+            except DamageError:
+                return None
+            if state.opened_ms is None:
+                return None
+            self._parents[session] = state.parent
+            if len(self._parents) > KEPT_COUNT:
+                self._parents.popitem(last=False)
+        return self._parents[session]
+
 
 log = logging.getLogger(__name__)
 

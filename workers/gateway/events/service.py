@@ -9,19 +9,47 @@ from typing import Final
 
 from ledger import Ledger
 from ledger.client.tokens import Tokens
+from ledger.core.errors import InputError
+from ledger.log.tail import entry_at, nothing_folded, read_folds
 from ledger.session.state import Request, SessionState, in_order
-from ledger.stores.port import StreamKey
+from ledger.stores.port import Position, StreamKey
 from workers.gateway.events.audience import Audience, EventSelection
-from workers.gateway.events.cursors import parse_feed_cursor, parse_session_cursor
+from workers.gateway.events.cursors import SessionCursor, parse_feed_cursor, parse_session_cursor
 from workers.gateway.events.follower import Follower
-from workers.gateway.events.forms import EventForm, StreamForm
+from workers.gateway.events.frames import frames_of
 from workers.gateway.events.hub import Hub
-from workers.gateway.events.past_events import events_after
-from workers.gateway.events.readers import Reader, ReaderGroup
+from workers.gateway.events.readers import EventForm, Reader, ReaderGroup, StreamForm
 from workers.gateway.events.ring import Item, Ring
 from workers.gateway.principals import Principal
-from workers.gateway.quotas import Holdings
-from workers.gateway.rate_limit import RateLimitedError
+from workers.gateway.quotas import Holdings, RateLimitedError
+
+_ALL_PARTS: Final = 2**53
+
+
+async def events_after(hub: Hub, key: StreamKey, cursor: SessionCursor, head: Position) -> AsyncIterator[Item]:
+    """Return the events after the cursor, up to the entry `head`. Raises InputError for an unknown id, StoreError."""
+    if await entry_at(hub.store, key, cursor.at) is None:
+        raise InputError(
+            f"session `{key.id}` has no event `{cursor}`; leave `Last-Event-ID` out to start again",
+            session=key.id,
+        )
+    return _events_after(hub, key, cursor, head)
+
+
+async def _events_after(hub: Hub, key: StreamKey, cursor: SessionCursor, head: Position) -> AsyncIterator[Item]:
+    parts = _ALL_PARTS if cursor.parts is None else cursor.parts
+    after, lineage = nothing_folded(key), tuple[str, ...]()
+    async for recorded, folded in read_folds(hub.store, key, after, head.version):
+        before, after = after, folded
+        if recorded.version == 1:
+            lineage = await hub.lineage_of(getattr(after.state, "parent", None))
+        if recorded.version < cursor.at.version:
+            continue
+        for frame in frames_of(key, recorded, before.state, after.state, lineage):
+            if recorded.version > cursor.at.version or frame.part > parts:
+                part = None if frame.part == frame.parts else frame.part
+                yield Item(frame, str(SessionCursor(frame.at, part)))
+
 
 STREAMS_COUNT_MAX: Final = 5000
 """Limit of open event streams at one gateway."""

@@ -1,20 +1,68 @@
-"""The files of `serve --oidc` and `serve --proxy-sign-in`, checked before anything is served."""
+"""The files of `serve --oidc` and `serve --proxy-sign-in`, checked before anything is served; role and reach by group."""
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Collection
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from ledger.core.addresses import split_address
 from ledger.core.durations import MINUTE_MS, parse_duration
 from ledger.core.errors import InputError
+from ledger.core.ids import check_id
 from ledger.core.regular_files import read_regular
-from workers.gateway.identity.roles import RoleOfGroup, check_roles
+from workers.gateway.principals import ForbiddenError
 from workers.runtime.project_rules import require_as_trusted
+
+PersonRole = Literal["approver", "auditor", "admin"]
+
+
+class RoleOfGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table `[[roles]]`: the role of a group's members, in some projects or everywhere."""
+
+    group: str
+    role: PersonRole
+    projects: tuple[str, ...] = ()
+    everywhere: bool = False
+
+
+class RoleAndReach(msgspec.Struct, frozen=True):
+    """The role and reach of a person. An empty list of projects is unbounded."""
+
+    role: PersonRole
+    projects: tuple[str, ...]
+
+
+def check_roles(roles: Collection[RoleOfGroup], file: str) -> None:
+    """Raise InputError for a table that names neither projects nor `everywhere`, or both."""
+    if not roles:
+        raise InputError(f"`{file}` maps no group; add a table [[roles]] with `group`, `role` and `projects`")
+    for one in roles:
+        for project in one.projects:
+            check_id(project, "project id")
+        if bool(one.projects) == one.everywhere:
+            raise InputError(
+                f"`{file}`: the group `{one.group}` needs either `projects = […]` or `everywhere = true`, and not both"
+            )
+
+
+def granted(roles: Collection[RoleOfGroup], groups: Collection[str], name: str) -> RoleAndReach:
+    """Return the role of the first matching table, with the projects of all tables with that role.
+
+    Raises ForbiddenError for a person in none of the groups.
+    """
+    fitting = [one for one in roles if one.group in groups]
+    if not fitting:
+        raise ForbiddenError(f"`{name}` is in no group that has a role here; ask the administrator of this gateway")
+    same = [one for one in fitting if one.role == fitting[0].role]
+    everywhere = any(one.everywhere for one in same)
+    projects = () if everywhere else tuple(dict.fromkeys(project for one in same for project in one.projects))
+    return RoleAndReach(fitting[0].role, projects)
+
 
 FILE_BYTES_MAX: Final = 256 * 1024
 SESSION_MS_MAX: Final = 24 * 60 * MINUTE_MS

@@ -11,10 +11,9 @@ from litestar.params import JSONBody
 from ledger.client.results import result_of
 from ledger.core.times import format_time
 from workers.gateway import asks
+from workers.gateway.asks import as_operands, claim_id_in, require_own_claim, runner_of
 from workers.gateway.bodies import ClaimBody, EndClaimsBody, FinishBody, ReasonBody
-from workers.gateway.claims import claim_id_in, require_own_claim, runner_of
 from workers.gateway.idempotency import IdempotencyKey
-from workers.gateway.operands import as_operands
 from workers.gateway.parameters import Id, TheGateway, ThePrincipal
 from workers.gateway.rows import Row, result_row
 

@@ -1,7 +1,14 @@
-"""Sign-in with a provider or behind a proxy: both redirect to the page's own sign-in, with a one-time code."""
+"""Sign-in with a provider or behind a proxy: both redirect to the page's own sign-in, with a one-time code.
+
+A token whose secret nobody has is made too. It has the person's role and ends with the session; the browser's token ends
+with it. An administrator sees it in the list of tokens and can revoke it.
+"""
 
 from __future__ import annotations
 
+import hmac
+from collections.abc import Collection, Mapping
+from ipaddress import ip_address
 from typing import Annotated, Any, Final
 
 from litestar import Request, get
@@ -10,15 +17,78 @@ from litestar.exceptions import NotFoundException
 from litestar.params import QueryParameter
 from litestar.response import Redirect
 
+from ledger.client.tokens import Tokens
+from ledger.core.durations import MINUTE_MS
 from ledger.core.errors import UnauthorizedError
+from ledger.core.events import Actor
+from ledger.core.requests import check_name
 from ledger.stores.secrets import deployment_secret
 from workers.gateway.authentication import address_of, at_port
+from workers.gateway.events.readers import TRANSPORT
 from workers.gateway.gateway import Gateway
-from workers.gateway.identity.proxies import person_of_proxy
-from workers.gateway.identity.sign_in_codes import code_for
+from workers.gateway.identity.settings import ProxySettings, RoleOfGroup, granted
 from workers.gateway.identity.visits import VISIT_SECONDS, Visits
 from workers.gateway.parameters import OptionalText, TheGateway
+from workers.gateway.principals import ForbiddenError
 from workers.gateway.rows import Row
+
+
+def person_of_proxy(
+    scope: Mapping[str, Any], headers: Mapping[str, list[str]], settings: ProxySettings
+) -> tuple[str, set[str]]:
+    """Return name and groups from the proxy's headers. Raises ForbiddenError for other senders, UnauthorizedError."""
+    if not _comes_from(scope, settings):
+        raise ForbiddenError("only the proxy that is named in the gateway's settings may name the person who signs in")
+    secret = _only(headers, settings.secret_header)
+    if secret is None or not hmac.compare_digest(secret.encode(), settings.secret.encode()):
+        raise ForbiddenError(
+            f"the header `{settings.secret_header}` does not hold the secret of the gateway's settings"
+        )
+    name = _only(headers, settings.name_header)
+    if not name:
+        raise UnauthorizedError(f"the proxy does not name the person: one header `{settings.name_header}` is needed")
+    groups = _only(headers, settings.groups_header) or ""
+    return name, {one.strip() for one in groups.split(",") if one.strip()}
+
+
+def _comes_from(scope: Mapping[str, Any], settings: ProxySettings) -> bool:
+    """Return whether the connection itself comes from the proxy; headers about earlier hops do not count."""
+    peer = scope["extensions"][TRANSPORT].get_extra_info("peername")
+    if not peer or isinstance(peer, str):
+        return settings.by_socket
+    address = ip_address(peer[0].partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return any((mapped or address) in network for network in settings.networks)
+
+
+def _only(headers: Mapping[str, list[str]], name: str) -> str | None:
+    """Return the value of a header that occurs once: of two, one may come from the person."""
+    values = headers.get(name, [])
+    return values[0] if len(values) == 1 else None
+
+
+CODE_MS: Final = 2 * MINUTE_MS
+"""Lifetime of a code: the browser is being redirected to the page that uses it."""
+
+
+async def code_for(
+    tokens: Tokens, name: str, groups: Collection[str], roles: Collection[RoleOfGroup], session_ms: int
+) -> str:
+    """Return a code that signs one browser in. Raises ForbiddenError, InputError, StoreError."""
+    person = granted(roles, groups, check_name(name, "name"))
+    actor = Actor("person", name, "inbox")
+    root = await tokens.create(name, person.role, projects=person.projects, expires_in_ms=session_ms, actor=actor)
+    code = await tokens.create(
+        name,
+        person.role,
+        projects=person.projects,
+        use="sign_in",
+        expires_in_ms=CODE_MS,
+        made_from=root.token.token_id,
+        actor=actor,
+    )
+    return code.text
+
 
 CALLBACK: Final = "/v1/oidc/callback"
 COOKIE: Final = "permission_ledger_visit"

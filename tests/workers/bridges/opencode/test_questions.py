@@ -12,11 +12,18 @@ from tests.support.gateways import Person
 from tests.support.opencode import DIRECTORY, OpenCodeServer
 from tests.support.waiting import wait_until_async
 from tests.workers.bridges.opencode.conftest import Bridged
-from workers.bridges.opencode.actions import AnswerRequest, JudgeRequest, RecordReply, Tell
-from workers.bridges.opencode.questions import answers_in, said_to_opencode, verdict_of_question
+from workers.bridges.opencode.outcomes import (
+    AnswerRequest,
+    JudgeRequest,
+    OpencodeVerdict,
+    RecordReply,
+    Tell,
+    answers_in,
+    said_to_opencode,
+    verdict_of_question,
+)
 from workers.bridges.opencode.request_tracker import RequestTracker
 from workers.bridges.opencode.shapes import RequestAsked, RequestReplied, ShapeError, read_event, read_question
-from workers.bridges.opencode.verdicts import OpencodeVerdict
 
 Row = dict[str, Any]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from workers.bridges.opencode.actions import (
+from workers.bridges.opencode.outcomes import (
     AnswerRequest,
     CloseSession,
     JudgeRequest,
     LookAtSession,
     Note,
+    OpencodeVerdict,
     RecordReply,
     Tell,
     Withdraw,
@@ -24,7 +25,6 @@ from workers.bridges.opencode.shapes import (
     ShapeError,
     ToolEnded,
 )
-from workers.bridges.opencode.verdicts import OpencodeVerdict
 
 DIRECTORY = "/home/me/shop"
 GHOST = "the agent was stopped while it waited"

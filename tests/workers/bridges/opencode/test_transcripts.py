@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.processes import ROOT
-from workers.bridges.opencode.actions import (
+from workers.bridges.opencode.outcomes import (
     Action,
     CloseSession,
     JudgeRequest,

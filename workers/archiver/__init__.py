@@ -1,1 +1,0 @@
-"""The archiver: seals sessions that are closed or idle, at intervals."""

@@ -1,1 +1,0 @@
-"""The Agent Client Protocol: any agent in any editor."""

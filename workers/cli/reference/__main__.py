@@ -1,7 +1,0 @@
-"""Print the page."""
-
-from __future__ import annotations
-
-from workers.cli.reference import reference
-
-print(reference(), end="")

@@ -1,1 +1,0 @@
-"""Answer links: a signed address that answers one request, for one person, until it expires."""

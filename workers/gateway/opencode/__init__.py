@@ -1,1 +1,0 @@
-"""OpenCode's own HTTP surface for permissions, so that its clients can list and answer pending requests."""
