@@ -16,8 +16,10 @@ from ledger.policy.shell.analyse import analyse, analyse_simple
 from ledger.policy.shell.builtins import is_harmless_builtin
 from ledger.policy.shell.files import LineOfFiles
 from ledger.policy.shell.forms import Effect, NormalForm, OperandKind, form_of_words
+from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.model import Analysis, ShellCommand, Word, accesses
 from ledger.policy.shell.names import basename
+from ledger.policy.shell.near import tails
 from ledger.policy.shell.words import loosen
 
 READERS: Final = frozenset(
@@ -180,6 +182,10 @@ class OwnCommands:
         reading, here = LineReading(analysis), folder
         for command in analysis.commands:
             yield self._answers(command)
+            if program_table(command.name or "") is None:
+                for tail in tails(command, _is_ours):
+                    answers = self._answers(tail)
+                    yield None if answers is None else answers._replace(verdict=Verdict.ASK)
             yield from self._reached(command, reading, here, folder)
             if command.name in ("cd", "pushd") and len(command.words) > 1:
                 here = joined(here, loosen(command.words[-1]))
@@ -251,6 +257,10 @@ _RUNNERS: Final = late_pattern(
 
 def _runs_others(program: str) -> bool:
     return _RUNNERS.fullmatch(basename(program)) is not None
+
+
+def _is_ours(word: str) -> bool:
+    return _is_program([word], 0)
 
 
 def _is_program(words: list[str], at: int) -> bool:

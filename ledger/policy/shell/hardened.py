@@ -6,7 +6,7 @@ apply to every command at any depth. The documentation of the policy dialects ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -35,6 +35,7 @@ from ledger.policy.shell.model import (
     accesses,
 )
 from ledger.policy.shell.names import basename
+from ledger.policy.shell.near import TAILS_COUNT, Restricted, by_program, names_of, near_miss, tails
 from ledger.policy.shell.parse import is_grammatical
 from ledger.policy.shell.text import join_lines, shorten, strange_character, too_long
 from ledger.policy.shell.unknown import speaks_of, unknown_word
@@ -77,49 +78,6 @@ def redirects_allowed(command: ShellCommand, rules: CommandRules, directories: S
 def _is_literal(redirect: Redirect) -> bool:
     target = redirect.target
     return bool(target.resolved) and not target.glob and not target.tilde
-
-
-_ABBREVIATION_CHARS_MIN: Final = 3  # `--f`
-
-Restricted = dict[str, list[tuple[str, ...]]]
-
-
-def by_program(rules: Iterable[tuple[str, ...]]) -> Restricted:
-    """Return the rules that are relevant for near misses, by program: those with an option among their words."""
-    grouped: Restricted = {}
-    for words in rules:
-        kept = tuple(word for word in words if word.strip("*?"))
-        if any(word.startswith("-") for word in kept[1:]):
-            grouped.setdefault(basename(kept[0]), []).append(kept)
-    return grouped
-
-
-def near_miss(command: ShellCommand, restricted: Restricted) -> tuple[str, ...] | None:
-    """Return the words of a rule that this command has in another order or spelling; None without one."""
-    if not restricted or command.name is None:
-        return None
-    words = [word.resolved or "" for word in command.words[1:]]
-    letters = {letter for word in words if word.startswith("-") and not word.startswith("--") for letter in word[1:]}
-    for rule in restricted.get(basename(command.name), ()):
-        if all(_has(word.rstrip("*"), words, letters) for word in rule[1:]):
-            return rule
-    return None
-
-
-def _has(wanted: str, words: Sequence[str], letters: set[str]) -> bool:
-    if wanted in words:
-        return True
-    if not wanted.startswith("-"):
-        return False
-    if not wanted.startswith("--"):
-        return bool(wanted[1:]) and letters.issuperset(wanted[1:])
-    if wanted[2:3] in letters:
-        return True
-    return any(
-        wanted.startswith(name) or name == wanted
-        for name in (word.partition("=")[0] for word in words if word.startswith("--"))
-        if len(name) >= _ABBREVIATION_CHARS_MIN
-    )
 
 
 _Key = str | tuple[str, tuple[Word, ...]]
@@ -174,6 +132,7 @@ class _Judge:
         self.near = by_meaning(tuple(" ".join(words) for words in restricted if any(one[:1] == "-" for one in words)))
         self.forms: dict[_Key, NormalForm | None] = {}
         self.meant = by_meaning(rules.restricting())
+        self.is_restricted = names_of(rules.restricting())
         self.line: Ruling | None = rules.allow_line(analysis) if self.plain else None
         self.everything = rules.allows_everything()
         self.allowed: dict[_Key, bool] = {}
@@ -303,12 +262,24 @@ class _Judge:
             return f"`{command.text}` runs `cd` through another program, which no rule covers"
         if self._exactly(command, inner):
             return None
-        reason = self._unmeant(inner, places)
+        reason = self._unmeant(inner, places) or self._restricted_tail(inner)
         if reason is not None:
             return reason
         near = near_miss(inner, self.restricted) or self._near_in_meaning(inner)
         if near is not None:
             return f"it is close to `{' '.join(near)}`, which a rule restricts"
+        return None
+
+    def _restricted_tail(self, command: ShellCommand) -> str | None:
+        """Return why a program that no table knows may run what a rule restricts: its later words say that."""
+        if self._form(command) is not None:
+            return None
+        for count, tail in enumerate(tails(command, self.is_restricted), 1):
+            said = (*spellings(tail), *self._as_rules_write(tail))
+            if count == TAILS_COUNT or any(
+                self.rules.restrict(replace(one, form=SpellingForm.RESOLVED)) is not None for one in said
+            ):
+                return f"`{command.name}` is unknown, and may run `{shorten(tail.text)}`, which a rule restricts"
         return None
 
     def _near_in_meaning(self, command: ShellCommand) -> tuple[str, ...] | None:
