@@ -103,6 +103,7 @@ _ADDRESS = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:
 _LOOKS_LIKE_A_COMMAND = late_pattern(r"[\s;&|`$()<>]")
 STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _HERE: Final = "."
+_ONLY_READ: Final = frozenset({OperandKind.READ, OperandKind.FOLDER, OperandKind.TEXT})
 _TELLS: Final = frozenset({"--version", "--help"})
 
 
@@ -164,6 +165,7 @@ def _obstacles(command: ShellCommand, form: NormalForm | None, spelled: Spelled,
     beyond = _Anywhere(reach) if spelled.is_blanket else reach
     for operand in form.operands:
         yield from _operand(operand, form, title, spelled, beyond)
+    yield from _more_than_named(form, title, spelled)
     if form.edits and not any(operand.kind is OperandKind.READ for operand in form.operands):
         yield from _edited(_HERE, title, reach)
     others = [one.at for one in form.operands if one.kind is OperandKind.WORDS]
@@ -244,6 +246,22 @@ def _operand(operand: OperandWord, form: NormalForm, title: str, spelled: Spelle
             | OperandKind.WORDS
         ):
             pass
+
+
+def _more_than_named(form: NormalForm, title: str, spelled: Spelled) -> Iterator[str]:
+    """Yield operands beside one of the same place that the rule names: it covers those that it names, and not more of them.
+
+    What a program only reads is covered by the file rules.
+    """
+    node = form.nodes[-1]
+    if node.operands is None or node.operands.many is None or (node.is_mild and node.operands.many in _ONLY_READ):
+        return
+    repeated = form.operands[len(node.operands.first) : len(form.operands) - len(node.operands.last)]
+    named = next((one for one in repeated if spelled.names(one.at)), None)
+    if named is not None:
+        for other in repeated:
+            if not spelled.names(other.at):
+                yield f"the rule names `{named.text}`, and `{title}` is also given `{other.text}`"
 
 
 def _inside(path: str, title: str, reach: Reach, *, is_known: bool = True) -> Iterator[str]:
