@@ -102,6 +102,7 @@ def _is_wild(word: str) -> bool:
 _ADDRESS = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:", re.ASCII)
 _LOOKS_LIKE_A_COMMAND = late_pattern(r"[\s;&|`$()<>]")
 STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_LOOKS_LIKE_CODE = late_pattern(r"""[()\[\]{}"'`]|\A\.[A-Za-z]\w*\s""")
 _HERE: Final = "."
 _ONLY_READ: Final = frozenset({OperandKind.READ, OperandKind.FOLDER, OperandKind.TEXT})
 _TELLS: Final = frozenset({"--version", "--help"})
@@ -298,6 +299,8 @@ def _unknown_program(words: Sequence[Word], spelled: Spelled, reach: Reach, plac
             yield f"`{word.raw}` names an address, and the program is unknown"
         elif _is_command_value(words, at):
             yield f"`{word.raw}` looks like a command, and the program is unknown"
+        elif _LOOKS_LIKE_CODE.search(word.resolved):
+            yield f"`{word.raw}` looks like code, and the program is unknown"
         elif any(reach.outside(path) for path in paths_in(word.resolved)):
             yield f"`{word.raw}` may lead out of the project, and the program is unknown"
 

@@ -1,0 +1,103 @@
+"""Later words of a command: what an unknown program may run, and what a rule that names an operand covers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from ledger.core.policy import Verdict
+from ledger.policy.own.commands import OwnCommands
+from ledger.policy.own.paths import OwnPaths
+from ledger.policy.shell.hardened import hardened
+from ledger.policy.shell.near import TAILS_COUNT
+from tests.policy.dialect_rules import FIVE, FOLDER, allowing, evaluated
+from tests.policy.shell.simple_rules import ROOT, UNDECIDED, SimpleRules
+
+RAN: Final = (
+    "vaultrun exec -- rm -rf src",
+    "vaultrun rm -r -f src",
+    "vaultrun exec --env=x /bin/rm -rf src",
+    'vaultrun ssh -C "rm -rf src"',
+    'vaultrun ssh "cd src; rm -rf ."',
+)
+NOT_RAN: Final = (
+    "vaultrun exec -- ls src",
+    "vaultrun rmdir src",
+    "vaultrun --rm src",
+    "vaultrun 'rm one thing'",
+    "vaultrun rm src",
+)
+NAMED: Final = ("rm -rf build", "git push origin topic", "kubectl rollout restart deploy/web", "make stage")
+MORE: Final = (
+    "rm -rf build src",
+    "rm -rf build -- src",
+    "git push origin topic main",
+    "kubectl rollout restart deploy/web deploy/db",
+    "make stage release",
+)
+
+
+def rules(dialect: str, programs: tuple[str, ...] = (), denied: str | None = "rm -rf") -> dict[str, Any]:
+    """Return a configuration that allows programs, or everything, and denies one command."""
+    config = allowing(dialect, programs)
+    if denied is None:
+        return config
+    if dialect in ("claude", "betcode"):
+        config["permissions"]["deny"] = [f"Bash({denied}:*)"]
+    elif dialect == "codelia":
+        config["permissions"]["deny"] = [{"tool": "bash", "command": denied}]
+    else:
+        config["permission"]["bash"][f"{denied} *"] = "deny"
+    return config
+
+
+@pytest.mark.parametrize("dialect", FIVE)
+@pytest.mark.parametrize("programs", [(), ("vaultrun",)], ids=["everything", "the program"])
+def test_an_unknown_program_asks_where_its_later_words_say_what_a_rule_denies(
+    dialect: str, programs: tuple[str, ...]
+) -> None:
+    for line in RAN:
+        assert evaluated(dialect, line, rules(dialect, programs)).verdict is not Verdict.ALLOW, line
+    for line in NOT_RAN:
+        assert evaluated(dialect, line, rules(dialect, programs)).verdict is Verdict.ALLOW, line
+
+
+def test_an_unknown_program_asks_where_its_later_words_answer_for_a_person() -> None:
+    own = OwnCommands(OwnPaths(()))
+    for line in ("vaultrun -- permission-ledger reply r1 once", 'vaultrun -C "permission-ledger reply r1 once"'):
+        found = own.touched(line, FOLDER)
+        assert found is not None, line
+        assert found.verdict is Verdict.ASK, line
+    for line in (
+        "vaultrun -- permission-ledger pending",
+        "grep -rn permission-ledger docs",
+        "echo permission-ledger reply r1",
+    ):
+        assert own.touched(line, FOLDER) is None, line
+
+
+@pytest.mark.parametrize("dialect", FIVE)
+def test_a_rule_that_names_one_of_several_operands_covers_no_others(dialect: str) -> None:
+    config = rules(dialect, NAMED, None)
+    for line in NAMED:
+        assert evaluated(dialect, line, config).verdict is Verdict.ALLOW, line
+    for line in MORE:
+        assert evaluated(dialect, line, config).verdict is Verdict.ASK, line
+
+
+def test_the_judgement_of_later_words_is_bounded_and_asks_beyond_the_bound() -> None:
+    class Counting(SimpleRules):
+        count = 0
+
+        def restricting(self) -> tuple[str, ...]:
+            return ("rm -rf *",)
+
+        def restrict(self, spelling: Any) -> Any:
+            self.count += 1
+            return super().restrict(spelling)
+
+    few, many = Counting(["tool"], ["prefix rm -rf"]), Counting(["tool"], ["prefix rm -rf"])
+    assert hardened("vaultrun" + " rm" * (TAILS_COUNT - 1), UNDECIDED, few, ROOT).verdict is Verdict.ALLOW
+    assert hardened("vaultrun" + " rm" * 20_000, UNDECIDED, many, ROOT).verdict is Verdict.ASK
+    assert many.count <= few.count + 4
