@@ -37,6 +37,7 @@ from ledger.policy.shell.model import (
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.near import TAILS_COUNT, Restricted, by_program, names_of, near_miss, tails
 from ledger.policy.shell.parse import is_grammatical
+from ledger.policy.shell.tables.files import is_protected
 from ledger.policy.shell.text import join_lines, shorten, strange_character, too_long
 from ledger.policy.shell.unknown import speaks_of, unknown_word
 from ledger.policy.shell.unwrap import inmost, parts_of, peeled
@@ -53,7 +54,9 @@ def understood(source: str, analysis: Analysis, rules: CommandRules, directory: 
         return False
     redirecting = [one for one in analysis.commands if any(map(accesses, one.redirects))]
     moves = any(one.name in _MOVING for one in analysis.commands)
-    return not (redirecting and moves) and all(redirects_allowed(one, rules, (directory,)) for one in redirecting)
+    return not (redirecting and moves) and all(
+        redirects_allowed(one, rules, (directory,), directory) for one in redirecting
+    )
 
 
 def _is_known(command: ShellCommand) -> bool:
@@ -65,10 +68,15 @@ def _is_known(command: ShellCommand) -> bool:
     return never_allowed(inner) is None and worry(inner) is None
 
 
-def redirects_allowed(command: ShellCommand, rules: CommandRules, directories: Sequence[str]) -> bool:
-    """Return whether the rules allow every redirection of a command to access its file, in all its directories."""
+def redirects_allowed(command: ShellCommand, rules: CommandRules, directories: Sequence[str], start: str) -> bool:
+    """Return whether the rules allow every redirection of a command to access its file, in all its directories.
+
+    None covers a file that affects what later commands do; `start` is where the line began.
+    """
     return all(
-        _is_literal(redirect) and rules.allow_path(access, redirect.target.resolved or "", directory) is not None
+        _is_literal(redirect)
+        and rules.allow_path(access, redirect.target.resolved or "", directory) is not None
+        and not (access is Access.EDIT and is_protected(redirect.target.resolved or "", directory, start))
         for redirect in command.redirects
         for access in accesses(redirect)
         for directory in directories
@@ -140,7 +148,7 @@ class _Judge:
         self.guards_cd = rules.guards_cd()
         self.named = NamedFiles(rules, self.commands, directory)
         # A line without commands of its own also has a directory, for its redirections.
-        start = frozenset({directory})
+        self.start, start = directory, frozenset({directory})
         self.places: Sequence[frozenset[str]] = [start] * max(len(self.top), 1)
         self.leaves: set[int] = set()
         if self.plain and self.guards_cd and any(command.name == "cd" for command in self.top):
@@ -329,7 +337,7 @@ class _Judge:
         """
         return self.line is not None or all(
             self.rules.allow_statement(command) is not None
-            or redirects_allowed(command, self.rules, sorted(self.places[index]))
+            or redirects_allowed(command, self.rules, sorted(self.places[index]), self.start)
             for index, command in enumerate(self.top)
         )
 
@@ -359,6 +367,9 @@ class _Reach:
 
     def outside(self, path: str) -> bool:
         return any(self.rules.outside(path, place) for place in self.places)
+
+    def protected(self, path: str) -> bool:
+        return any(is_protected(path, place, self.judge.start) for place in self.places)
 
     def editable(self, path: str) -> bool:
         return all(self.rules.allow_path(Access.EDIT, path, place) is not None for place in self.places)

@@ -16,7 +16,6 @@ from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord
 from ledger.policy.shell.forms.nodes import Effect, OperandKind
 from ledger.policy.shell.forms.reduction import form_of, form_of_words
 from ledger.policy.shell.model import ShellCommand, Word
-from ledger.policy.shell.tables.files import is_protected
 
 
 class _Everywhere:
@@ -24,6 +23,9 @@ class _Everywhere:
 
     def outside(self, path: str) -> bool:
         return False
+
+    def protected(self, path: str) -> bool:
+        return is_protected(path)
 
     def editable(self, path: str) -> bool:
         return True
@@ -115,6 +117,10 @@ class Reach(Protocol):
         """Return whether a path may lead outside the agent's folders."""
         ...
 
+    def protected(self, path: str) -> bool:
+        """Return whether a path affects what later commands do."""
+        ...
+
     def editable(self, path: str) -> bool:
         """Return whether rules allow a tool to change a file."""
         ...
@@ -131,7 +137,7 @@ class _Anywhere:
     """
 
     def __init__(self, reach: Reach) -> None:
-        self.editable, self.allows = reach.editable, reach.allows
+        self.protected, self.editable, self.allows = reach.protected, reach.editable, reach.allows
 
     def outside(self, path: str) -> bool:
         return False
@@ -210,8 +216,12 @@ def _option(given: Given, form: NormalForm, title: str, reach: Reach) -> Iterato
             yield f"`{given.name}` makes `{title}` run, read or send something else"
         case Effect.CODE | Effect.PROGRAM:
             yield f"`{shown}` is code that the rule does not spell out"
-        case Effect.READ | Effect.FOLDER:
+        case Effect.READ:
             yield from _inside(given.value or "", title, reach)
+        case Effect.FOLDER:
+            yield from _inside(given.value or "", title, reach)
+            if reach.protected(given.value or ""):
+                yield f"`{title}` works in `{given.value}`, which affects what later commands do"
         case Effect.OUTPUT:
             yield from _product(given.value or "", title, reach)
         case Effect.WRITE:
@@ -275,7 +285,7 @@ def _product(path: str, title: str, reach: Reach, *, is_known: bool = True) -> I
         return
     if not is_known or reach.outside(path):
         yield f"`{path}`, which `{title}` writes, may be outside of the project"
-    elif is_protected(path):
+    elif reach.protected(path):
         yield f"`{path}`, which `{title}` writes, affects what later commands do"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+from fnmatch import fnmatchcase
 from typing import Final
 
 import msgspec
@@ -30,7 +32,20 @@ PROGRAMS: Final[dict[str, tuple[Access, ...]]] = {
 """Possible accesses of each program to the files among its words; broad, for deny and ask rules only."""
 
 
-def is_protected(path: str) -> bool:
-    """Return whether a path affects what later commands do, by its name or a folder's; case is ignored."""
-    names = path.casefold().split("/")
-    return names[-1] in _FILES.protected_files or not _FILES.protected_folders.isdisjoint(names)
+_NAMES: Final = frozenset(one for one in _FILES.protected_files if "*" not in one)
+_GLOBS: Final = tuple(one for one in _FILES.protected_files if "*" in one)
+_FOLDERS: Final = frozenset(tuple(one.split("/")) for one in _FILES.protected_folders)
+_DEPTHS: Final = sorted({len(one) for one in _FOLDERS})
+
+
+def is_protected(path: str, place: str = ".", start: str = ".") -> bool:
+    """Return whether a path affects what later commands do, by its name or a folder's; case is ignored.
+
+    `place` is the folder where it is written, `start` the one where the line began: the folders above that do not count.
+    """
+    if place != start:
+        path = posixpath.relpath(posixpath.join(place, path), start)
+    names = posixpath.normpath(path).casefold().split("/")
+    if names[-1] in _NAMES or any(fnmatchcase(names[-1], one) for one in _GLOBS):
+        return True
+    return any(tuple(names[at : at + depth]) in _FOLDERS for depth in _DEPTHS for at in range(len(names)))

@@ -8,6 +8,7 @@ from ledger.policy.shell.forms import Effect, OperandKind, form_of
 from ledger.policy.shell.forms.objections import Spelled, obstacle
 from ledger.policy.shell.lexer import lex
 from ledger.policy.shell.model import ShellCommand
+from ledger.policy.shell.tables.files import is_protected
 
 _HARMLESS: Final = frozenset({Effect.PLAIN, Effect.READ, Effect.URL})
 _GUARDED: Final = frozenset(
@@ -36,6 +37,9 @@ class Project:
 
     def outside(self, path: str) -> bool:
         return path.startswith(("/", "~", "..")) and path != "/dev/null"
+
+    def protected(self, path: str) -> bool:
+        return is_protected(path)
 
     def editable(self, path: str) -> bool:
         return self.are_editable and not self.outside(path)

@@ -1,0 +1,50 @@
+"""Files that affect what later commands do: however a line writes them, edits that are allowed do not cover it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from ledger.core.policy import Verdict
+from ledger.policy.shell.tables.files import is_protected
+from tests.policy.dialect_rules import FIVE, allowing, evaluated
+
+PROGRAMS: Final = ("cp", "tar", "echo", "cd", "git", "mkdir", "tee")
+WRITES: Final = (
+    "cp evil .husky/pre-commit",
+    "cp evil .MISE.toml",
+    "cp evil .lintstagedrc.js",
+    "cp evil .github/workflows/ci.yml",
+    "cp evil node_modules/.bin/tsc",
+    "cp evil docs/AGENTS.md",
+    "tar xf evil.tar -C .git/hooks",
+    "git apply --directory .vscode evil.patch",
+    "echo x > .husky/pre-commit",
+    "echo x >> src/.envrc",
+    "cd .git && echo x > config",
+    "cd .vscode && cp ../evil.json tasks.json",
+    "cd .github && cp ../evil.yml workflows/ci.yml",
+)
+OTHERS: Final = ("cp a docs/workflows/ci.yml", "cp a .github/labels.yml", "cp a bin/tsc", "cp a docs/a")
+
+
+@pytest.mark.parametrize("dialect", FIVE)
+def test_writing_a_protected_place_asks_although_edits_are_allowed(dialect: str) -> None:
+    config = allowing(dialect, PROGRAMS)
+    for line in WRITES:
+        assert evaluated(dialect, line, config).verdict is Verdict.ASK, line
+
+
+@pytest.mark.parametrize("dialect", ["claude", "opencode", "brutus"])
+def test_a_place_that_only_looks_alike_is_written_where_edits_are_allowed(dialect: str) -> None:
+    config = allowing(dialect, PROGRAMS)
+    for line in OTHERS:
+        assert evaluated(dialect, line, config).verdict is Verdict.ALLOW, line
+
+
+def test_the_folders_above_the_line_do_not_count() -> None:
+    start = "/home/ann/.claude/worktrees/shop"
+    assert not is_protected("src/a.py", f"{start}/docs", start)
+    assert is_protected("hooks/pre-commit", f"{start}/.git", start)
+    assert is_protected("../.git/config", f"{start}/src", start)
