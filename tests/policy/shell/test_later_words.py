@@ -86,6 +86,14 @@ def test_a_rule_that_names_one_of_several_operands_covers_no_others(dialect: str
         assert evaluated(dialect, line, config).verdict is Verdict.ASK, line
 
 
+@pytest.mark.parametrize("dialect", FIVE)
+def test_a_deny_about_a_file_holds_for_another_spelling_of_its_path(dialect: str) -> None:
+    config = rules(dialect, ("cat",), "cat .env")
+    for line in ("cat .env", "cat ./.env", "cat src/../.env", "cat -n .//.env"):
+        assert evaluated(dialect, line, config).verdict is Verdict.DENY, line
+    assert evaluated(dialect, "cat ./.envrc", config).verdict is Verdict.ALLOW
+
+
 def test_the_judgement_of_later_words_is_bounded_and_asks_beyond_the_bound() -> None:
     class Counting(SimpleRules):
         count = 0

@@ -16,6 +16,7 @@ from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord
 from ledger.policy.shell.forms.nodes import Effect, OperandKind
 from ledger.policy.shell.forms.reduction import form_of, form_of_words
 from ledger.policy.shell.model import ShellCommand, Word
+from ledger.policy.shell.tables.files import is_protected
 
 
 class _Everywhere:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 import msgspec
 
 from ledger.policy.matching.wildcard import whole_glob
-from ledger.policy.shell.forms.model import NormalForm
+from ledger.policy.shell.forms.model import NormalForm, OperandWord
 from ledger.policy.shell.forms.nodes import OperandKind
 from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.forms.reduction import form_by
@@ -19,6 +20,9 @@ from ledger.policy.shell.words import loosen
 _POLICIES_KEPT: Final = 64
 _ANY: Final = "*"
 _RULES_KEPT: Final = 8_192
+_FILES: Final = frozenset(
+    {OperandKind.READ, OperandKind.WRITE, OperandKind.EDIT, OperandKind.OUTPUT, OperandKind.FOLDER, OperandKind.SCRIPT}
+)
 
 
 class RuleForm(msgspec.Struct, frozen=True):
@@ -143,9 +147,14 @@ def _operand(pattern: str, kind: OperandKind, form: NormalForm) -> tuple[int, st
     Words of an inner program are not operands of this one.
     """
     operands = [one for one in form.operands if kind is OperandKind.WORDS or one.kind is not OperandKind.WORDS]
-    texts = [(one.at, text) for one in operands for text in (one.text, one.also) if text is not None]
+    texts = [(one.at, text) for one in operands for text in (one.text, one.also, _as_path(one)) if text is not None]
     texts += [(one.at, one.text) for one in form.unclear]
     return next(((at, text) for at, text in texts if whole_glob(pattern)(text)), None)
+
+
+def _as_path(operand: OperandWord) -> str | None:
+    """Return another spelling of a file: `.env` for `./.env`."""
+    return posixpath.normpath(operand.text) if "/" in operand.text and operand.kind in _FILES else None
 
 
 def _has_unclear(pattern: str, raw: set[str]) -> bool:
