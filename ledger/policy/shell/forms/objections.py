@@ -157,6 +157,7 @@ def _obstacles(command: ShellCommand, form: NormalForm | None, spelled: Spelled,
         return
     if form is None:
         yield from _unknown_program(command.words, spelled, reach, range(1, len(command.words)))
+        yield from _code(command.words, spelled)
         return
     title = " ".join((form.program, *form.path))
     if any(node.always for node in form.nodes):
@@ -310,10 +311,15 @@ def _unknown_program(words: Sequence[Word], spelled: Spelled, reach: Reach, plac
             yield f"`{word.raw}` names an address, and the program is unknown"
         elif _is_command_value(words, at):
             yield f"`{word.raw}` looks like a command, and the program is unknown"
-        elif _LOOKS_LIKE_CODE.search(word.resolved):
-            yield f"`{word.raw}` looks like code, and the program is unknown"
         elif any(reach.outside(path) for path in paths_in(word.resolved)):
             yield f"`{word.raw}` may lead out of the project, and the program is unknown"
+
+
+def _code(words: Sequence[Word], spelled: Spelled) -> Iterator[str]:
+    """Yield words that look like code; those that a task gets (`npm test "a (b)"`) are texts for a program of the project."""
+    for at, word in enumerate(words):
+        if at and at not in spelled and _LOOKS_LIKE_CODE.search(word.resolved or ""):
+            yield f"`{word.raw}` looks like code, and the program is unknown"
 
 
 def _is_command_value(words: Sequence[Word], at: int) -> bool:
