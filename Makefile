@@ -36,11 +36,12 @@ test-all: setup setup-release ## everything: all servers, races, kills, browsers
 test-agents: setup ## journeys of the real agents and frameworks, pinned (PERMISSION_LEDGER_TEST_OFFLINE=1: those that are there; AGENTS_ARGS=--slow: late answers too)
 	@.venv/bin/python -m tests.parts agents $(AGENTS_ARGS)
 
-check: setup ## ruff, mypy and the import contracts
+check: setup ## ruff, mypy, the import contracts and the budget of lines
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy $(PACKAGES)
 	@.venv/bin/lint-imports
+	@.venv/bin/python scripts/budget.py
 
 bench: setup ## measure on this machine
 	@.venv/bin/python -m bench
