@@ -28,14 +28,8 @@ NOT_RAN: Final = (
     "vaultrun 'rm one thing'",
     "vaultrun rm src",
 )
-NAMED: Final = ("rm -rf build", "git push origin topic", "kubectl rollout restart deploy/web", "make stage")
-MORE: Final = (
-    "rm -rf build src",
-    "rm -rf build -- src",
-    "git push origin topic main",
-    "kubectl rollout restart deploy/web deploy/db",
-    "make stage release",
-)
+NAMED: Final = ("rm -rf build", "touch logs/a", "make stage", "git push origin")
+MORE: Final = ("rm -rf build src", "rm -rf build -- src", "touch logs/a src/b", "make stage release")
 
 
 def rules(dialect: str, programs: tuple[str, ...] = (), denied: str | None = "rm -rf") -> dict[str, Any]:
@@ -80,7 +74,7 @@ def test_an_unknown_program_asks_where_its_later_words_answer_for_a_person() -> 
 @pytest.mark.parametrize("dialect", FIVE)
 def test_a_rule_that_names_one_of_several_operands_covers_no_others(dialect: str) -> None:
     config = rules(dialect, NAMED, None)
-    for line in NAMED:
+    for line in (*NAMED, "git push origin main"):
         assert evaluated(dialect, line, config).verdict is Verdict.ALLOW, line
     for line in MORE:
         assert evaluated(dialect, line, config).verdict is Verdict.ASK, line

@@ -107,7 +107,7 @@ _LOOKS_LIKE_A_COMMAND = late_pattern(r"[\s;&|`$()<>]")
 STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _LOOKS_LIKE_CODE = late_pattern(r"""[()\[\]{}"'`]|\A\.[A-Za-z]\w*\s""")
 _HERE: Final = "."
-_ONLY_READ: Final = frozenset({OperandKind.READ, OperandKind.FOLDER, OperandKind.TEXT})
+_NAMED_ALONE: Final = frozenset({OperandKind.WRITE, OperandKind.EDIT, OperandKind.OUTPUT, OperandKind.TASK})
 _TELLS: Final = frozenset({"--version", "--help"})
 
 
@@ -262,12 +262,12 @@ def _operand(operand: OperandWord, form: NormalForm, title: str, spelled: Spelle
 
 
 def _more_than_named(form: NormalForm, title: str, spelled: Spelled) -> Iterator[str]:
-    """Yield operands beside one of the same place that the rule names: it covers those that it names, and not more of them.
+    """Yield files to write, or tasks, beside one that the rule names: it covers those that it names, and not more of them.
 
-    What a program only reads is covered by the file rules.
+    Names are left out: in `git push origin *` the wildcard is meant for more of them.
     """
     node = form.nodes[-1]
-    if node.operands is None or node.operands.many is None or (node.is_mild and node.operands.many in _ONLY_READ):
+    if node.operands is None or node.operands.many not in _NAMED_ALONE:
         return
     repeated = form.operands[len(node.operands.first) : len(form.operands) - len(node.operands.last)]
     named = next((one for one in repeated if spelled.names(one.at)), None)
