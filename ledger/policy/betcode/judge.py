@@ -8,6 +8,7 @@ from typing import Any
 
 from ledger.core.policy import Part, RuleRef, Verdict, strictest
 from ledger.policy.betcode.match import CommandUnit, FileUnit, MatchesToolRule, Matching, TierDecision, Unit, decide
+from ledger.policy.facts import FileFacts
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, CommandRules, Ruling, ShellCommand, Spelling
 from ledger.policy.shell.hardened import spellings
@@ -236,6 +237,9 @@ class BetCodeCommands(CommandRules):
 
     def restricting(self) -> tuple[str, ...]:
         return self.judge.rules.texts
+
+    def facts_of_files(self) -> FileFacts:
+        return self.judge.matching.facts
 
     def outside(self, path: str, directory: str) -> bool:
         matching = self.judge.matching

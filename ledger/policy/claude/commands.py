@@ -9,7 +9,7 @@ from typing import Final
 from ledger.core.policy import RuleRef, Verdict
 from ledger.policy.claude.places import ClaudePlaces
 from ledger.policy.claude.readonly import CHANGES, files_of, is_read_only
-from ledger.policy.facts import FileKind
+from ledger.policy.facts import FileFacts, FileKind
 from ledger.policy.matching.wildcard import Matcher, compile_stars, optional_tail
 from ledger.policy.reach import leads_out
 from ledger.policy.shell.forms.objections import worry
@@ -167,6 +167,9 @@ class ClaudeCommands(CommandRules):
         return tuple(normal_specifier(rule.specifier or "*") for rule in (*self._deny, *self._ask))
 
     # --- files
+
+    def facts_of_files(self) -> FileFacts:
+        return self.places.facts
 
     def outside(self, path: str, directory: str) -> bool:
         places = self.places

@@ -23,6 +23,7 @@ from ledger.policy.codelia.rule import (
     skills_of,
 )
 from ledger.policy.codelia.text import CodeliaLine, Segment, is_cd, normalise, real_cd, virtual_cd
+from ledger.policy.facts import FileFacts
 from ledger.policy.reach import leads_out
 from ledger.policy.shell import Access, Analysis, CommandRules, Ruling, ShellCommand, Spelling, SpellingForm
 from ledger.policy.shell.line_glob import spells
@@ -280,6 +281,9 @@ class CodeliaCommands(CommandRules):
     def restricting(self) -> tuple[str, ...]:
         rules = (rule for rule in self.judge.rules.deny.rules if _speaks(rule) and not rule.whole)
         return tuple(" ".join(_spelled(rule)) for rule in rules)
+
+    def facts_of_files(self) -> FileFacts:
+        return self.judge.options.facts
 
     def outside(self, path: str, directory: str) -> bool:
         options = self.judge.options

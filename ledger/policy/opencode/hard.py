@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from msgspec.structs import replace
 
 from ledger.core.policy import Call, Evaluation, Part, RuleRef, Verdict, strictest
+from ledger.policy.facts import FileFacts
 from ledger.policy.opencode.compiled import (
     CompiledGrants,
     CompiledRule,
@@ -187,6 +188,9 @@ class OpenCodeCommands(CommandRules):
 
     def restricting(self) -> tuple[str, ...]:
         return self.bash.restricting
+
+    def facts_of_files(self) -> FileFacts:
+        return self.places.facts
 
     def outside(self, path: str, directory: str) -> bool:
         places = self.places

@@ -6,6 +6,7 @@ apply to every command at any depth. The documentation of the policy dialects ha
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -13,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ledger.core.policy import Evaluation, Part, RuleRef, Verdict, strictest
+from ledger.policy.facts import FileKind
 from ledger.policy.shell.analyse import analyse
 from ledger.policy.shell.danger import dangerous_argument, in_table, never_allowed, runs_anything
 from ledger.policy.shell.directories import Directories
@@ -76,11 +78,35 @@ def redirects_allowed(command: ShellCommand, rules: CommandRules, directories: S
     return all(
         _is_literal(redirect)
         and rules.allow_path(access, redirect.target.resolved or "", directory) is not None
-        and not (access is Access.EDIT and is_protected(redirect.target.resolved or "", directory, start))
+        and not (access is Access.EDIT and writes_protected(rules, redirect.target.resolved or "", directory, start))
         for redirect in command.redirects
         for access in accesses(redirect)
         for directory in directories
     )
+
+
+def writes_protected(rules: CommandRules, path: str, place: str, start: str) -> bool:
+    """Return whether a path affects what later commands do, as written or where its links lead."""
+    if is_protected(path, place, start):
+        return True
+    full, resolve = posixpath.join(place, path), rules.facts_of_files().resolve
+    if not (full.startswith("/") and start.startswith("/")):
+        return False
+    real = resolve(full)
+    return real != posixpath.normpath(full) and is_protected(posixpath.relpath(real, resolve(start)))
+
+
+def planted_repository(rules: CommandRules, place: str, start: str) -> str | None:
+    """Return the folder, from `place` up to the one where the line began, that git takes for a repository without a work tree.
+
+    Its configuration can name programs, and it can stand in any commit, unlike a folder `.git`.
+    """
+    kind = rules.facts_of_files().kind
+    while place.startswith(f"{start.rstrip('/')}/") and start.startswith("/"):
+        if kind(f"{place}/HEAD") is FileKind.FILE and kind(f"{place}/objects") is FileKind.DIRECTORY:
+            return place
+        place = posixpath.dirname(place)
+    return None
 
 
 def _is_literal(redirect: Redirect) -> bool:
@@ -270,13 +296,19 @@ class _Judge:
             return f"`{command.text}` runs `cd` through another program, which no rule covers"
         if self._exactly(command, inner):
             return None
-        reason = self._unmeant(inner, places) or self._restricted_tail(inner)
+        reason = self._unmeant(inner, places) or self._restricted_tail(inner) or self._in_planted(inner, places)
         if reason is not None:
             return reason
         near = near_miss(inner, self.restricted) or self._near_in_meaning(inner)
         if near is not None:
             return f"it is close to `{' '.join(near)}`, which a rule restricts"
         return None
+
+    def _in_planted(self, command: ShellCommand, places: frozenset[str]) -> str | None:
+        if basename(command.name or "") != "git":
+            return None
+        found = next((one for place in places if (one := planted_repository(self.rules, place, self.start))), None)
+        return None if found is None else f"`{found}` holds a repository whose configuration may run programs"
 
     def _restricted_tail(self, command: ShellCommand) -> str | None:
         """Return why a program that no table knows may run what a rule restricts: its later words say that."""
@@ -369,7 +401,7 @@ class _Reach:
         return any(self.rules.outside(path, place) for place in self.places)
 
     def protected(self, path: str) -> bool:
-        return any(is_protected(path, place, self.judge.start) for place in self.places)
+        return any(writes_protected(self.rules, path, place, self.judge.start) for place in self.places)
 
     def editable(self, path: str) -> bool:
         return all(self.rules.allow_path(Access.EDIT, path, place) is not None for place in self.places)

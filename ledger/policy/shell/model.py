@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from ledger.core.policy import RuleRef, Verdict
+from ledger.policy.facts import FileFacts, NoFacts
 from ledger.policy.shell.flow import Step
 
 
@@ -247,6 +248,10 @@ class CommandRules(Protocol):
     def restricting(self) -> tuple[str, ...]:
         """Return the text of each deny and ask rule for commands, wildcards included, words separated by blanks."""
         return ()
+
+    def facts_of_files(self) -> FileFacts:
+        """Return what is known about the files that a line names."""
+        return NoFacts()
 
     def outside(self, path: str, directory: str) -> bool:
         """Return whether a path that a command names in `directory` leads outside the agent's folders."""

@@ -7,8 +7,9 @@ from typing import Final
 import pytest
 
 from ledger.core.policy import Verdict
+from ledger.policy.facts import MappedFacts
 from ledger.policy.shell.tables.files import is_protected
-from tests.policy.dialect_rules import FIVE, allowing, evaluated
+from tests.policy.dialect_rules import FIVE, FOLDER, allowing, evaluated
 
 PROGRAMS: Final = ("cp", "tar", "echo", "cd", "git", "mkdir", "tee")
 WRITES: Final = (
@@ -48,3 +49,22 @@ def test_the_folders_above_the_line_do_not_count() -> None:
     assert not is_protected("src/a.py", f"{start}/docs", start)
     assert is_protected("hooks/pre-commit", f"{start}/.git", start)
     assert is_protected("../.git/config", f"{start}/src", start)
+
+
+@pytest.mark.parametrize("dialect", FIVE)
+def test_a_link_to_a_protected_place_is_one(dialect: str) -> None:
+    facts = MappedFacts({"hooks": "-> .git/hooks", "docs/out": "-> ../src", "src": "dir"}, FOLDER)
+    config = allowing(dialect, PROGRAMS)
+    for line in ("cp evil hooks/pre-commit", "echo x > hooks/pre-commit", "tar xf a.tar -C hooks"):
+        assert evaluated(dialect, line, config, facts).verdict is Verdict.ASK, line
+
+
+@pytest.mark.parametrize("dialect", [one for one in FIVE if one != "betcode"])  # it does not follow `cd`
+def test_git_asks_in_a_repository_without_a_work_tree_that_stands_in_the_project(dialect: str) -> None:
+    bare = {f"vendor/bare/{name}": kind for name, kind in (("HEAD", "file"), ("config", "file"), ("objects", "dir"))}
+    facts = MappedFacts({**bare, "vendor/bare/objects/info": "dir", "docs/HEAD": "file"}, FOLDER)
+    config = allowing(dialect, PROGRAMS)
+    for line in ("cd vendor/bare && git status", "cd vendor/bare/objects/info && git log"):
+        assert evaluated(dialect, line, config, facts).verdict is Verdict.ASK, line
+    if dialect in ("opencode", "brutus"):  # the others ask about this `cd`, or about `cd` and git in one line
+        assert evaluated(dialect, "cd docs && git status", config, facts).verdict is Verdict.ALLOW
