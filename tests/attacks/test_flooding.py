@@ -29,7 +29,7 @@ from workers.gateway.settings import GatewaySettings
 
 # Each wildcard may match anywhere, so every rule scans the whole command again: over a second per line.
 ENDLESS: Final = {
-    "dialect": "claude",
+    "dialect": "betcode",
     "config": {"permissions": {"allow": [f"Bash({'*a' * 40}{n})" for n in range(300)]}},
 }
 LONG: Final = "a " * 30_000

@@ -57,6 +57,7 @@ def test_one_reader_judges_by_the_facts_of_each_event() -> None:
     for target in ("/p/docs", "/etc", None):
         files = [ConsultedFile("/p/link", found=target), ConsultedFile("/p/.git", "kind", "dir"), ConsultedFile("/p")]
         files.append(ConsultedFile("/p/link", "kind", "dir"))
+        files.append(ConsultedFile("/p/link/HEAD", "kind"))
         files += [ConsultedFile(path) for path in ("/p/docs", "/etc")]
         policy = policies.policy(SOURCE, digest(SOURCE), ConsultedFacts(tuple(files)), cwd="/p", home=None)
         found.append(bool(policy.evaluate(CD).ask_first))
