@@ -51,13 +51,13 @@ class Crowds:
         session = await ledger.session("grants", project="grants", rules=RULES)
         for wanted in counts:
             await at_once(
-                lambda number: ledger.grant_in_project("grants", "bash", f"make target{number} *"), made, wanted
+                lambda number: ledger.grant_in_project("grants", "bash", f"git push target{number} *"), made, wanted
             )
             made = wanted
 
             async def ask() -> None:
                 # Another command each time: a remembered evaluation would hide what the grants cost.
-                result = await session.submit("bash", [f"make target5 {next(self._numbers)}"])
+                result = await session.submit("bash", [f"git push target5 b{next(self._numbers)}"])
                 assert result.outcome == "allowed", result
 
             await self._often("ask by grants", wanted, ask)
