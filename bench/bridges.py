@@ -18,7 +18,11 @@ from bench.opencode_server import OpenCodeServer
 from bench.place import ROOT, Place, Probe
 from bench.report import Asked, Fsync, percentile
 from workers.bridges.claude.hook_settings import AGENT
-from workers.bridges.hook_entries import own_line
+
+try:
+    from workers.bridges.hook_entries import own_line
+except ImportError:  # an earlier version, beside this one in `bench.versions`
+    from workers.bridges.hook_lines import own_line  # type: ignore[import-not-found,no-redef]
 
 WARM_UP_COUNT: Final = 20
 """Asks before the measurement: they open the session and fill caches, which an agent does once."""

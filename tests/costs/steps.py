@@ -21,7 +21,11 @@ import redis
 from ledger import Ledger, Session, Timeouts
 from ledger.testing import TestClock
 from tests.support.backends import PARTITION_COUNT
-from workers.expiry import Settler
+
+try:
+    from workers.expiry import Settler
+except ImportError:  # an earlier version, beside this one in `bench.versions`
+    from workers.expiry.settlement import Settler  # type: ignore[import-not-found,no-redef]
 
 CLIENT_NAME: Final = "permission-ledger"
 """The name of the ledger's connections, in every version."""
