@@ -157,7 +157,7 @@ class Notation(ABC):
 
 
 class AnswerEffects(msgspec.Struct, frozen=True, kw_only=True):
-    """What follows an answer.
+    """The consequences of an answer.
 
     - `always_scope`: the scope of the grants of an `always`.
     - `cascade_reject`: other pending requests that a reject ends, in a session without that setting.

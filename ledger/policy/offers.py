@@ -1,4 +1,4 @@
-"""What to offer for a call: grants to remember, each tried, and a rule to write. Pure.
+"""Offers for a call: grants to remember, each tried, and a rule to write. Pure.
 
 Nothing here decides. An entry is the content of a grant in the dialect: from the call alone to a family of calls. A choice
 whose entries lift nothing of the call is left out. Families of commands that delete, or act with other rights, are never

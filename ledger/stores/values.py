@@ -1,4 +1,4 @@
-"""What a store answers to readers of views, projectors, `verify`, `doctor` and `import`."""
+"""Answers of a store to readers of views, projectors, `verify`, `doctor` and `import`."""
 
 from __future__ import annotations
 

@@ -11,6 +11,9 @@ from ledger.policy.shell.names import basename
 
 _ABBREVIATION_CHARS_MIN: Final = 3  # `--f`
 
+_PARTING: Final = str.maketrans({**dict.fromkeys("'\"\\", ""), **dict.fromkeys(";&|()`={}", " ")})
+"""Quotes, which a second shell removes, and characters at which another command may begin."""
+
 TAILS_COUNT: Final = 32
 TAIL_WORDS_COUNT: Final = 64
 """Bounds of the tails of one command, so that their judgement stays linear in the line."""
@@ -52,7 +55,7 @@ def tails(command: ShellCommand, is_named: Callable[[str], bool]) -> Iterator[Sh
     found = 0
     for at, word in enumerate(command.words[1:], 1):
         text = word.resolved or ""
-        inner = [Word(one, one) for one in text.split()[:TAIL_WORDS_COUNT]] if " " in text else ()
+        inner = [Word(one, one) for one in text.translate(_PARTING).split()[:TAIL_WORDS_COUNT]] if " " in text else ()
         for begun, words in ((at, command.words), *((start, inner) for start in range(len(inner)))):
             if is_named(words[begun].resolved or ""):
                 found += 1

@@ -139,7 +139,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 class Deployment(RetriedCommands):
-    """What a deployment holds besides streams, hints and views, and the facts of its servers."""
+    """The content of a deployment besides streams, hints and views, and the facts of its servers."""
 
     async def note_reads(self, kind: str, lines: Sequence[bytes], count_max: int, oldest_ms: int) -> None:
         key = self.keys.reads(kind)

@@ -19,7 +19,10 @@ RAN: Final = (
     "vaultrun rm -r -f src",
     "vaultrun exec --env=x /bin/rm -rf src",
     'vaultrun ssh -C "rm -rf src"',
-    'vaultrun ssh "cd src; rm -rf ."',
+    'vaultrun ssh "cd src;rm -rf ."',
+    "vaultrun ssh 'rm \"-rf\" src'",
+    "vaultrun '--command=rm -rf src'",
+    "vaultrun -C 'sh -c \"rm -rf src\"'",
 )
 NOT_RAN: Final = (
     "vaultrun exec -- ls src",
