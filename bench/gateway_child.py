@@ -13,10 +13,10 @@ from pathlib import Path
 
 from bench.waiters import resident_bytes
 from ledger import Ledger
-from ledger.client.judging import import_judging
 from workers.gateway.gateway import Gateway
 from workers.gateway.server import ListenAddress, listen, run
 from workers.gateway.settings import GatewaySettings
+from workers.runtime.process import import_judging
 
 UNLIMITED = GatewaySettings(requests_per_second=1e9, requests_burst=1e9)
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         UnknownSessionError,
         WiderError,
     )
-    from ledger.core.runners import Runner, claim_id_of
+    from ledger.core.questions import Runner, claim_id_of
     from ledger.core.timeouts import Timeouts
     from ledger.stores.durability import Durability
 
@@ -147,7 +147,7 @@ _MODULES = {
         "UnknownSessionError",
         "WiderError",
     ),
-    "ledger.core.runners": ("Runner", "claim_id_of"),
+    "ledger.core.questions": ("Runner", "claim_id_of"),
     "ledger.core.timeouts": ("Timeouts",),
     "ledger.stores.durability": ("Durability",),
 }

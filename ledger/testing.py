@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError
+from ledger.core.times import parse_duration
 
 
 class TestClock:

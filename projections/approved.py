@@ -19,7 +19,7 @@ from ledger.core.events import Asked, Granted, Imported, Replied, Revoked, Sessi
 from ledger.core.grants import StandingGrant
 from ledger.log.places import ALL, APPROVED_VIEW, STANDING_VIEW, GrantPlace, field_of, named_of, scope_of
 from ledger.policy.stored_rules import RulesState
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 from ledger.stores.values import ViewWrite

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ledger.core.durations import DAY_MS
-from ledger.core.notification_event import Notification
+from ledger.core.event_shapes import Notification
+from ledger.core.times import DAY_MS
 from ledger.log.places import field_of
 from ledger.stores.port import StreamKey
 from ledger.stores.values import ViewWrite

@@ -18,7 +18,7 @@ from ledger.access.state import AccessState
 from ledger.core.codec import canonical_json
 from ledger.core.grants import Recorded
 from ledger.policy.stored_rules import RulesState
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import StreamKey
 from ledger.stores.values import ViewWrite

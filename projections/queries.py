@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ledger.core.durations import DAY_MS
 from ledger.core.events import Outcome
+from ledger.core.times import DAY_MS
 from ledger.log.places import ALL, ASKED, WAITING_VIEW, asked_ms_of, field_of, parts_of
 from ledger.log.viewed import fields_of_streams, session_rows
 from ledger.stores.port import Store, StreamKey

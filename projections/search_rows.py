@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from ledger.core.durations import spell_duration
 from ledger.core.events import (
     Asked,
     AskedDetail,
@@ -25,6 +24,7 @@ from ledger.core.events import (
 )
 from ledger.core.grants import Recorded
 from ledger.core.policy import Evaluation, Verdict
+from ledger.core.times import spell_duration
 from ledger.session.texts import CANCEL_CAUSES
 from ledger.session.would_run import LINE_CHARS, cut, describe_asked, quoted
 

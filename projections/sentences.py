@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from ledger.core.characters import person_key
 from ledger.core.codec import NewerEvent
-from ledger.core.durations import SECOND_MS, format_duration
+from ledger.core.event_shapes import Notification
 from ledger.core.events import (
     Agreed,
     Asked,
@@ -56,9 +56,8 @@ from ledger.core.events import (
     event_type,
 )
 from ledger.core.grants import Recorded
-from ledger.core.notification_event import Notification
 from ledger.core.policy import Verdict
-from ledger.core.times import format_time
+from ledger.core.times import SECOND_MS, format_duration, format_time
 from ledger.log.history_cache import HistoryCache
 from ledger.session.approvals import counting
 from ledger.session.state import SessionState

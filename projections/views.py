@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from ledger.client.grant_uses import grants_behind
+from ledger.core.event_shapes import Notification
 from ledger.core.events import Asked, DeadlineMoved, Expired, Granted, Replied, SessionClosed
-from ledger.core.notification_event import Notification
 from ledger.log.snapshots import SNAPSHOTS_VIEW
 from ledger.log.viewed import GRANTS_VIEW, REQUESTS_VIEW, SESSIONS_VIEW, USED_VIEW, USES_VIEW
 from ledger.session.state import SessionState

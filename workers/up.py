@@ -14,7 +14,7 @@ import msgspec
 
 from ledger import InputError, Ledger, Timeouts
 from ledger.core.extras import install_line, is_installed, require_extra
-from ledger.core.run_limits import RunLimits
+from ledger.core.timeouts import RunLimits
 from workers.runtime.children import Kept, own_command, own_environment
 from workers.runtime.history import watched_history
 from workers.runtime.place import LedgerPlace

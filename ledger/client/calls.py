@@ -27,20 +27,18 @@ from ledger.core.grants import Recorded
 from ledger.core.ids import new_salt
 from ledger.core.limits import GIVE_UP_SECONDS
 from ledger.core.policy import Call, Policy
-from ledger.core.questions import Question
+from ledger.core.questions import Question, Runner
 from ledger.core.requests import by_agent, in_folder
-from ledger.core.runners import Runner
 from ledger.core.standing import as_policy_grants
 from ledger.log.freezes import Freezes
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
 from ledger.log.tail import entry_at
-from ledger.project.state import ProjectState
-from ledger.session.claims import require_unclaimed
+from ledger.project import ProjectState
+from ledger.session.claims import has_changed, may_change
 from ledger.session.commands import Ask, Cancel, Recheck, Release, Resume
-from ledger.session.decision import require_content, require_readable, standing_grants
-from ledger.session.reopening import has_changed, may_change
+from ledger.session.decision import require_content, require_readable, require_unclaimed, standing_grants
 from ledger.session.state import Request, SessionState, is_held
 from ledger.session.verdicts import lifts_denies
 from ledger.stores.port import Position

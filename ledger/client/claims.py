@@ -6,32 +6,53 @@ everything was judged again (`ledger.session.claims`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import msgspec
 
 from ledger.client.calls import Calls
 from ledger.client.grounds import TRIES_MAX, Grounds
-from ledger.client.operand_files import look_here
 from ledger.client.results import Result, held_in, is_held_by, result_of
 from ledger.client.spans import spanned
 from ledger.core.errors import InDoubtError, InputError, ReopenedError, StillPendingError
 from ledger.core.events import Actor
 from ledger.core.ids import check_id, new_salt
-from ledger.core.operands import Operand
-from ledger.core.questions import Question
+from ledger.core.operand_files import operand_rows
+from ledger.core.operands import Operand, WantedOperand
+from ledger.core.policy import Call
+from ledger.core.questions import GivenRunner, Question, Runner
 from ledger.core.requests import check_message, check_name, check_tool_input
-from ledger.core.runners import GivenRunner, Runner
 from ledger.log.plans import SETTLE
 from ledger.log.stream import Stream
-from ledger.project.state import ProjectState
+from ledger.policy.operands import operands_wanted
+from ledger.project import ProjectState
 from ledger.session.claims import is_repeated, wanted_at_claim
 from ledger.session.commands import ClaimCall, EndClaims, NoteToolFinished, ReleaseClaim
 from ledger.session.state import SessionState
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
+
+
+async def operands_here(call: Call, home: str | None) -> tuple[Operand, ...] | None:
+    """Return the operands of a call that runs on this machine; None for a call that can have none.
+
+    The loop is not blocked while files are read.
+    """
+    return await look_here(operands_wanted(call, home))
+
+
+async def look_here(wanted: tuple[WantedOperand, ...]) -> tuple[Operand, ...] | None:
+    """Return wanted files as they are now on this machine; None if nothing is wanted."""
+    return await asyncio.to_thread(found_operands, wanted) if wanted else None
+
+
+def found_operands(wanted: Iterable[WantedOperand]) -> tuple[Operand, ...]:
+    """Return the wanted files as they are now, without repeats and in order. Never raises."""
+    rows = operand_rows((one.paths, one.is_optional, one.is_glob) for one in wanted)
+    return tuple(Operand(**row) for row in rows)
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -18,7 +18,7 @@ from ledger.log.streams import Streams
 from ledger.log.surveys import Survey, survey
 from ledger.log.unprojected import unprojected
 from ledger.log.viewed import USED_VIEW, fields_of_streams
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Store, StreamKey
 from ledger.stores.values import WantedFields

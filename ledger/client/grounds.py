@@ -15,11 +15,11 @@ from ledger.log.folds import read_live
 from ledger.log.inboxes import Inbox, open_inboxes, present_in
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
-from ledger.project.state import ProjectState, TakeUse
+from ledger.project import ProjectState, TakeUse
 from ledger.session.commands import Live, OutdatedRulesError, PresenceWantedError
+from ledger.session.decision import records_clients
+from ledger.session.judging import UsesWantedError
 from ledger.session.state import SessionState
-from ledger.session.tiers import records_clients
-from ledger.session.uses import UsesWantedError
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger

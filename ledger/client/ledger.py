@@ -7,25 +7,21 @@ from functools import cached_property, partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from ledger.client.freezing import Freezing
+from ledger.client.freezing import Freezing, Holding
 from ledger.client.grant_list import GrantList
 from ledger.client.grant_uses import GrantUse, uses_of
 from ledger.client.grounds import InboxPresence
-from ledger.client.holding import Holding
-from ledger.client.lookups import Lookups, waiting_first
+from ledger.client.lookups import Lookups, WaitingSessions, waiting_first
 from ledger.client.machine import default_actor_name
-from ledger.client.mask_setting import masks_are_on, masks_of
 from ledger.client.notification_choices import NotificationChoices
-from ledger.client.passkeys.book import PasskeyBook
+from ledger.client.passkeys import PasskeyBook
 from ledger.client.pending_list import PendingList
 from ledger.client.plugins import Decider, check_deciders, from_entry_points
 from ledger.client.redacting import Redacting
 from ledger.client.results import Approved, Pending, Result, approved_in_project, pending_of
 from ledger.client.session_options import policy_source_of, run_limits, settings_of
-from ledger.client.store_connection import StoreConnection
+from ledger.client.store_connection import StoreConnection, masks_are_on, masks_of
 from ledger.client.tokens import Tokens
-from ledger.client.waiting_sessions import WaitingSessions
-from ledger.core.durations import check_duration_ms
 from ledger.core.errors import (
     AgentAction,
     InputError,
@@ -44,12 +40,11 @@ from ledger.core.events import (
     WhenAbandoned,
     WhenFrozen,
 )
-from ledger.core.grant_bounds import check_uses
 from ledger.core.ids import check_id, check_new_id, new_grant_id
 from ledger.core.policy import DemandRule, PolicySource, Rule
-from ledger.core.replies import Answer
-from ledger.core.requests import check_actor, check_folder, check_message, check_name, make_question
+from ledger.core.requests import Answer, check_actor, check_folder, check_message, check_name, check_uses, make_question
 from ledger.core.timeouts import Timeouts
+from ledger.core.times import check_duration_ms
 from ledger.log.archive.archived_store import all_streams, with_archive
 from ledger.log.completed import LIST_COUNT, ListPage
 from ledger.log.history import Moment, state_at
@@ -58,10 +53,10 @@ from ledger.log.streams import Streams
 from ledger.log.surveys import Survey
 from ledger.policy.child_policy import child_source, orphan_source
 from ledger.policy.demands import with_demands
-from ledger.project.state import GrantInProject, RevokeInProject
+from ledger.project import GrantInProject, RevokeInProject
 from ledger.session.commands import Open
+from ledger.session.decision import records_clients
 from ledger.session.state import SessionState
-from ledger.session.tiers import records_clients
 from ledger.stores.clock import Clock
 from ledger.stores.durability import Durability
 from ledger.stores.port import Store, StreamKey

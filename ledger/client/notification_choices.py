@@ -14,9 +14,9 @@ from ledger.access.notifications import (
     NotificationChoice,
     NotificationsState,
     Subscribe,
+    check_quiet,
     standing_device,
 )
-from ledger.access.quiet_hours import check_quiet
 from ledger.core.errors import InputError
 from ledger.core.events import Actor
 from ledger.core.ids import check_id, new_id

@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import NamedTuple
 
+from ledger.client.lookups import PENDING_SESSIONS_MAX
 from ledger.client.results import Pending, pending_of
-from ledger.client.waiting_sessions import PENDING_SESSIONS_MAX
 from ledger.log.completed import Listed, ListPage, Until, ViewPage, check_count, completed
 from ledger.log.places import ALL, WAITING_VIEW, WaitingPlace, scope_of
 from ledger.log.streams import Streams

@@ -9,7 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from ledger.client.grant_uses import last_uses
-from ledger.core.durations import format_duration
 from ledger.core.errors import (
     AgentAction,
     CancelledError,
@@ -21,19 +20,18 @@ from ledger.core.errors import (
 )
 from ledger.core.events import TOLD, Actor, GrantBounds, Outcome
 from ledger.core.grants import StandingGrant, in_force
-from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Evaluation, Offer, ReplyKind
-from ledger.core.runners import Runner, claim_id_of
-from ledger.core.times import format_time
-from ledger.masks.own_input import with_own_texts
-from ledger.project.state import ProjectState
+from ledger.core.questions import Runner, claim_id_of
+from ledger.core.times import format_duration, format_time
+from ledger.masks.own_input import holds_mask, with_own_texts
+from ledger.project import ProjectState
 from ledger.session.approvals import approvals_of, listed
+from ledger.session.deadlines import latest_deadline_ms
 from ledger.session.decision import unknown_request
 from ledger.session.demands import demanded
-from ledger.session.extending import latest_deadline_ms
 from ledger.session.rounds import shown_digest
 from ledger.session.state import HeldClaim, Request, SessionState, Settled, in_order
-from ledger.session.texts import agent_action, message_of
+from ledger.session.texts import message_of
 from ledger.session.would_run import quoted, would_run
 
 _ERRORS: dict[str, type[RefusalError]] = {
@@ -258,6 +256,8 @@ def _settled(state: SessionState, settled: Settled) -> Result:
         message = _remembered(settled)
     else:
         message = None
+    # `opencode-zh.md` 7.2: the agent stops its turn after a reject without feedback.
+    agent: AgentAction = "stop" if settled.outcome == "rejected" else "continue"
     return Result(
         session=state.session_id,
         request_id=settled.request.request_id,
@@ -267,7 +267,7 @@ def _settled(state: SessionState, settled: Settled) -> Result:
         by=settled.by,
         at_ms=settled.at_ms,
         message=message,
-        agent=agent_action(settled, state.settings),
+        agent=state.settings.on_denied if settled.outcome == "denied" else agent,
         evaluation=settled.request.evaluation,
         request=settled.request,
         settled=settled,

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
-from ledger.client.answers import RuleMemory, SessionAnswers
+from ledger.client.answers import SessionAnswers
 from ledger.client.calls import Calls, Submission, carry_through
-from ledger.client.claims import SessionClaims
+from ledger.client.claims import SessionClaims, operands_here
 from ledger.client.connection import ClientConnection, lease_ms
 from ledger.client.grounds import Grounds
-from ledger.client.operand_files import operands_here
+from ledger.client.permits import SessionRuns
+from ledger.client.policies import RuleMemory
 from ledger.client.results import (
     Approved,
     Pending,
@@ -23,35 +24,36 @@ from ledger.client.results import (
     result_of,
     with_own_input,
 )
-from ledger.client.runs import SessionRuns
 from ledger.client.tool_requests import ToolRequest, as_asked, digest_of_run, tool_requests
-from ledger.core.durations import check_duration_ms
 from ledger.core.errors import InputError
+from ledger.core.event_shapes import Signed
 from ledger.core.events import Actor, CancelCause, ExtendReason, Presence
-from ledger.core.grant_bounds import GRANTING_ROLES, check_edited, check_uses, grant_bounds
 from ledger.core.ids import check_id, check_new_id, new_grant_id, new_request_id, new_salt
 from ledger.core.operands import Operand
 from ledger.core.policy import Call, PolicySource
-from ledger.core.proofs import Signed
-from ledger.core.questions import Question
-from ledger.core.replies import Answer, parse_answer
+from ledger.core.questions import GivenRunner, Question, Runner
 from ledger.core.requests import (
+    GRANTING_ROLES,
+    Answer,
     AskDetails,
     AskOptions,
     QuestionOptions,
     ToolAskOptions,
+    check_edited,
     check_folder,
     check_message,
     check_name,
     check_tool_input,
+    check_uses,
+    grant_bounds,
     make_question,
+    parse_answer,
 )
-from ledger.core.runners import GivenRunner, Runner
-from ledger.core.times import parse_time
+from ledger.core.times import check_duration_ms, parse_time
 from ledger.log.history import LoggedEvent, follow
 from ledger.log.plans import Done
 from ledger.log.stream import Stream
-from ledger.project.state import RevokeInProject
+from ledger.project import RevokeInProject
 from ledger.session.commands import (
     Cancel,
     Close,
@@ -146,7 +148,12 @@ class Session(SessionRuns):
     ) -> Submission:
         question = make_question(permission, patterns, **options)
         request_id = new_request_id() if request_id is None else check_new_id(request_id, "request id")
-        return Submission(request_id, question, self._asker(question.agent, actor), self._runner(claim, request_id))
+        return Submission(
+            request_id,
+            question,
+            self._ledger.actor(question.agent if actor is None else actor, "agent"),
+            self._runner(claim, request_id),
+        )
 
     def _runner(self, claim: GivenRunner | None, request_id: str) -> Runner | None:
         return None if claim is None or claim is False else self._claims.runner_of(claim, request_id)
@@ -188,7 +195,7 @@ class Session(SessionRuns):
             named,
         )
         if runner is not None and result.request_id == named:
-            who = self._asker(options.get("agent"), options.get("actor"))
+            who = self._ledger.actor(options.get("actor") or options.get("agent"), "agent")
             result = await self._claims.until_held(result, runner, who, None)
         error = result.error()
         if error is not None:
@@ -236,7 +243,7 @@ class Session(SessionRuns):
         for request in requests:
             question = request.question(details)
             own = runner if request.request_id == request_id else None
-            asker = self._asker(question.agent, actor)
+            asker = self._ledger.actor(question.agent if actor is None else actor, "agent")
             result = await self._submit(Submission(request.request_id, question, asker, own))
             if not result.allowed:
                 break

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from ledger.core.durations import seconds_as_ms
 from ledger.core.errors import InputError
 from ledger.core.events import Settings
 from ledger.core.policy import Layer, PolicySource, Rule
 from ledger.core.timeouts import Timeouts
+from ledger.core.times import seconds_as_ms
 from ledger.policy.demands import MEMBER, demands_in
 from ledger.policy.dialects import dialect_of
 from ledger.policy.rules import merge

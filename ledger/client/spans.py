@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ledger.client.lookups import asked_event
 from ledger.client.results import Result, result_of
 from ledger.core.errors import LedgerError
-from ledger.core.trace_context import TraceContext, read_trace_context
+from ledger.core.event_shapes import TraceContext, read_trace_context
 from ledger.masks.masking import Masks, first_kind
 from ledger.session.texts import decider_of
 from ledger.stores.port import Position

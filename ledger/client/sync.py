@@ -21,8 +21,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ledger.client.connection import ClientConnection
-from ledger.client.freezing import Freezing
-from ledger.client.holding import Holding
+from ledger.client.freezing import Freezing, Holding
 from ledger.client.ledger import Ledger
 from ledger.client.permits import Permit, PermitBlock
 from ledger.client.redacting import Redacting

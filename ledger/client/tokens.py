@@ -20,12 +20,11 @@ from ledger.access.state import (
 )
 from ledger.core.access_events import Role, TokenUse
 from ledger.core.characters import person_key
-from ledger.core.durations import check_duration_ms
 from ledger.core.errors import InputError, UnauthorizedError
 from ledger.core.events import Actor
 from ledger.core.ids import check_id, new_id
 from ledger.core.requests import check_folder, check_message, check_name
-from ledger.core.times import format_time
+from ledger.core.times import check_duration_ms, format_time
 from ledger.log.people import TokenHolder, person_of
 from ledger.stores.secrets import replace_link_key
 

@@ -14,12 +14,12 @@ from ledger.core.commitments import same_digest
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id
 from ledger.core.limits import METADATA_BYTES, PATTERN_COUNT, PATTERN_LENGTH_BYTES
-from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Call, Evaluation, Policy, Verdict
 from ledger.core.questions import Question
 from ledger.core.requests import AskDetails, check_name, in_folder, make_question
+from ledger.masks.own_input import holds_mask
 from ledger.policy.dialects import dialect_of
-from ledger.session.first import call_behind, first_request_id
+from ledger.session.judging import call_behind, first_request_id
 from ledger.session.state import Request, SessionState
 from ledger.session.would_run.members import BEHIND
 

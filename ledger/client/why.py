@@ -1,7 +1,7 @@
 """The reason for a request, and the smallest grant that would have answered it, with what else that would let through.
 
 Past requests are given by the caller, who knows where to find them; their calls are read from the log. Nothing is
-approximated: a past call is judged by `ledger.session.first.judge`, as an ask of now would be, with the grants in force
+approximated: a past call is judged by `ledger.session.judging.judge`, as an ask of now would be, with the grants in force
 and with the offered ones beside them. It is judged by the rules, grants and files of now, because they decide about the
 next such call.
 """
@@ -21,20 +21,20 @@ from ledger.client.results import Pending
 from ledger.core.errors import InputError, LedgerError, StoreError
 from ledger.core.events import Actor, Asked, AskedDetail, Outcome
 from ledger.core.grants import Grants, StandingGrant
-from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Call, Evaluation, Offer, Policy, PolicySource, Verdict
 from ledger.core.standing import Standing, kept
 from ledger.log.surveys import survey
+from ledger.masks.own_input import holds_mask
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.demands import asks_passkey, demands_on
 from ledger.policy.dialects import dialect_of
 from ledger.policy.offers import Compile, advise, offers
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.decision import unknown_request
 from ledger.session.demands import askers, binding, that_count
-from ledger.session.first import judge
+from ledger.session.judging import judge
+from ledger.session.signed_claims import always_scope
 from ledger.session.state import Request, SessionState, call_of
-from ledger.session.wanted import always_scope
 from ledger.session.would_run import LINE_CHARS, describe_asked
 from ledger.stores.port import Position, StreamKey
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ledger.core.event_shapes import Detail, DurationMs, ReasonDetail, Value
-from ledger.core.proofs import Proof
+from ledger.core.event_shapes import Detail, DurationMs, Proof, ReasonDetail, Value
 
 Role = Literal["agent", "approver", "auditor", "admin"]
 TokenUse = Literal["bearer", "browser", "sign_in"]

@@ -34,15 +34,22 @@ from ledger.core.access_events import (
     TokenRevoked,
     Unfrozen,
 )
-from ledger.core.agreed_event import Agreed
 from ledger.core.errors import AgentAction
-from ledger.core.event_shapes import Detail, DurationMs, Presence, ReasonDetail, ToolRef, Value
+from ledger.core.event_shapes import (
+    Agreed,
+    Detail,
+    DurationMs,
+    Notification,
+    Presence,
+    Proof,
+    ReasonDetail,
+    ToolRef,
+    TraceContext,
+    Value,
+)
 from ledger.core.limits import GRANT_USES_COUNT, LEAST_GAIN_MS
-from ledger.core.notification_event import Notification
 from ledger.core.operands import Operand
 from ledger.core.policy import Demand, Evaluation, Offer, PolicySource, ReplyKind, RuleRef, Verdict
-from ledger.core.proofs import Proof
-from ledger.core.trace_context import TraceContext
 
 Outcome = Literal["allowed", "denied", "rejected", "corrected", "expired", "cancelled"]
 Scope = Literal["session", "project"]
@@ -66,7 +73,6 @@ EndCause = Literal["session_closed", "agent_ended", "claim_timeout"]
 ReopenCause = Literal["grants", "rules", "edit", "age", "imported", "operand", "link", "frozen"]
 """The change between an allow and the run of its call."""
 WhenFrozen = Literal["wait", "deny"]
-
 
 TOLD: Final = "told"
 """The channel of an answer that was given elsewhere and is only reported by the agent's side."""
@@ -299,7 +305,7 @@ class Reopened(Value, tag="reopened", kw_only=True, frozen=True):
 class Claimed(Value, tag="claimed", kw_only=True, frozen=True):
     """A runner took the right to run an allowed call, once; everything was judged again for it.
 
-    `claim_id` is that of `ledger.core.runners`, and `runner` the runner's name. `round` is the request's round,
+    `claim_id` is that of `ledger.core.questions`, and `runner` the runner's name. `round` is the request's round,
     `policy_digest` that of the rules of that moment, and `input_digest` the SHA-256 of the input that may run, keyed
     with the request's salt (None for a call without one). `project_version` is the version of the project's stream where
     one of its grants lets the call run. `uses` are the grants of which the claim took a use. `brief` is true in payloads

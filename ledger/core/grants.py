@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from rpds import HashTrieMap
 
 from ledger.core.codec import NewerEvent
+from ledger.core.event_shapes import Proof
 from ledger.core.events import Actor, Event, Granted, Revoked, Scope, Value
 from ledger.core.late_patterns import late_pattern
+from ledger.core.packed_records import SortedKeys
 from ledger.core.policy import Grant
-from ledger.core.proofs import Proof
-from ledger.core.sorted_keys import SortedKeys
 
 BEGINNING_CHARS_MAX: Final = 16
 

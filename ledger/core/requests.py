@@ -1,4 +1,4 @@
-"""Requests from outside: checked, bounded, and with the digest that binds an answer to them.
+"""Requests and answers from outside: checked, bounded, and with the digest that binds an answer to them.
 
 Request fields: `opencode.md` "Permission Request"; `opencode-zh.md` 3.4; `brutus.md` types.go.
 """
@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 import msgspec
 
 from ledger.core.codec import require_room
-from ledger.core.durations import seconds_as_ms
 from ledger.core.errors import InputError
-from ledger.core.events import Actor, ToolRef
+from ledger.core.events import Actor, GrantBounds, ToolRef
 from ledger.core.ids import check_id
 from ledger.core.limits import (
+    EDITED_PATTERN_COUNT,
+    GRANT_USES_COUNT,
     JSON_DEPTH_LEVELS,
     MESSAGE_BYTES,
     METADATA_BYTES,
@@ -26,9 +27,9 @@ from ledger.core.limits import (
     PATTERN_LENGTH_BYTES,
 )
 from ledger.core.operands import Operand, check_operands
-from ledger.core.policy import Call
-from ledger.core.questions import Question, request_digest
-from ledger.core.runners import GivenRunner
+from ledger.core.policy import Call, ReplyKind
+from ledger.core.questions import GivenRunner, Question, request_digest
+from ledger.core.times import check_duration_ms, seconds_as_ms
 
 REPEATED_COUNT: Final = 512
 """The cache size of questions without metadata or tool."""
@@ -329,3 +330,81 @@ def _check_tool(value: object) -> ToolRef | None:
     if not isinstance(value, Mapping) or set(value) != {"message_id", "call_id"}:
         raise InputError("tool must be an object with exactly `message_id` and `call_id`")
     return ToolRef(check_id(value["message_id"], "message id"), check_id(value["call_id"], "call id"))
+
+
+GRANTING_ROLES: Final = frozenset((None, "approver", "admin"))
+"""The roles that may make grants of their own, and so may widen an offer; None is a process beside the server."""
+
+
+def grant_bounds(expires_in_ms: int | None, uses: int | None) -> GrantBounds | None:
+    """Return the bounds of an answer's grants; None without any. Raises InputError."""
+    if expires_in_ms is None and uses is None:
+        return None
+    return GrantBounds(
+        None if expires_in_ms is None else check_duration_ms(expires_in_ms, "time to live"),
+        None if uses is None else check_uses(uses),
+    )
+
+
+def check_uses(value: object) -> int:
+    """Return a number of uses, at least 1. Raises InputError."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= GRANT_USES_COUNT:
+        raise InputError(f"the number of uses must be a whole number from 1 to {GRANT_USES_COUNT}, not {value!a:.40}")
+    return value
+
+
+def check_edited(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Return the patterns that replace the offered ones, each once. Raises InputError for none, or too many."""
+    found = tuple(dict.fromkeys(make_question("grant", patterns).call.patterns))
+    if not found:
+        raise InputError("give at least one pattern, or none at all for the offered ones")
+    if len(found) > EDITED_PATTERN_COUNT:
+        raise InputError(f"{len(found)} patterns are too many for one answer; give at most {EDITED_PATTERN_COUNT}")
+    return found
+
+
+ReplyWord = Literal["once", "session", "always", "reject", "ALLOW_ONCE", "ALLOW_SESSION", "DENY"]
+"""The words of an answer: ours, and BetCode's names of them."""
+
+Answer = ReplyWord | Mapping[str, Any]
+"""An answer: a word, or Codelia's `{ok, remember, reason}`."""
+
+_NAMES: dict[str, ReplyKind] = {
+    "once": "once",
+    "session": "session",
+    "always": "always",
+    "reject": "reject",
+    # betcode.md, PermissionResponse.decision
+    "ALLOW_ONCE": "once",
+    "ALLOW_SESSION": "session",
+    "DENY": "reject",
+}
+
+
+def parse_reply(value: object) -> ReplyKind:
+    """Parse `once`, `session`, `always` or `reject`, or BetCode's name of one. Raises InputError."""
+    reply = _NAMES.get(value) if isinstance(value, str) else None
+    if reply is None:
+        raise InputError(f"`{value}` is not a reply; use `once`, `session`, `always` or `reject`")
+    return reply
+
+
+def parse_answer(value: object, message: str | None) -> tuple[ReplyKind, str | None]:
+    """Parse an answer with its feedback, given as a word or as Codelia's confirm result. Raises InputError."""
+    if isinstance(value, str) or not isinstance(value, Mapping):
+        return parse_reply(value), message
+    kind, reason = parse_confirm_result(value)
+    if reason is not None and message is not None:
+        raise InputError("a confirm result brings its own `reason`; give no message beside it")
+    return kind, reason if message is None else message
+
+
+def parse_confirm_result(value: Mapping[str, Any]) -> tuple[ReplyKind, str | None]:
+    """Parse Codelia's `{ok, remember, reason}` (`codelia.md` section 8) as reply and feedback. Raises InputError."""
+    ok, remember, reason = value.get("ok"), value.get("remember", False), value.get("reason")
+    well_formed = isinstance(ok, bool) and isinstance(remember, bool) and isinstance(reason, str | None)
+    if not well_formed or set(value) - {"ok", "remember", "reason"}:
+        raise InputError("a confirm result is `{ok: true|false, remember?: true|false, reason?: text}`")
+    if not ok:
+        return "reject", reason
+    return ("always" if remember else "once"), reason

@@ -18,8 +18,8 @@ from ledger.client.session import Session
 from ledger.client.sync import SyncPermitBlock, SyncSession
 from ledger.core.errors import InputError, LedgerError, StoreError
 from ledger.core.ids import check_id, new_request_id
+from ledger.core.questions import Runner
 from ledger.core.requests import AskDetails, ToolAskOptions, check_name
-from ledger.core.runners import Runner
 
 R = TypeVar("R")
 

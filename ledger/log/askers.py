@@ -9,9 +9,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ledger.core.durations import DAY_MS
 from ledger.core.errors import DamageError
 from ledger.core.events import Presence
+from ledger.core.times import DAY_MS
 from ledger.stores.port import AskersOf, Store
 
 log = logging.getLogger(__name__)

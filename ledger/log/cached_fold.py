@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from ledger.core import chain
+from ledger.core.commitments import after_entry, genesis
 from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
@@ -58,8 +58,8 @@ class CachedFold(Generic[S]):
 
     def _next_prev(self) -> str:
         if self.position == START:
-            return chain.genesis(self.key.kind, self.key.id)
-        return chain.after_entry(self.position.ms, self.position.version, self._payload)
+            return genesis(self.key.kind, self.key.id)
+        return after_entry(self.position.ms, self.position.version, self._payload)
 
     # --- reading ----------------------------------------------------------------------------------------------------
 

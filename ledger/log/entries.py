@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from ledger.core import chain, codec
+from ledger.core import codec
+from ledger.core.commitments import follows, genesis
 from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
 from ledger.core.grants import Recorded
@@ -66,9 +67,9 @@ def read_entry(key: StreamKey, entry: Entry, before: Position | Entry, before_pa
             f"stream `{key.name}` version {entry.version}: {error.text}", stream=key.name, version=entry.version
         ) from error
     if version == 1:
-        linked = before.ms == 0 and envelope.prev == chain.genesis(key.kind, key.id)
+        linked = before.ms == 0 and envelope.prev == genesis(key.kind, key.id)
     else:
-        linked = ms >= before.ms and chain.follows(envelope.prev, ms, before.ms, before.version, before_payload)
+        linked = ms >= before.ms and follows(envelope.prev, ms, before.ms, before.version, before_payload)
     if not linked:
         raise DamageError(
             f"stream `{key.name}` version {entry.version} does not follow the entry before it; run verify",

@@ -12,7 +12,7 @@ import msgspec
 from ledger.core.errors import InputError
 from ledger.core.policy import Layer, PolicySource
 from ledger.policy.stored_rules import RulesState
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import StreamKey
 

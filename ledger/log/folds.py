@@ -6,14 +6,13 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from ledger.access.freeze import FreezeState, decide_freeze, evolve_freeze
-from ledger.access.holds import HoldState, decide_holds, evolve_holds
+from ledger.access.freeze import FreezeState, HoldState, decide_freeze, decide_holds, evolve_freeze, evolve_holds
 from ledger.access.notifications import NotificationsState, decide_notifications, evolve_notifications
-from ledger.access.passkeys.state import PasskeysState, decide_passkeys, evolve_passkeys
+from ledger.access.passkeys import PasskeysState, decide_passkeys, evolve_passkeys
 from ledger.access.state import AccessState, decide_access, evolve_access
-from ledger.core.allowing import any_allowing
 from ledger.core.errors import LedgerError
 from ledger.core.events import Asked, Cancelled, Claimed, Event, Expired, LogRegressed, Presence, Reopened, Replied
+from ledger.core.freezes import any_allowing
 from ledger.core.grants import Recorded
 from ledger.core.limits import LEASE_MS
 from ledger.core.policy import Verdict
@@ -22,14 +21,14 @@ from ledger.log.inboxes import present_in, readable
 from ledger.log.plans import NOTHING, SYSTEM, AppendPlan, Fold, Regression
 from ledger.masks.masking import Masks, require_no_secret, with_masked_reason
 from ledger.policy.stored_rules import RulesState, decide_rules, evolve_rules
-from ledger.project.state import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project, until_ms
+from ledger.project import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project, until_ms
 from ledger.session.commands import Ask, ClaimCall, Connect, Judging, Live, OutdatedRulesError, Recheck, Repeat
+from ledger.session.deadlines import needs_presence, settle
+from ledger.session.decision import records_clients
 from ledger.session.evolve import deadline_ms, evolve
 from ledger.session.masking import masked_command, masked_record, masked_repeat
 from ledger.session.rounds import decide_repeat
-from ledger.session.settle import needs_presence, settle
 from ledger.session.state import SessionState, claim_due_ms, next_due_ms
-from ledger.session.tiers import records_clients
 from ledger.stores.port import NOTHING_DUE, Due, Store, StreamKey
 
 

@@ -9,7 +9,7 @@ from ledger.core.grants import Recorded
 from ledger.log.rulesets import RecordedRules
 from ledger.log.tail import nothing_folded, read_folds
 from ledger.policy.replayed import ReplayedPolicies
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.judged_again import JudgedAgain, is_judged, judge_recorded
 from ledger.session.state import SessionState
 from ledger.stores.port import Store, StreamKey

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ledger.core import chain, codec
+from ledger.core import codec
+from ledger.core.commitments import after_entry
 from ledger.core.errors import StoreError
 from ledger.core.events import Actor, ReasonDetail, Redacted
 from ledger.core.ids import new_event_id, new_salt
@@ -89,7 +90,7 @@ async def _redact_some(
         rounds += 1
         event = Redacted(versions=tuple(versions), detail=ReasonDetail(reason))
         last = plan.folded.last
-        prev = chain.after_entry(last.ms, last.version, last.payload)
+        prev = after_entry(last.ms, last.version, last.payload)
         fields = codec.encode(event, event_id=event_id, prev=prev, actor=actor, salt=salt)
         return Append(key=plan.key, after=last.position, payloads=(fields,))
 

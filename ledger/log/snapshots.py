@@ -21,7 +21,7 @@ from ledger.core.grants import Grants, StandingGrant
 from ledger.core.packed_records import PackedRecords
 from ledger.log.tail import Folded, entry_at
 from ledger.log.viewed import checkpoints, fields_of_streams
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.state import SETTLED_PACKING, Client, LockRequest, PendingRequests, Request, SessionState
 from ledger.stores.port import Position, Store, StreamKey
 from ledger.stores.values import ViewAdvance, ViewWrite

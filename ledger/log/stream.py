@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ledger.core import codec
-from ledger.core.allowing import any_allowing, any_binding
 from ledger.core.errors import DamageError, InDoubtError, InputError, LedgerError, StoreError
 from ledger.core.events import Presence
+from ledger.core.freezes import any_allowing, any_binding
 from ledger.core.grants import Recorded
 from ledger.core.limits import EVENTS_PER_APPEND_COUNT, PAGE_COUNT
 from ledger.log.batches import Batch, Job, recorded_of

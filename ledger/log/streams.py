@@ -11,10 +11,9 @@ from math import inf
 from typing import Any, Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from ledger.access.freeze import FREEZE_ID
-from ledger.access.holds import HOLDS_ID, HoldState
+from ledger.access.freeze import FREEZE_ID, HOLDS_ID, HoldState
 from ledger.access.notifications import NOTIFICATIONS_ID, NotificationsState
-from ledger.access.passkeys.state import PASSKEYS_ID, PasskeysState
+from ledger.access.passkeys import PASSKEYS_ID, PasskeysState
 from ledger.access.state import ACCESS_ID, AccessState
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import SWEEP_SECONDS
@@ -35,7 +34,7 @@ from ledger.log.rulesets import Rulesets
 from ledger.log.stream import Stream, Tallies
 from ledger.masks.masking import Masks
 from ledger.policy.stored_rules import RulesState
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Store, StreamKey, WakeUp
 

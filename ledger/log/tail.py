@@ -19,7 +19,7 @@ from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
 from ledger.log.entries import check_info, read_entry
 from ledger.policy.stored_rules import RulesState, evolve_rules
-from ledger.project.state import ProjectState, evolve_project
+from ledger.project import ProjectState, evolve_project
 from ledger.session.brief import SAYING
 from ledger.session.evolve import evolve
 from ledger.session.state import SessionState

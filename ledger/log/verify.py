@@ -12,7 +12,8 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 
-from ledger.core import chain, codec
+from ledger.core import codec
+from ledger.core.commitments import after_entry, follows, genesis, within_append
 from ledger.core.errors import DamageError
 from ledger.core.events import Redacted
 from ledger.core.late_patterns import late_pattern
@@ -64,7 +65,7 @@ class Head(NamedTuple):
 
 def head_of(entry: Entry) -> Head:
     """Return the head to save elsewhere, which reveals a later truncation or rewrite up to here."""
-    return Head(entry.position, chain.after_entry(entry.ms, entry.version, entry.payload))
+    return Head(entry.position, after_entry(entry.ms, entry.version, entry.payload))
 
 
 def verify_entries(
@@ -199,7 +200,7 @@ class StreamReading:
             self._check_link(before, entry, prev)
 
     def _check_beginning(self, prev: str | None) -> None:
-        if prev not in (None, chain.genesis(self._key.kind, self._key.id)):
+        if prev not in (None, genesis(self._key.kind, self._key.id)):
             text = f"version 1 does not begin `{self._key.name}`: it was changed, or is of another stream"
             self._report(1, "edited", text)
 
@@ -207,7 +208,7 @@ class StreamReading:
         if entry.ms < before.ms:
             text = f"version {entry.version} is dated before version {before.version}"
             self._report(entry.version, "redated", text)
-        elif prev == chain.within_append(before.version, before.payload) and entry.ms != before.ms:
+        elif prev == within_append(before.version, before.payload) and entry.ms != before.ms:
             text = (
                 f"versions {before.version} and {entry.version} are of one append and bear different times: "
                 "one of them was re-dated"
@@ -221,7 +222,7 @@ class StreamReading:
             self._report(before.version, "edited", text)
 
     def _follows(self, before: Entry, entry: Entry, prev: str) -> bool:
-        return chain.follows(
+        return follows(
             prev, ms=entry.ms, before_ms=before.ms, before_version=before.version, before_payload=before.payload
         )
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ledger.core import chain, codec
-from ledger.core.commitments import is_commitment_to
+from ledger.core import codec
+from ledger.core.commitments import follows, genesis, is_commitment_to
 from ledger.core.errors import DamageError
 from ledger.core.limits import ENTRY_MS_MAX
 from ledger.log.glances import PayloadBeginning, beginnings_of
@@ -61,7 +61,6 @@ def whole_entries(key: StreamKey, entries: Sequence[Entry], info: StreamInfo) ->
 
 
 def _is_linked(key: StreamKey, entries: Sequence[Entry], beginnings: Sequence[PayloadBeginning]) -> bool:
-    follows = chain.follows
     before_ms = before_version = 0
     before_payload = b""
     event_ids: set[bytes] = set()
@@ -71,7 +70,7 @@ def _is_linked(key: StreamKey, entries: Sequence[Entry], beginnings: Sequence[Pa
             return False
         prev = written_prev.decode("latin-1")  # never fails; other characters than those of a hash only differ from it
         if version == 1:
-            linked = prev == chain.genesis(key.kind, key.id)
+            linked = prev == genesis(key.kind, key.id)
         else:
             linked = ms >= before_ms and follows(prev, ms, before_ms, before_version, before_payload)
         if not linked or event_type in _CONCERNING_OTHERS or not _is_committed(content, commitment):

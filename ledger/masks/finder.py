@@ -1,13 +1,51 @@
-"""The secrets of one text. Pure, and linear in the text's length."""
+"""The secrets of one text. Pure, and linear in the text's length.
+
+Characters without a glyph are left out of the search, and compatibility forms (full-width letters, mathematical
+letters) become the letters that they stand for: a reader of the log would read the secret all the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from ledger.masks.plain_text import plain
+from ledger.core.characters import is_visible
 from ledger.masks.shape_tables import SecretShape, broken_shapes, place_shapes, place_words, provider_shapes
+
+
+class PlainText(NamedTuple):
+    """`text` for the search. `places` has the place of each of its characters, and the end; None: the same places."""
+
+    text: str
+    places: Sequence[int] | None
+
+    def original(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span in the original text."""
+        return (start, end) if self.places is None else (self.places[start], self.places[end - 1] + 1)
+
+
+def plain(text: str) -> PlainText:
+    """Return a text for the search. Linear in its length."""
+    if text.isascii():
+        return PlainText(text, None)
+    letters: list[str] = []
+    places: list[int] = []
+    for place, character in enumerate(text):
+        if character.isascii():
+            written = character
+        elif not is_visible(character) and not character.isspace():
+            continue
+        else:
+            folded = unicodedata.normalize("NFKC", character)
+            # Only what becomes ASCII matters to a search for secrets; the rest keeps its place and its length.
+            written = folded if folded.isascii() else character
+        letters.append(written)
+        places.extend([place] * len(written))
+    places.append(len(text))
+    return PlainText("".join(letters), places)
+
 
 _KEPT_COUNT: Final = 1024
 KEPT_CHARS: Final = 2048

@@ -14,11 +14,10 @@ import msgspec
 
 from ledger.core.commitments import keyed
 from ledger.core.errors import InputError
-from ledger.core.masked_text import FINGERPRINT_CHARS, MASK, OPENING, holds_mask, mask_text
 from ledger.core.policy import Call
-from ledger.masks.finder import KEPT_CHARS, SecretSpan, candidates, find, joined, lowered
+from ledger.masks.finder import KEPT_CHARS, SecretSpan, candidates, find, joined, lowered, plain
 from ledger.masks.named_values import is_plausible, is_secret_name, is_secret_option
-from ledger.masks.plain_text import plain
+from ledger.masks.own_input import FINGERPRINT_CHARS, MASK, OPENING, holds_mask, mask_text
 from ledger.masks.shape_tables import SecretShape
 
 LEFT: Final = frozenset(("cwd", "home", "salt"))

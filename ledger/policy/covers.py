@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ledger.core.indexed_grants import with_more
 from ledger.core.policy import Call, Evaluation, Grant, Layer, Policy, PolicySource, RuleRef, Verdict
+from ledger.core.standing import with_more
 from ledger.policy.check_questions import JudgedCall
 from ledger.policy.dialect import Dialect
 from ledger.policy.dialects import compile_policy, dialect_of, listed_rules

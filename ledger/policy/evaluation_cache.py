@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ledger.core.indexed_grants import ConsultedGrants, GrantAnswers, IndexedGrants, confirms
 from ledger.core.policy import Call, Evaluation, Grant, Part, Policy, PolicySource, demand_rules
+from ledger.core.standing import ConsultedGrants, GrantAnswers, IndexedGrants, confirms
 from ledger.policy.check_questions import with_facts
 from ledger.policy.consulted import FactAnswers, UnreadFacts, as_text, has_no_file, overloaded, with_answers
 from ledger.policy.facts import FileFacts, FileKind

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from ledger.core.indexed_grants import IndexedGrants
 from ledger.core.policy import Grant
+from ledger.core.standing import IndexedGrants
 
 Read = TypeVar("Read")
 

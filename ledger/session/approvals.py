@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from ledger.core.agreed_event import Agreed, MessageDetail
 from ledger.core.characters import person_key
 from ledger.core.errors import DemandNotMetError
+from ledger.core.event_shapes import Agreed, MessageDetail
 from ledger.core.events import TOLD, Actor
 from ledger.core.policy import Demand, Verdict
 from ledger.policy.demands import asks_passkey

@@ -17,16 +17,30 @@ from ledger.masks.masking import is_recorded_digest
 from ledger.policy.covers import not_accepted, still_asked
 from ledger.policy.demands import demands_on
 from ledger.policy.stored_rules import home_of
-from ledger.project.state import ProjectState
-from ledger.session.claims import claim_with_ask, decide_claim, require_unclaimed, wanted_at_claim
+from ledger.project import ProjectState
+from ledger.session.claims import (
+    claim_with_ask,
+    decide_claim,
+    reopened,
+    rests_on_project,
+    wanted_at_claim,
+)
 from ledger.session.commands import Ask, ClaimCall, Live, Recheck
-from ledger.session.decision import Decision, require_content, require_open, standing_grants, until_expiry
+from ledger.session.deadlines import drop_absent
+from ledger.session.decision import (
+    Decision,
+    present_clients,
+    require_content,
+    require_open,
+    require_unclaimed,
+    standing_grants,
+    tier_of,
+    until_expiry,
+    wanted,
+)
 from ledger.session.demands import askers, binding, grants_for, proofs_of, signed_verdict, that_count
-from ledger.session.reopening import reopened, rests_on_project
-from ledger.session.settle import drop_absent
+from ledger.session.judging import judge_sparingly, judging, recheckable, taker_of, uses_of
 from ledger.session.state import Request, SessionState
-from ledger.session.tiers import present_clients, tier_of, wanted
-from ledger.session.uses import judge_sparingly, judging, recheckable, taker_of, uses_of
 from ledger.session.verdicts import with_opinions
 
 

@@ -8,43 +8,53 @@ other run, not even by its own runner.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ledger.core.commitments import keyed
-from ledger.core.durations import spell_duration
-from ledger.core.errors import AlreadyClaimedError, InputError, OperandsWantedError
-from ledger.core.events import Asked, Claimed, ClaimReleased, Event, ReasonDetail, ReopenCause
+from ledger.core.errors import InputError, OperandsWantedError
+from ledger.core.events import (
+    Asked,
+    Cancelled,
+    Claimed,
+    ClaimReleased,
+    Event,
+    ReasonDetail,
+    ReopenCause,
+    Reopened,
+    ReopenedDetail,
+)
 from ledger.core.grants import StandingGrant, Taker
 from ledger.core.operands import Operand, WantedOperand, operand_change
 from ledger.core.policy import Call, Evaluation, Policy, Verdict, strictest
-from ledger.core.questions import Question
-from ledger.core.runners import Runner, claim_id_of
+from ledger.core.questions import Question, Runner, claim_id_of
 from ledger.core.standing import named
-from ledger.core.times import format_time
+from ledger.core.times import spell_duration
 from ledger.masks.masking import Masks, masked_input
 from ledger.policy.operands import operands_wanted
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.approvals import why_too_few
-from ledger.session.commands import Ask, ClaimCall, EndClaims, ReleaseClaim
+from ledger.session.commands import Ask, ClaimCall, EndClaims, Live, ReleaseClaim
 from ledger.session.decision import (
     Decision,
+    already_claimed,
+    claimed_by,
+    present_clients,
     require_content,
     require_open,
     require_opened,
     standing_grants,
+    tier_of,
     unknown_request,
     until_expiry,
+    wanted,
 )
 from ledger.session.demands import binding, grants_for, signed_verdict
-from ledger.session.first import judge
-from ledger.session.links import changed_link
+from ledger.session.judging import changed_link, judge, judge_sparingly, judging, taker_of, unlimited, uses_of
 from ledger.session.open_claims import ends_unknown, open_claims
-from ledger.session.reopening import reopened
-from ledger.session.state import HeldClaim, SessionState, Settled, call_of, input_digest
-from ledger.session.uses import judge_sparingly, judging, taker_of, unlimited, uses_of
+from ledger.session.state import Request, SessionState, Settled, call_of, input_digest
 from ledger.session.verdicts import edited_call, ignores_late_denies, with_opinions
 
 
@@ -110,45 +120,18 @@ def is_repeated(state: SessionState, settled: Settled, runner: Runner) -> bool:
     if held is not None and held.status == "open":
         if held.claim_id == claim_id_of(runner):
             return True
-        raise _refusal(state, settled, f"was claimed by `{held.runner}`{_at(held)} and may be running", held)
+        raise already_claimed(state, settled, f"{claimed_by(held)} and may be running", held)
     if held is not None and held.status == "unknown":
-        raise _refusal(
+        raise already_claimed(
             state,
             settled,
-            f"was claimed by `{held.runner}`{_at(held)}, and the end of its run is not known: it may have run",
+            f"{claimed_by(held)}, and the end of its run is not known: it may have run",
             held,
         )
     if settled.finished or settled.request.ran:
-        by = "" if held is None else f" by `{held.runner}`{_at(held)}"
-        raise _refusal(state, settled, f"has run already{by}", held)
+        by = "" if held is None else claimed_by(held).removeprefix("was claimed")
+        raise already_claimed(state, settled, f"has run already{by}", held)
     return False
-
-
-def require_unclaimed(state: SessionState, request_id: str) -> None:
-    """Raise AlreadyClaimedError for a request whose call somebody claimed: who asks without a claim does not run it."""
-    settled = state.settled.get(request_id)
-    held = None if settled is None else settled.claim
-    if settled is not None and held is not None and held.status != "released":
-        raise _refusal(state, settled, f"was claimed by `{held.runner}`{_at(held)}, and only its runner runs it", held)
-
-
-def _at(held: HeldClaim) -> str:
-    return f" at {format_time(held.at_ms)}"
-
-
-def _refusal(state: SessionState, settled: Settled, what: str, held: HeldClaim | None) -> AlreadyClaimedError:
-    request_id = settled.request.request_id
-    who = (
-        {}
-        if held is None
-        else {"by": held.by.name, "at_ms": held.at_ms, "runner": held.runner, "claim_id": held.claim_id}
-    )
-    return AlreadyClaimedError(
-        f"request `{request_id}` {what}; to run it again, ask again with another request id",
-        request_id=request_id,
-        session=state.session_id,
-        **who,
-    )
 
 
 def _require_still_allowed(state: SessionState, settled: Settled, grounds: ClaimGrounds, now_ms: int) -> None:
@@ -162,11 +145,10 @@ def _require_still_allowed(state: SessionState, settled: Settled, grounds: Claim
     if grounds.project.judged_version <= held.project_version <= grounds.project.version:
         return
     if judge_claim(state, settled, grounds, now_ms, held.claim_id).cause is not None:
-        raise _refusal(
+        raise already_claimed(
             state,
             settled,
-            f"was claimed by `{held.runner}`{_at(held)}, and the grant that allowed it is no longer in force: "
-            "it may have run",
+            f"{claimed_by(held)}, and the grant that allowed it is no longer in force: it may have run",
             held,
         )
 
@@ -208,7 +190,7 @@ def decide_release_claim(state: SessionState, command: ReleaseClaim, now_ms: int
         return Decision()
     if held.status != "open":
         ran = "has run" if held.status == "finished" else "may have run"
-        raise _refusal(state, settled, f"{ran}, so its claim is not given back", held)
+        raise already_claimed(state, settled, f"{ran}, so its claim is not given back", held)
     asker = settled.request.asker.name
     if command.actor.kind == "agent" and command.actor.name != asker:
         raise InputError(
@@ -249,7 +231,7 @@ def key_of_end(state: SessionState, request_id: str | None, claim_id: str) -> st
         if held.claim_id == claim_id:
             return None
         if claim_id not in request.released_claims:
-            raise _refusal(state, settled, f"was claimed by `{held.runner}`{_at(held)}, not as `{claim_id}`", held)
+            raise already_claimed(state, settled, f"{claimed_by(held)}, not as `{claim_id}`", held)
     return f"{claim_id}:{request.request_id}"
 
 
@@ -449,3 +431,80 @@ def _by(evaluation: Evaluation) -> str:
     """Return the rules that decided, in parentheses."""
     rules = ", ".join(f"`{text}`" for text in dict.fromkeys(rule.text for rule in evaluation.rules))
     return f" ({rules})" if rules else ""
+
+
+NOBODY: Final = Live()
+
+
+def reopened(
+    state: SessionState,
+    request: Request,
+    question: Question,
+    *,
+    evaluation: Evaluation,
+    verdict: Verdict,
+    cause: ReopenCause,
+    reason: str,
+    project_version: int | None,
+    live: Live | None,
+    operands: tuple[Operand, ...] | None = None,
+) -> tuple[Event, ...]:
+    """Return the events: the request is denied, or pending in its next round, which a closed session cancels at once.
+
+    The time to answer starts again. Raises PresenceWantedError if that depends on leases that were not read. `reason` says to people what changed; `operands` are those
+    that the next answer is about, None if they are unchanged.
+    """
+    is_pending = verdict is Verdict.ASK
+    settings = state.settings
+    there = wanted(live) if is_pending else NOBODY
+    tier, duration_ms = tier_of(settings, there) if is_pending else (None, None)
+    event = Reopened(
+        request_id=request.request_id,
+        verdict=verdict,
+        tier=tier,
+        duration_ms=duration_ms,
+        unattended_ms=settings.unattended_ms if is_pending else None,
+        cap_ms=settings.cap_ms if is_pending else None,
+        project_version=project_version,
+        present=present_clients(there),
+        round=request.round + 1 if is_pending else request.round,
+        cause=cause,
+        detail=ReopenedDetail(evaluation, question.metadata, question.call.input, reason, operands),
+    )
+    if state.closed_ms is not None and is_pending:
+        return event, Cancelled(request_id=request.request_id, cause="session_closed")
+    return (event,)
+
+
+def rests_on_project(settled: Settled) -> bool:
+    """Return whether a grant of the project allowed the request, no person answered it, and nobody has claimed it.
+
+    What is claimed may be running, so it is never reopened.
+    """
+    answered = settled.reply is not None and settled.cause is None
+    claimed = settled.claim is not None and settled.claim.status != "released"
+    return settled.outcome == "allowed" and settled.request.rests_on_project and not answered and not claimed
+
+
+def may_change(state: SessionState, request_id: str, *, is_asked: bool) -> bool:
+    """Return whether the project's current grants may change the outcome of a request.
+
+    `is_asked`: the request is submitted (again), so that a new grant may release it, and another run follows a finished
+    one. A caller that only reads changes neither.
+    """
+    if request_id in state.pending:
+        return is_asked
+    settled = state.settled.get(request_id)
+    return settled is not None and rests_on_project(settled) and (is_asked or not settled.finished)
+
+
+def has_changed(state: SessionState, request_id: str, shared: ProjectState, now_ms: int) -> bool:
+    """Return whether a grant of the project was made, was revoked or has expired since the request was judged."""
+    request = state.find(request_id)
+    if request is None:
+        return False
+    if shared.judged_version > (request.project_version or 0):
+        return True
+    settled = state.settled.get(request_id)
+    since_ms = request.asked_ms if settled is None else settled.at_ms
+    return shared.grants.expires_between(since_ms, now_ms)

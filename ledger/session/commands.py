@@ -8,16 +8,14 @@ from typing import Any, Literal
 import msgspec
 
 from ledger.core.errors import LedgerError
+from ledger.core.event_shapes import Proof, TraceContext
 from ledger.core.events import Actor, CancelCause, EndCause, ExtendReason, GrantBounds, Opinion, Presence, Settings
 from ledger.core.limits import PRESENT_COUNT
 from ledger.core.operands import Operand
 from ledger.core.policy import Policy, PolicySource, ReplyKind
-from ledger.core.proofs import Proof
-from ledger.core.questions import Question
-from ledger.core.runners import Runner
-from ledger.core.trace_context import TraceContext
+from ledger.core.questions import Question, Runner
 from ledger.masks.masking import Masks
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, gc=False):

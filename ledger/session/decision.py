@@ -1,4 +1,4 @@
-"""The decision of a command, and checks that several commands share."""
+"""The decision of a command, and what several commands share: checks, and the tier of a request by presence. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ledger.core.errors import (
+    AlreadyClaimedError,
     NewerSchemaError,
     NoInputLockError,
     RedactedError,
@@ -14,11 +15,13 @@ from ledger.core.errors import (
     UnknownRequestError,
     UnknownSessionError,
 )
-from ledger.core.events import Event
+from ledger.core.events import Event, Presence, Settings, Tier
 from ledger.core.grants import StandingGrant, Taker, earliest_expiry
 from ledger.core.standing import Standing
-from ledger.project.state import ProjectState
-from ledger.session.state import Request, SessionState
+from ledger.core.times import format_time
+from ledger.project import ProjectState
+from ledger.session.commands import Live, PresenceWantedError
+from ledger.session.state import HeldClaim, Request, SessionState, Settled
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
@@ -106,4 +109,59 @@ def overrides_lock(state: SessionState, request: Request, client_id: str | None,
         request_id=request.request_id,
         session=state.session_id,
         holder=state.lock,
+    )
+
+
+def wanted(live: Live | None) -> Live:
+    """Return the presence that a decision depends on. Raises PresenceWantedError if the leases were not read."""
+    if live is None:
+        raise PresenceWantedError("the decision depends on presence; read the leases")
+    return live
+
+
+def present_clients(live: Live) -> tuple[Presence, ...]:
+    """Return the clients that an ask names as present; none where the presence is unknown."""
+    return live.named() or ()
+
+
+def tier_of(settings: Settings, live: Live) -> tuple[Tier, int | None]:
+    """Return the tier of a request that becomes pending, and its time (ms; None is without a deadline).
+
+    Unknown presence gives the longer time: nobody is asked to answer within a minute who may not be connected.
+    """
+    attended = live.is_known and bool(live.clients or live.inbox)
+    return ("attended", settings.attended_ms) if attended else ("unattended", settings.unattended_ms)
+
+
+def records_clients(state: SessionState) -> bool:
+    """Return whether connections are events: an input lock depends on them. Otherwise they are only leases."""
+    return state.settings.answering == "lock-holder"
+
+
+def require_unclaimed(state: SessionState, request_id: str) -> None:
+    """Raise AlreadyClaimedError for a request whose call somebody claimed: who asks without a claim does not run it."""
+    settled = state.settled.get(request_id)
+    held = None if settled is None else settled.claim
+    if settled is not None and held is not None and held.status != "released":
+        raise already_claimed(state, settled, f"{claimed_by(held)}, and only its runner runs it", held)
+
+
+def claimed_by(held: HeldClaim) -> str:
+    """Return who claimed a call, and when, in words."""
+    return f"was claimed by `{held.runner}` at {format_time(held.at_ms)}"
+
+
+def already_claimed(state: SessionState, settled: Settled, what: str, held: HeldClaim | None) -> AlreadyClaimedError:
+    """Return the refusal of a claim of a call that is claimed, or has run; `what` says so in words."""
+    request_id = settled.request.request_id
+    who = (
+        {}
+        if held is None
+        else {"by": held.by.name, "at_ms": held.at_ms, "runner": held.runner, "claim_id": held.claim_id}
+    )
+    return AlreadyClaimedError(
+        f"request `{request_id}` {what}; to run it again, ask again with another request id",
+        request_id=request_id,
+        session=state.session_id,
+        **who,
     )

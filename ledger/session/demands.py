@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 from ledger.core.characters import person_key
 from ledger.core.errors import DemandNotMetError, PasskeyRequiredError
+from ledger.core.event_shapes import Proof
 from ledger.core.events import TOLD, Actor
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import Call, Demand, Policy, Verdict
-from ledger.core.proofs import Proof
 from ledger.core.standing import kept
 from ledger.policy.demands import asks_passkey, asks_several, asks_signed_grants, concerns, demand_sentences, demands_on
 from ledger.session.approvals import counting, is_asker, lacking, require_approver

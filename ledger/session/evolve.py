@@ -43,9 +43,8 @@ from ledger.core.grants import Recorded, add_granted, mark_imported, mark_redact
 from ledger.core.limits import RECORDED_CLIENTS_COUNT
 from ledger.core.policy import Verdict, without_facts
 from ledger.session.brief import fill_in
-from ledger.session.extending import extended
-from ledger.session.first import digest_behind
-from ledger.session.links import links_of
+from ledger.session.deadlines import extended
+from ledger.session.judging import digest_behind, links_of
 from ledger.session.open_claims import (
     fold_claimed,
     fold_end_unknown,

@@ -8,9 +8,14 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ledger.core.allowing import any_allowing
-from ledger.core.events import Asked, Cause, Opinion, Replied, RepliedDetail
-from ledger.core.freezes import FREEZE, Freeze
+from ledger.core.events import (
+    Asked,
+    Cause,
+    Opinion,
+    Replied,
+    RepliedDetail,
+)
+from ledger.core.freezes import FREEZE, Freeze, any_allowing
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import Verdict
 from ledger.core.standing import named
@@ -19,8 +24,8 @@ from ledger.session.asks import decide_ask
 from ledger.session.commands import Ask, Release, Resume
 from ledger.session.decision import Decision, standing_grants, until_expiry
 from ledger.session.demands import binding, grants_for, proofs_of, signed_verdict
+from ledger.session.judging import UsesWantedError, judge_sparingly, taker_of, uses_of, with_uses_left
 from ledger.session.state import Request, SessionState, call_of
-from ledger.session.uses import UsesWantedError, judge_sparingly, taker_of, uses_of, with_uses_left
 from ledger.session.verdicts import with_opinions
 
 _UNFROZEN: Final = Cause(kind="unfrozen")

@@ -10,18 +10,17 @@ import msgspec
 from ledger.core.errors import NewerSchemaError
 from ledger.core.events import Actor, Asked, AskedDetail, Reopened, Replied, event_type
 from ledger.core.grants import Recorded, StandingGrant, Taker
-from ledger.core.masked_text import MASK, holds_mask
 from ledger.core.policy import Call, Evaluation, Policy, PolicySource, Verdict, without_facts
+from ledger.masks.own_input import MASK, holds_mask
 from ledger.policy.consulted import overloaded
 from ledger.policy.demands import demands_on
 from ledger.policy.errors import PolicyError
 from ledger.policy.replayed import NotDecidableError, ReplayedPolicies
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.decision import require_readable, standing_grants
 from ledger.session.demands import askers, grants_for, signed_verdict, that_count
-from ledger.session.first import judge_once
+from ledger.session.judging import judge_once, judge_sparingly, recheckable, taker_of, unlimited
 from ledger.session.state import Request, SessionState, call_of
-from ledger.session.uses import judge_sparingly, recheckable, taker_of, unlimited
 from ledger.session.verdicts import edited_call, with_opinions
 
 JudgedEvent = Asked | Reopened | Replied

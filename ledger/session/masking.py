@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from ledger.core.errors import InputError
 from ledger.core.events import Asked, AskedDetail, Event, Reopened, ReopenedDetail
-from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Evaluation
 from ledger.core.questions import Question
 from ledger.masks.masking import (
@@ -26,6 +25,7 @@ from ledger.masks.masking import (
     secrets_of,
     with_masked_reason,
 )
+from ledger.masks.own_input import holds_mask
 from ledger.session.commands import (
     Ask,
     Cancel,

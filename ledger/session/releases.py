@@ -16,8 +16,8 @@ from ledger.core.policy import Evaluation, ReplyKind
 from ledger.session.commands import Release, Reply
 from ledger.session.decision import Decision, standing_grants, until_expiry
 from ledger.session.demands import binding, proofs_of
+from ledger.session.judging import at_hand, sparing, taker_of, unlimited, uses_of, with_uses
 from ledger.session.state import Request, SessionState, in_order
-from ledger.session.uses import at_hand, sparing, taker_of, unlimited, uses_of, with_uses
 from ledger.session.verdicts import denied_now, grants_that_release
 
 

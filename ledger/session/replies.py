@@ -8,10 +8,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ledger.core.errors import InputError, NotCoveredError, WiderError
+from ledger.core.event_shapes import Proof
 from ledger.core.events import GrantBounds, Granted, GrantedDetail, Replied, RepliedDetail, Scope
 from ledger.core.grants import StandingGrant, derived_grant_id
 from ledger.core.policy import Demand, Evaluation
-from ledger.core.proofs import Proof
 from ledger.core.standing import as_policy_grants
 from ledger.masks.own_input import check_edit
 from ledger.policy.covers import uncovered, wider_entries
@@ -19,12 +19,12 @@ from ledger.session.approvals import agreed, approvers_with
 from ledger.session.commands import Reply
 from ledger.session.decision import Decision, overrides_lock, require_content, standing_grants, unknown_request
 from ledger.session.demands import binding, falls_with_a_reject, grants_for, require_met
+from ledger.session.judging import unlimited
 from ledger.session.releases import cascaded, judged_by, released_by
 from ledger.session.rounds import refuse_unless_same, require_round, within_session
+from ledger.session.signed_claims import wanted_grants
 from ledger.session.state import Request, SessionState, call_of, in_order
-from ledger.session.uses import unlimited
 from ledger.session.verdicts import denied_now, edited_call, judge_edit, lifts_denies
-from ledger.session.wanted import wanted_grants
 from ledger.session.would_run import quoted
 
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from rpds import HashTrieMap
 
 from ledger.core.codec import canonical_json
+from ledger.core.event_shapes import Proof
 from ledger.core.events import (
     Actor,
     CancelCause,
@@ -36,7 +37,7 @@ from ledger.core.events import (
 from ledger.core.freezes import FREEZE
 from ledger.core.grants import Grants, no_grants
 from ledger.core.operands import Operand
-from ledger.core.packed_records import PackedRecords, Packing
+from ledger.core.packed_records import PackedRecords, Packing, SortedKeys
 from ledger.core.policy import (
     Call,
     ConsultedFile,
@@ -49,8 +50,6 @@ from ledger.core.policy import (
     RuleRef,
     Verdict,
 )
-from ledger.core.proofs import Proof
-from ledger.core.sorted_keys import SortedKeys
 
 _Deadline: TypeAlias = "tuple[int, int, str]"
 """A deadline (server ms), and the version and the id of its request."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
-from ledger.core.durations import spell_duration
-from ledger.core.errors import AgentAction
-from ledger.core.events import CancelCause, Settings
+from ledger.core.events import CancelCause
 from ledger.core.policy import PolicySource, Verdict
+from ledger.core.times import spell_duration
 from ledger.policy.dialects import dialect_of
 from ledger.session.state import Settled
 
@@ -63,13 +62,6 @@ def message_of(settled: Settled, source: PolicySource) -> str | None:
             return cancelled(settled)
 
 
-def agent_action(settled: Settled, settings: Settings) -> AgentAction:
-    """Return the agent's next action (`opencode-zh.md` 7.2): it stops its turn after a reject without feedback."""
-    if settled.outcome == "denied":
-        return settings.on_denied
-    return "stop" if settled.outcome == "rejected" else "continue"
-
-
 def answerer(name: str, told: str | None) -> str:
     """Return the author of an answer; an answer reported by the agent's side is marked as such."""
     return name if told is None else f"{name} (told, not seen: answered at {told})"
@@ -112,3 +104,14 @@ def decider_of(settled: Settled) -> str | None:
     by_rules = request.evaluation is not None and request.evaluation.verdict is verdict
     deciders = [one.decider for one in request.opinions if one.verdict is verdict]
     return "rule" if by_rules or not deciders else ", ".join(deciders)
+
+
+TAKES_NO_FEEDBACK: Final = "hears_no_words"
+"""The member of a request's metadata by which a bridge declares this."""
+
+NOTE: Final = "the agent will not see these words, because its protocol has no place for them; the log keeps them"
+
+
+def undelivered_note(metadata: Mapping[str, Any] | None, message: str | None) -> str | None:
+    """Return the note for a person who answers with a message; None where the agent gets the message."""
+    return NOTE if message and metadata and metadata.get(TAKES_NO_FEEDBACK) is True else None

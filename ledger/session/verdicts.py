@@ -12,12 +12,12 @@ from typing import Any
 from ledger.core.errors import EditDeniedError
 from ledger.core.events import Opinion
 from ledger.core.grants import StandingGrant
-from ledger.core.masked_text import holds_mask
 from ledger.core.policy import Call, Evaluation, Policy, Verdict, strictest
+from ledger.masks.own_input import holds_mask
 from ledger.policy.demands import asks_several
 from ledger.policy.dialects import dialect_of
 from ledger.session.demands import binding, grants_for
-from ledger.session.first import judge
+from ledger.session.judging import judge
 from ledger.session.state import Request, SessionState, call_of
 
 

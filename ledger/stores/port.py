@@ -139,7 +139,7 @@ class Append(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     binding: bool = False
     """The append takes effect only with the confirmed replication that `Durability` asks for."""
     allows: bool = False
-    """The append allows or claims something (`ledger.core.allowing`): not written within the reach of a freeze."""
+    """The append allows or claims something (`ledger.session.freezing`): not written within the reach of a freeze."""
     project: str | None = None
     """The project within which it allows something; None is no project."""
     present: tuple[Presence, ...] | None = None

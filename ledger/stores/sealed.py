@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ledger.core import chain
+from ledger.core.commitments import after_entry
 from ledger.core.errors import DamageError, InputError, NewerSchemaError, SealedError
 from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import ENTRY_MS_MAX, TIME_MS_MAX
@@ -198,7 +198,7 @@ def check_entries(key: StreamKey, seal: Seal, entries: Sequence[Entry]) -> None:
             raise _other_entries(key, f"{entry.position} follows {before[0]}-{before[1]}")
         before = entry.ms, entry.version
     last = entries[-1]
-    if chain.after_entry(last.ms, last.version, last.payload) != seal.hash:
+    if after_entry(last.ms, last.version, last.payload) != seal.hash:
         raise _other_entries(key, f"{last.position} has another hash")
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from ledger.access.holds import (
+from ledger.access.freeze import (
     HoldCommand,
     HoldReach,
     HoldState,

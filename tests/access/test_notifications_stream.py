@@ -21,11 +21,11 @@ from ledger.access.notifications import (
 )
 from ledger.core.access_events import QuietHours
 from ledger.core.codec import NewerEvent
-from ledger.core.durations import DAY_MS
 from ledger.core.errors import InputError, NewerSchemaError, UnknownDeviceError
 from ledger.core.events import Actor, Event
 from ledger.core.grants import Recorded
 from ledger.core.limits import DEVICES_PER_PERSON_COUNT
+from ledger.core.times import DAY_MS
 
 ANN: Final = Actor("person", "ann")
 T0: Final = 1_800_000_000_000

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ledger.access.quiet_hours import check_quiet, quiet_until_ms
+from ledger.access.notifications import check_quiet, quiet_until_ms
 from ledger.core.access_events import QuietHours
 from ledger.core.errors import InputError
 

@@ -10,7 +10,7 @@ from ledger import InputError, Ledger, NotCoveredError, Session, WiderError
 from ledger.core.events import UseTaken
 from ledger.log.judgements import judge_again
 from ledger.log.tail import read_events
-from ledger.project.state import TakeUse
+from ledger.project import TakeUse
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from tests.api.actors import ANN, OpenLedger, pend

@@ -12,9 +12,9 @@ import pytest
 from ledger import DeniedError, DifferentRequestError, InputError, Ledger, Session
 from ledger.core.commitments import keyed
 from ledger.core.events import Asked, Granted, Replied, ToolFinished
-from ledger.core.masked_text import MASK, holds_mask
 from ledger.core.requests import make_question
 from ledger.log.judgements import judge_again
+from ledger.masks.own_input import MASK, holds_mask
 from tests.api.actors import ANN, OpenLedger, pend, pending_ids, raised, text_of_input_error
 from tests.support.waiting import wait_until_async
 

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from ledger import Ledger, NewerSchemaError
-from ledger.core import chain
+from ledger.core.commitments import after_entry
 from ledger.stores.port import StreamKey
 from tests.api.actors import OpenLedger
 from tests.support.backends import written
@@ -23,7 +23,7 @@ async def something_new(ledger: Ledger) -> None:
     last = (await ledger.store.open(KEY)).entries[-1]
     payload = (
         b'{"v":4,"id":"evt_new","prev":"%b","actor":{"kind":"agent","name":"claude"},"event":{"type":"vetoed"}}'
-        % chain.after_entry(*last[:3]).encode()
+        % after_entry(*last[:3]).encode()
     )
     await written(ledger.store, payload, key=KEY, after=last.position)
 

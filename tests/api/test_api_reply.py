@@ -17,7 +17,7 @@ from ledger import (
     UnknownRequestError,
 )
 from ledger.core.policy import ReplyKind
-from ledger.core.replies import ReplyWord
+from ledger.core.requests import ReplyWord
 from ledger.testing import TestClock
 from tests.api.actors import (
     ANN,

@@ -17,7 +17,7 @@ from opentelemetry.trace import StatusCode
 from ledger import Ledger, Session, SyncLedger
 from ledger.client.spans import within_trace
 from ledger.core.errors import AlreadyAnsweredError, DeniedError
-from ledger.core.trace_context import read_trace_context
+from ledger.core.event_shapes import read_trace_context
 from ledger.guarding import asking, guarded
 from ledger.stores.port import START
 from tests.support.recorded_spans import RecordedSpans, ids, recording, told

@@ -15,7 +15,7 @@ PROGRAM: Final = r"""
 import asyncio, os, sys
 import ledger
 from ledger import Ledger
-from ledger.client.judging import import_judging
+from workers.runtime.process import import_judging
 
 FOLDER = os.path.dirname(ledger.__file__)
 opened = set()

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from ledger.access.passkeys.authenticator import belongs_to
+from ledger.access.passkey_checks import belongs_to
 from ledger.core.addresses import split_address
 from ledger.core.errors import InputError, LedgerError
 from ledger.log.archive.buckets import check_url

@@ -14,7 +14,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.client.tokens import Made
-from ledger.core.durations import DAY_MS
+from ledger.core.times import DAY_MS
 from ledger.stores.secrets import deployment_secret, link_key
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served, in_process

@@ -12,7 +12,7 @@ import pytest
 from redis.asyncio import Redis
 
 from ledger import DamageError, DemandNotMetError, Ledger, Session
-from ledger.core import chain
+from ledger.core.commitments import after_entry
 from ledger.core.events import Actor
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
@@ -171,7 +171,7 @@ async def write_allow(server: RealServer, ledger: Ledger, **members: Any) -> Non
     payload = {
         "v": 1,
         "id": f"evt_other_{last.version}",
-        "prev": chain.after_entry(last.ms, last.version, last.payload),
+        "prev": after_entry(last.ms, last.version, last.payload),
         "actor": {"kind": "person", "name": "bob", "via": "inbox"},
         "event": {"type": "replied", "request_id": "per_1", "reply": "once", "outcome": "allowed", **members},
     }

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from webauthn import base64url_to_bytes
 
 from ledger import DamageError, InputError, Ledger, LedgerError, Session
-from ledger.client.passkeys.audit import PASSKEYS, anchors_of, readable
-from ledger.client.passkeys.book import Challenge
+from ledger.client.passkey_audit import PASSKEYS, anchors_of, readable
+from ledger.client.passkeys import Challenge
 from ledger.core.errors import PasskeyRefusedError, PasskeyRequiredError, UnknownPasskeyError
+from ledger.core.event_shapes import Proof, Signed
 from ledger.core.events import GrantBounds, PasskeyRegistered
 from ledger.core.policy import Evaluation, ReplyKind, Verdict
-from ledger.core.proofs import Proof, Signed
 from ledger.core.questions import Question
 from ledger.policy.errors import PolicyError
 from ledger.session.commands import GivenReply

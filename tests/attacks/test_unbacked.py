@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ledger import Ledger, Session
-from ledger.core.durations import MINUTE_MS
 from ledger.core.policy import ReplyKind
+from ledger.core.times import MINUTE_MS
 from ledger.stores.port import StreamKey
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served

@@ -14,8 +14,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.policy import Evaluation
-from ledger.core.questions import Question
-from ledger.core.runners import Runner, claim_id_of
+from ledger.core.questions import Question, Runner, claim_id_of
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served, in_process
 from tests.support.servers import RealServer

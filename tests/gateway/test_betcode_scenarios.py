@@ -14,8 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from ledger.core.durations import spell_duration
-from ledger.core.times import parse_time
+from ledger.core.times import parse_time, spell_duration
 from tests.api.test_betcode_scenarios import DATA, SCENARIOS
 from tests.gateway.betcode_world import PEOPLE, World, running_world
 from tests.gateway.callers import Caller

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ledger.core.runners import Runner, claim_id_of
+from ledger.core.questions import Runner, claim_id_of
 from ledger.testing import TestClock
 from tests.gateway.callers import Caller, Served
 from tests.support.waiting import wait_until_async

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger, Timeouts
-from ledger.core.run_limits import RunLimits
+from ledger.core.timeouts import RunLimits
 from tests.gateway.callers import Caller, Served, in_process
 from workers.gateway.settings import GatewaySettings
 

@@ -8,7 +8,7 @@ from typing import Final
 import click
 import pytest
 
-from ledger.core.durations import parse_duration
+from ledger.core.times import parse_duration
 from tests.house.dockerfile import Dockerfile, DockerfileError, parse
 from tests.house.sources import text_of
 from workers.cli import cli

@@ -31,7 +31,7 @@ PURE: Final = (
     "ledger/policy/*",
     "ledger/core/events.py",
     "ledger/core/codec.py",
-    "ledger/core/chain.py",
+    "ledger/core/commitments.py",
 )
 SOURCES: Final = files(*PACKAGES)
 PURE_SOURCES: Final = [file for file in SOURCES if any(fnmatch(file, pattern) for pattern in PURE)]

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from ledger.core.allowing import any_allowing
 from ledger.core.events import Agreed, Asked, Claimed, Event, Granted, Reopened, Replied
+from ledger.core.freezes import any_allowing
 from ledger.core.policy import Verdict
 from tests.support.events import EVENT_TYPES
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from ledger.core import chain, codec
+from ledger.core import codec
+from ledger.core.commitments import genesis
 from ledger.core.errors import DamageError, InputError
 from ledger.core.events import Actor, Granted, GrantedDetail
 from ledger.core.limits import DURATION_MS_MAX
@@ -24,7 +25,7 @@ def granted(expires_in_ms: int) -> Granted:
 
 
 def fields(expires_in_ms: int) -> codec.EntryFields:
-    prev = chain.genesis("project", "shop")
+    prev = genesis("project", "shop")
     payload, content = codec.encode(granted(60_000), event_id="evt_1", prev=prev, actor=ANN, salt=SALT)
     whole = json.loads(payload)
     whole["event"]["expires_in_ms"] = expires_in_ms

@@ -29,7 +29,7 @@ from ledger.log.fold_room import (
 )
 from ledger.log.history_cache import FOLD_EVERY_VERSIONS, HistoryCache
 from ledger.log.tail import Folded, fold_entries, nothing_folded
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import Store, StreamKey
 from projections.engine import FoldCache

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.core import chain, codec
+from ledger.core import codec
+from ledger.core.commitments import after_entry, genesis
 from ledger.core.errors import DamageError
 from ledger.core.events import Actor, Granted, GrantedDetail
 from ledger.log.tail import (
@@ -37,9 +38,7 @@ async def grants(store: Store, clock: TestClock, count: int, after: Entry = BEFO
     for version in range(after.version + 1, after.version + count + 1):
         clock.advance(1)
         prev = (
-            chain.genesis(PROJECT.kind, PROJECT.id)
-            if version == 1
-            else chain.after_entry(after.ms, after.version, after.payload)
+            genesis(PROJECT.kind, PROJECT.id) if version == 1 else after_entry(after.ms, after.version, after.payload)
         )
         fields = encoded(f"{name}{version}", prev)
         after = Entry(*await written(store, fields, key=PROJECT, after=after.position), *fields)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.core.trace_context import STATE_CHARS, TraceContext, read_trace_context
+from ledger.core.event_shapes import STATE_CHARS, TraceContext, read_trace_context
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SPAN = "b7ad6b7169203331"

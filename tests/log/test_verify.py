@@ -12,7 +12,8 @@ from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ledger.core import chain, codec
+from ledger.core import codec
+from ledger.core.commitments import after_entry
 from ledger.core.errors import DamageError
 from ledger.core.events import Actor, ReasonDetail, Redacted, Settings
 from ledger.log.entries import read_entry
@@ -473,5 +474,5 @@ def test_the_kinds_of_problems_are_a_closed_list() -> None:
 
 def test_a_head_is_the_place_and_the_hash_that_the_next_entry_bears() -> None:
     entry = ENTRIES[0]
-    assert head_of(entry) == Head(Position(T0, 1), chain.after_entry(T0, 1, entry.payload))
+    assert head_of(entry) == Head(Position(T0, 1), after_entry(T0, 1, entry.payload))
     assert json.loads(ENTRIES[1].payload)["prev"] == head_of(entry).hash

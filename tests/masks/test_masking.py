@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from ledger.core.errors import InputError
-from ledger.core.masked_text import MASK, holds_mask
 from ledger.masks import finder
 from ledger.masks.finder import find
 from ledger.masks.masking import LARGE_CHARS, Masks, may_need_masks, require_no_secret
-from ledger.masks.own_input import check_edit, with_own_texts
+from ledger.masks.own_input import MASK, check_edit, holds_mask, with_own_texts
 from ledger.masks.shape_tables import place_shapes, provider_shapes
 from tests.support.rows import every
 

@@ -12,12 +12,12 @@ import pytest
 
 import ledger
 import projections
-from ledger.client.judging import import_judging
 from ledger.core.late_patterns import LatePattern
 from ledger.policy.data_files import TableError, WordList, WordSet, read_entries, read_entry
 from ledger.policy.shell.forms.notation import parse_toml
 from ledger.policy.shell.tables import DangerousArguments, Opaque, Transparent
 from ledger.policy.shell.tables.dangers import ProgramEffect
+from workers.runtime.process import import_judging
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

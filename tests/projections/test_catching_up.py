@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger import DamageError, Ledger, NewerSchemaError
-from ledger.core import chain
+from ledger.core.commitments import after_entry
 from ledger.core.errors import StoreError
 from ledger.log import short_streams
 from ledger.log.tail import LostHistoryError
@@ -184,7 +184,7 @@ async def add(store: Store, payload: bytes) -> None:
 
 async def newer_event(store: Store) -> bytes:
     last = (await store.open(SES_1)).entries[-1]
-    prev = chain.after_entry(last.ms, last.version, last.payload)
+    prev = after_entry(last.ms, last.version, last.payload)
     return b'{"v":9,"id":"evt_9","prev":"%s","actor":{"kind":"x","name":"y"},"event":{"type":"new"}}' % prev.encode()
 
 

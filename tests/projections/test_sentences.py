@@ -7,8 +7,8 @@ from typing import Final, get_args
 
 import pytest
 
-from ledger.core.agreed_event import MessageDetail
 from ledger.core.codec import NewerEvent
+from ledger.core.event_shapes import MessageDetail, Notification
 from ledger.core.events import (
     Actor,
     Agreed,
@@ -65,7 +65,6 @@ from ledger.core.events import (
     UseTaken,
 )
 from ledger.core.grants import Recorded
-from ledger.core.notification_event import Notification
 from ledger.core.policy import Evaluation, RuleRef, Verdict
 from ledger.log.history import LoggedEvent, logged
 from ledger.session.evolve import evolve

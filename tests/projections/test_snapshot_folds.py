@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledger import Ledger
-from ledger.access.passkeys.state import PASSKEYS_ID
+from ledger.access.passkeys import PASSKEYS_ID
 from ledger.core.errors import DamageError
 from ledger.core.times import format_time
 from ledger.log import fresh_folds

@@ -15,7 +15,7 @@ from ledger.log import snapshots
 from ledger.log.fresh_folds import fresh_state
 from ledger.log.snapshots import DIGEST_BYTES, SNAPSHOTS_VIEW, load_snapshot, removal_writes, snapshot_writes
 from ledger.log.tail import Folded, fold_entries, nothing_folded, read_folds
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.state import SessionState
 from ledger.stores.port import START, Entry, Position, Store, StreamKey
 from ledger.stores.values import ViewWrite

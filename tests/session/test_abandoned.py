@@ -18,8 +18,8 @@ from ledger.core.events import (
 from ledger.core.grants import Recorded
 from ledger.core.policy import Verdict
 from ledger.session.commands import Live
+from ledger.session.deadlines import settle
 from ledger.session.evolve import evolve
-from ledger.session.settle import settle
 from ledger.session.state import SessionState
 
 AGENT = Actor("agent", "worker")

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from ledger.core import codec
 from ledger.core.events import Settings
 from ledger.core.policy import ReplyKind
-from ledger.core.runners import Runner, claim_id_of
+from ledger.core.questions import Runner, claim_id_of
 from ledger.log.entries import read_entry
 from ledger.log.verify import head_of, verify_entries
 from ledger.session.commands import Ask, Command, NoteNotification, NoteToolFinished
+from ledger.session.deadlines import settle
 from ledger.session.evolve import evolve
-from ledger.session.settle import settle
 from ledger.session.state import SessionState, next_due_ms
 from ledger.stores.port import START, Entry
 from tests.support.auditor import Auditor

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from ledger.core.agreed_event import MessageDetail
 from ledger.core.errors import DemandNotMetError, DigestMismatchError, PasskeyRequiredError, StaleReplyError
+from ledger.core.event_shapes import MessageDetail
 from ledger.core.events import (
     Actor,
     Agreed,
@@ -22,7 +22,7 @@ from ledger.core.events import (
     Replied,
 )
 from ledger.core.policy import Demand, DemandRule, ReplyKind, Verdict
-from ledger.core.runners import Runner
+from ledger.core.questions import Runner
 from ledger.session.approvals import approvals_of
 from ledger.session.rounds import shown_digest
 from tests.session.test_demands import of_ann, opens_with

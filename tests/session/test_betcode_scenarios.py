@@ -8,7 +8,7 @@ import pytest
 
 from ledger.core.errors import AlreadyAnsweredError, InputError, StaleReplyError
 from ledger.core.events import Asked, Expired, Presence, Replied, Settings
-from ledger.core.replies import parse_reply
+from ledger.core.requests import parse_reply
 from ledger.policy import Verdict
 from tests.support.commands import ANN, BOB, Rules, asks, connects, disconnects, grants, opens, replies
 from tests.support.scenario import T0, Scenario, Settle, given, later, ms

@@ -6,7 +6,7 @@ import pytest
 
 from ledger.core.errors import AlreadyAnsweredError, DigestMismatchError
 from ledger.core.events import Claimed, Event, Opinion, Reopened, Settings
-from ledger.core.runners import Runner
+from ledger.core.questions import Runner
 from ledger.policy import Verdict
 from ledger.session.rounds import shown_digest
 from tests.support.commands import (

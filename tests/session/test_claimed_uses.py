@@ -6,8 +6,8 @@ import pytest
 
 from ledger.core.events import Asked, Claimed, GrantBounds, Reopened
 from ledger.core.grants import derived_grant_id
-from ledger.core.runners import Runner
-from ledger.session.uses import UsesWantedError
+from ledger.core.questions import Runner
+from ledger.session.judging import UsesWantedError
 from tests.support.commands import (
     asks,
     claims,

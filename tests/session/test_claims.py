@@ -27,7 +27,7 @@ from ledger.core.events import (
     ToolFinished,
     ToolFinishedDetail,
 )
-from ledger.core.runners import Runner, claim_id_of
+from ledger.core.questions import Runner, claim_id_of
 from ledger.policy import Verdict, digest
 from ledger.session.state import claim_due_ms, input_digest, next_due_ms
 from tests.support.commands import (

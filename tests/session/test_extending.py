@@ -17,7 +17,7 @@ from ledger.core.errors import (
 )
 from ledger.core.events import Actor, DeadlineMoved, Expired, Extending, ExtendReason, Presence, Settings
 from ledger.core.policy import DemandRule
-from ledger.session.extending import latest_deadline_ms
+from ledger.session.deadlines import latest_deadline_ms
 from tests.session.test_demands import PUSHES, opens_with
 from tests.support.commands import (
     AGENT,

@@ -14,7 +14,7 @@ from ledger.core.grants import Recorded
 from ledger.core.policy import Call
 from ledger.policy import Verdict
 from ledger.session.evolve import evolve
-from ledger.session.first import judge
+from ledger.session.judging import judge
 
 ALLOWS: Any = {"permission": {"bash": "allow", "read": "allow"}}
 CALL = {"command": "cat /srv/shared/x"}

@@ -9,7 +9,7 @@ from ledger.core.errors import InputError
 from ledger.core.events import Asked, GrantBounds, Granted, Replied, UseTaken
 from ledger.core.grants import Taker, derived_grant_id
 from ledger.policy import Verdict
-from ledger.session.uses import UsesWantedError
+from ledger.session.judging import UsesWantedError
 from tests.support.commands import (
     asks,
     grants,

@@ -19,9 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from ledger.core.events import Asked, Claimed, GrantBounds, Granted, Replied
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import ReplyKind, Verdict
-from ledger.core.runners import Runner
+from ledger.core.questions import Runner
 from ledger.session.commands import Ask, Command
-from ledger.session.uses import UsesWantedError
+from ledger.session.judging import UsesWantedError
 from tests.support.commands import (
     asks,
     claims,

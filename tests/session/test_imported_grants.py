@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ledger.core.event_shapes import AnswerClaims, Assertion, Proof
 from ledger.core.events import Asked, Granted, GrantedDetail, Imported
 from ledger.core.policy import DemandRule, Verdict
-from ledger.core.proofs import AnswerClaims, Assertion, Proof
 from tests.session.test_demands import opens_with
 from tests.support.commands import asks
 from tests.support.scenario import Scenario, given

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.core.masked_text import mask_text
 from ledger.core.policy import ConsultedFacts, ConsultedFile, Evaluation, Verdict
-from ledger.session.links import changed_link, links_of
+from ledger.masks.own_input import mask_text
+from ledger.session.judging import changed_link, links_of
 
 PLAIN, LINK = ConsultedFile("/p/a"), ConsultedFile("/p/l", found="/p/a")
 

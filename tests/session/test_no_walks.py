@@ -9,7 +9,7 @@ import pytest
 
 from ledger import Ledger
 from ledger.core.packed_records import PackedRecords
-from ledger.core.runners import Runner
+from ledger.core.questions import Runner
 from ledger.session.state import PendingRequests
 from tests.support.commands import asks, cancels, claims, finishes_tool, opens, releases_claim, replies
 from tests.support.scenario import Scenario, Step, given, later

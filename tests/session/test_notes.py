@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ledger.core.commitments import keyed
 from ledger.core.errors import UnknownSessionError
+from ledger.core.event_shapes import Notification, NotificationDetail
 from ledger.core.events import LogRegressed, ToolFinished, ToolFinishedDetail
-from ledger.core.notification_event import Notification, NotificationDetail
 from ledger.session.commands import NoteRegression
 from tests.support.commands import AGENT, asks, closes, finishes_tool, notifies, opens, replies
 from tests.support.salts import SALT, recorded_digest

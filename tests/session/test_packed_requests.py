@@ -28,7 +28,7 @@ from ledger.core.events import (
 from ledger.core.grants import Recorded
 from ledger.core.packed_records import WHOLE_MAX_COUNT, PackedRecords, Packing
 from ledger.core.policy import Evaluation, RuleRef, Verdict
-from ledger.core.runners import Runner
+from ledger.core.questions import Runner
 from ledger.session.evolve import evolve
 from ledger.session.state import SETTLED_PACKING, SessionState, Settled
 from tests.support.commands import asks, cancels, claims, finishes_tool, opens, replies

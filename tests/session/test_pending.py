@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ledger.core.events import Actor, Opinion, Tier, ToolRef
 from ledger.core.freezes import FREEZE
+from ledger.core.packed_records import SortedKeys
 from ledger.core.policy import Verdict
-from ledger.core.sorted_keys import SortedKeys
 from ledger.session.state import PendingRequests, Request, in_order, is_held
 
 AGENT: Final = Actor("agent", "builder")

@@ -16,8 +16,8 @@ from ledger.core.events import (
 )
 from ledger.core.limits import RECORDED_CLIENTS_COUNT
 from ledger.session.commands import PresenceWantedError
+from ledger.session.deadlines import needs_presence
 from ledger.session.decide import decide
-from ledger.session.settle import needs_presence
 from ledger.session.state import Client
 from tests.support.commands import asks, closes, connects, disconnects, has_inbox_open, opens
 from tests.support.scenario import T0, LosesLease, LosesPresence, Scenario, Settle, given, later, ms

@@ -18,7 +18,7 @@ from ledger.core.events import (
 )
 from ledger.core.grants import derived_event_id, derived_grant_id
 from ledger.policy import Evaluation, Part, RuleRef, Verdict
-from ledger.project.state import decide_project
+from ledger.project import decide_project
 from tests.support.commands import (
     ANN,
     asks,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ledger.core.event_shapes import Proof
 from ledger.core.events import Actor, Asked, AskedDetail, Opinion, Presence, ToolRef
 from ledger.core.grants import Recorded
 from ledger.core.policy import Verdict
-from ledger.core.proofs import Proof
 from ledger.session.evolve import evolve
 from ledger.session.state import Request, SessionState
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ledger.core.errors import InputError
-from ledger.core.replies import parse_confirm_result
+from ledger.core.requests import parse_confirm_result
 
 
 @pytest.mark.parametrize(

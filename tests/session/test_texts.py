@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from ledger.core.durations import spell_duration
 from ledger.core.events import Settings
+from ledger.core.times import spell_duration
 from ledger.session.texts import describe_settled
 from tests.support.commands import Rules, asks, closes, connects, opens, replies
 from tests.support.scenario import given, later, ms

@@ -18,7 +18,7 @@ from ledger.core.events import (
 )
 from ledger.core.limits import PRESENT_COUNT
 from ledger.log.plans import SYSTEM
-from ledger.session.settle import settle
+from ledger.session.deadlines import settle
 from ledger.session.state import next_due_ms
 from tests.support.commands import asks, cancels, connects, disconnects, has_inbox_open, opens, replies
 from tests.support.scenario import T0, LosesLease, LosesPresence, Scenario, Settle, given, later, ms

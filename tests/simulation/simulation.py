@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from ledger.core.allowing import any_allowing
 from ledger.core.events import RulesStored
+from ledger.core.freezes import any_allowing
 from ledger.core.grants import Recorded
 from ledger.log.folds import ProjectFold, SessionFold
 from ledger.policy import PolicySource

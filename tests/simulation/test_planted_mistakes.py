@@ -11,13 +11,13 @@ import pytest
 from msgspec.structs import replace
 
 from ledger import Timeouts
+from ledger import project as project_state
 from ledger.client import claims as client_claims
 from ledger.client.calls import Calls
 from ledger.log import stream
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
-from ledger.project import state as project_state
-from ledger.project.state import ProjectState, TakeUse
+from ledger.project import ProjectState, TakeUse
 from ledger.session import asks, claims, freezing, releases, replies
 from ledger.session.claims import ClaimJudgement
 from ledger.stores.memory import MemoryStore

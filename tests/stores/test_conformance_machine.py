@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from ledger.core import chain
+from ledger.core.commitments import after_entry, follows, genesis, within_append
 from ledger.stores.port import (
     START,
     Append,
@@ -52,8 +52,8 @@ class Writer(NamedTuple):
 def linked(entry_before: Entry | None, payload: bytes) -> bytes:
     """A payload that bears the link to the entry before it, as an event does."""
     if entry_before is None:
-        return chain.genesis("session", "machine").encode() + payload
-    return chain.after_entry(*entry_before[:3]).encode() + payload
+        return genesis("session", "machine").encode() + payload
+    return after_entry(*entry_before[:3]).encode() + payload
 
 
 class Writers(RuleBasedStateMachine):
@@ -75,7 +75,7 @@ class Writers(RuleBasedStateMachine):
         last = known.seen[-1] if known.seen else None
         payloads = [linked(last, events[0]), *events[1:]]
         for index in range(1, len(payloads)):
-            link = chain.within_append(known.after.version + index, payloads[index - 1])
+            link = within_append(known.after.version + index, payloads[index - 1])
             payloads[index] = link.encode() + payloads[index]
         self._send(writer, append_of(*payloads, key=self.key, after=known.after))
 
@@ -175,9 +175,9 @@ class Writers(RuleBasedStateMachine):
         for entry in self.log:
             link = entry.payload[:64].decode()
             if before is None:
-                assert link == chain.genesis("session", "machine")
+                assert link == genesis("session", "machine")
             else:
-                assert chain.follows(
+                assert follows(
                     link,
                     ms=entry.ms,
                     before_ms=before.ms,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.core import chain, codec
+from ledger.core import codec
+from ledger.core.commitments import after_entry, genesis
 from ledger.core.errors import DamageError
 from ledger.core.events import Actor, Event, ReasonDetail, Redacted, ToolFinished, ToolFinishedDetail
 from ledger.core.grants import Recorded
@@ -51,7 +52,7 @@ def write(server: MemoryServer, clock: TestClock, event: Event) -> Entry:
     """Write the next entry as another process does, without a word to this one."""
     entries = server.streams.setdefault(SESSION, [])
     last = entries[-1] if entries else None
-    prev = chain.genesis(*SESSION) if last is None else chain.after_entry(*last[:3])
+    prev = genesis(*SESSION) if last is None else after_entry(*last[:3])
     payload, content = codec.encode(event, event_id=new_event_id(), prev=prev, actor=ANN, salt=new_salt())
     version = 1 if last is None else last.version + 1
     entries.append(Entry(clock.now_ms(), version, payload, content))

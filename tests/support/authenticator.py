@@ -13,7 +13,7 @@ import cbor2
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from ledger.core.proofs import Assertion, Signed
+from ledger.core.event_shapes import Assertion, Signed
 
 ORIGIN: Final = "http://localhost:8420"
 RP_ID: Final = "localhost"

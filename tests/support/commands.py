@@ -16,10 +16,10 @@ from ledger.core.events import (
     ToolRef,
 )
 from ledger.core.policy import ReplyKind
+from ledger.core.questions import Runner
 from ledger.core.requests import in_folder, make_question
-from ledger.core.runners import Runner
 from ledger.policy import Layer, PolicySource, digest
-from ledger.project.state import GrantInProject, ProjectState, RevokeInProject, TakeUse
+from ledger.project import GrantInProject, ProjectState, RevokeInProject, TakeUse
 from ledger.session.commands import (
     Ask,
     Cancel,

@@ -10,8 +10,7 @@ import redis
 from redis.asyncio import Redis
 
 from ledger import Ledger
-from ledger.core import chain
-from ledger.core.commitments import commitment_bytes
+from ledger.core.commitments import after_entry, commitment_bytes
 from ledger.stores.keys import Keys
 from ledger.stores.port import StreamKey
 from tests.support.servers import RealServer
@@ -33,7 +32,7 @@ def forge(url: str, key: str, change: Callable[[Payload], None], shift_ms: int =
             payload = json.loads(fields[b"d"])
             change(payload)
             if before is not None:
-                payload["prev"] = chain.after_entry(*before)
+                payload["prev"] = after_entry(*before)
             written = json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()
             client.xadd(key, {**fields, b"d": written}, id=f"{ms + shift_ms}-{version}")
             before = (ms + shift_ms, version, written)
@@ -80,7 +79,7 @@ async def append_forged(
     payload = {
         "v": 1,
         "id": f"evt_forged_{last.version}",
-        "prev": chain.after_entry(last.ms, last.version, last.payload),
+        "prev": after_entry(last.ms, last.version, last.payload),
         "actor": actor,
         **({} if content is None else {"x": commitment_bytes(content).decode()}),
         "event": {name: value for name, value in event.items() if name != "detail"},

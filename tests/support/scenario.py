@@ -18,21 +18,22 @@ import pytest
 from msgspec.structs import replace
 
 from ledger.client.results import Result, result_of
-from ledger.core import chain, codec
-from ledger.core.durations import parse_duration
+from ledger.core import codec
+from ledger.core.commitments import after_entry, genesis, within_append
 from ledger.core.errors import LedgerError
 from ledger.core.events import Actor, Event, GrantBounds, Presence, Replied, Value
 from ledger.core.grants import Recorded, derived_event_id
+from ledger.core.times import parse_duration
 from ledger.log.entries import read_entry
 from ledger.log.plans import SYSTEM
 from ledger.policy import Policy, PolicySource, compile_policy
-from ledger.project.state import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
+from ledger.project import GrantInProject, ProjectCommand, ProjectState, decide_project, evolve_project
 from ledger.session.brief import shortened
 from ledger.session.commands import AnyCommand, Command, Connect, Disconnect, Live, Open
+from ledger.session.deadlines import settle
 from ledger.session.decide import decide
 from ledger.session.decision import Decision
 from ledger.session.evolve import evolve
-from ledger.session.settle import settle
 from ledger.session.state import SessionState
 from ledger.stores.port import START, Entry, Position, StreamKey
 from tests.support.salts import SALT, unsalted
@@ -270,13 +271,13 @@ class Scenario:
     def _append(self, events: Iterable[Event], actor: Actor) -> None:
         at_ms = max(self.now_ms, self.head.ms)
         before = self.entries[-1] if self.entries else None
-        prev = after(before) if before else chain.genesis(self.key.kind, self.key.id)
+        prev = after(before) if before else genesis(self.key.kind, self.key.id)
         for event in events:
             version = self.head.version + 1
             written = shortened(event, self.state)
             fields = codec.encode(written, event_id=f"evt_{version}", prev=prev, actor=actor, salt=SALT)
             self.add_entry(Entry(at_ms, version, *fields))
-            prev = chain.within_append(version, fields[0])
+            prev = within_append(version, fields[0])
             assert unsalted(self.records[-1].event) == unsalted(event)
 
     def add_entry(self, entry: Entry) -> None:
@@ -298,7 +299,7 @@ class Scenario:
 
 def after(entry: Entry) -> str:
     """Return `prev` of an entry of the next append."""
-    return chain.after_entry(entry.ms, entry.version, entry.payload)
+    return after_entry(entry.ms, entry.version, entry.payload)
 
 
 class Happened:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ledger.core import chain
+from ledger.core.commitments import after_entry
 from ledger.stores.port import Due, Entry, Store, StreamKey
 from ledger.stores.sealed import Seal, archive_file
 from tests.support.backends import SESSION, log_of, written
@@ -14,7 +14,7 @@ FILE: Final = "2026/11/shop-0001.jsonl.zst"
 
 def seal_of(entries: tuple[Entry, ...], file: str = FILE) -> Seal:
     last = entries[-1]
-    return Seal(last.position, chain.after_entry(last.ms, last.version, last.payload), file, last.ms + 5)
+    return Seal(last.position, after_entry(last.ms, last.version, last.payload), file, last.ms + 5)
 
 
 def named_seal_of(entries: tuple[Entry, ...]) -> Seal:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ledger.client.operand_files import found_operands
+from ledger.client.claims import found_operands
 from ledger.core import limits, operand_files
 from ledger.core.operands import Operand, WantedOperand, check_operands
 from workers.transport.operand_files import hashed

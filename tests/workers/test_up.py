@@ -12,7 +12,7 @@ import httpx
 import pytest
 import redis
 
-from ledger.core.file_locks import is_held
+from ledger.core.regular_files import is_held
 from ledger.stores.embedded import stop
 from tests.journeys.processes import Process, Stage, is_alive
 from tests.support.collector import collecting

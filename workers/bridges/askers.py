@@ -16,8 +16,7 @@ from contextlib import suppress
 from typing import Any, Final, Self
 
 from ledger.core.call_digests import call_digest
-from ledger.core.file_locks import locked
-from ledger.core.regular_files import read_regular
+from ledger.core.regular_files import locked, read_regular
 from workers.bridges.session_ids import folder_name
 from workers.transport.place import data_folder
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from ledger.client.calls import carry_through
-from ledger.client.operand_files import operands_here
+from ledger.client.claims import operands_here
 from ledger.core.ids import new_request_id
 from ledger.core.operands import Operand
 from ledger.core.policy import Call

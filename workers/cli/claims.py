@@ -10,7 +10,7 @@ import click
 
 from ledger.client.results import result_of
 from ledger.core.events import Actor
-from ledger.core.runners import Runner, claim_id_of
+from ledger.core.questions import Runner, claim_id_of
 from ledger.core.times import format_time
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import CommandOutput

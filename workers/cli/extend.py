@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from ledger import Ledger
-from ledger.core.durations import format_duration
 from ledger.core.limits import THINKING_MS
-from ledger.core.times import format_time_or_none
+from ledger.core.times import format_duration, format_time_or_none
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.output import CommandOutput
 

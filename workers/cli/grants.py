@@ -9,9 +9,8 @@ import click
 
 from ledger.client.grant_list import GrantList, listed
 from ledger.client.grant_uses import GrantUse
-from ledger.core.durations import parse_duration
 from ledger.core.events import Actor
-from ledger.core.times import format_time
+from ledger.core.times import format_time, parse_duration
 from ledger.log.places import GrantPlace
 from ledger.log.surveys import StreamProblem
 from workers.cli.base import Run, checked, command, local_actor, with_ledger

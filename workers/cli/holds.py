@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ledger.access.holds import HoldReach, LegalHold
+from ledger.access.freeze import HoldReach, LegalHold
 from ledger.core.times import format_time
 from workers.cli.base import Run, checked, command, local_actor, require_reason, with_ledger
 from workers.cli.output import CommandOutput

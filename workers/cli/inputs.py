@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ledger.core.durations import SECOND_MS, parse_duration
 from ledger.core.errors import InputError
+from ledger.core.times import SECOND_MS, parse_duration
 
 
 def json_object(text: str | None, option: str) -> dict[str, Any] | None:

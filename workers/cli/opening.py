@@ -14,7 +14,7 @@ from ledger.client.policy_files import PolicyFiles, PolicyWatch, watch_policy
 from ledger.core.errors import InputError
 from ledger.core.events import Extending, WhenFrozen
 from ledger.core.ids import check_id
-from ledger.core.run_limits import RunLimits
+from ledger.core.timeouts import RunLimits
 from ledger.policy import PolicySource
 from ledger.policy.dialects import DEFAULT_DIALECT, dialect_named
 from ledger.policy.loader import own_home

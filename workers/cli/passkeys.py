@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ledger.access.passkeys.rows import passkey_json
+from ledger.access.passkeys import passkey_json
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import CommandOutput
 

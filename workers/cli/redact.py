@@ -11,8 +11,7 @@ import click
 import msgspec
 
 from ledger import DamageError, InputError
-from ledger.core.durations import parse_duration
-from ledger.core.times import parse_time
+from ledger.core.times import parse_duration, parse_time
 from ledger.log.redactable import PATTERN_CHARS_MAX, NotRedactable, Pattern, Redactable
 from ledger.log.redactions import StreamPlan
 from ledger.stores.port import StreamKey

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict
 import click
 
 from ledger import AlreadyAnsweredError, LedgerError, StaleReplyError, StoreError
-from ledger.client.feedback import undelivered_note
 from ledger.client.results import result_of
-from ledger.core.durations import parse_duration
 from ledger.core.events import Actor
-from ledger.core.replies import Answer, parse_answer, parse_reply
+from ledger.core.requests import Answer, parse_answer, parse_reply
+from ledger.core.times import parse_duration
+from ledger.session.texts import undelivered_note
 from workers.cli import choices
 from workers.cli.base import checked, command, local_actor, with_ledger
 from workers.cli.choices import Choice, ChosenRequest, is_confirmed, named, the_only_one

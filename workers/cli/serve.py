@@ -9,7 +9,7 @@ from typing import Final, Literal
 import click
 
 from ledger import Timeouts
-from ledger.core.run_limits import RunLimits
+from ledger.core.timeouts import RunLimits
 from workers.cli.base import command
 from workers.cli.deadlines import with_deadlines, with_run_limits
 from workers.cli.long_running import Logs, log_options, rules_option, run_logged

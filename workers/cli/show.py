@@ -9,9 +9,9 @@ import click
 from ledger.client.results import result_of
 from ledger.core.times import format_time, parse_moment
 from ledger.log.history import Moment
+from ledger.session.decision import records_clients
 from ledger.session.state import SessionState
 from ledger.session.texts import answerer, together
-from ledger.session.tiers import records_clients
 from workers.cli import grants, pending
 from workers.cli.base import checked, command, with_ledger
 from workers.cli.description import description_lines, what_would_run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ledger.client.tokens import ROLES, token_json
-from ledger.core.durations import parse_duration
+from ledger.core.times import parse_duration
 from workers.cli.base import command, local_actor, with_ledger
 from workers.cli.output import CommandOutput, talk
 from workers.cli.paging import each, limited, print_pages

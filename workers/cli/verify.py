@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from ledger import DamageError, Ledger, UnknownSessionError
-from ledger.access.passkeys.state import Passkey
+from ledger.access.passkeys import Passkey
 from ledger.core.errors import InputError
 from ledger.core.events import Actor
 from ledger.core.ids import check_id

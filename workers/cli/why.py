@@ -11,10 +11,10 @@ import click
 from ledger import Ledger, LedgerError, Session, StoreError
 from ledger.client.machine import machine_facts
 from ledger.client.why import Answerer, PastRequests, WhyAsked, advice_asked, explain_request, smallest_rule
-from ledger.core.durations import DAY_MS
 from ledger.core.errors import SetupError
 from ledger.core.events import Actor
 from ledger.core.policy import Policy, PolicySource
+from ledger.core.times import DAY_MS
 from ledger.policy.check_questions import with_facts
 from ledger.policy.dialects import compile_policy
 from ledger.session.state import SessionState

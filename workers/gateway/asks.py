@@ -21,13 +21,13 @@ from litestar import Response
 from ledger import Result, Session
 from ledger.client.calls import carry_through
 from ledger.client.results import is_held_by, result_of
-from ledger.core.durations import SECOND_MS, parse_duration
 from ledger.core.errors import FrozenError, InputError, OperandsWantedError, StoreError
 from ledger.core.ids import new_request_id
 from ledger.core.operands import Operand
 from ledger.core.policy import Call
+from ledger.core.questions import Runner, claim_id_of
 from ledger.core.requests import AskDetails
-from ledger.core.runners import Runner, claim_id_of
+from ledger.core.times import SECOND_MS, parse_duration
 from ledger.log.askers import RENEW_SECONDS, forget_asker, see_asker
 from ledger.policy.covers import within
 from ledger.policy.dialects import dialect_of

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from ledger.core.access_events import Role
 from ledger.core.errors import AgentAction, InputError
+from ledger.core.event_shapes import Assertion
 from ledger.core.events import (
     Answering,
     CascadeAlways,
@@ -20,7 +21,6 @@ from ledger.core.events import (
     WhenFrozen,
 )
 from ledger.core.operands import FileState
-from ledger.core.proofs import Assertion
 from workers.gateway.principals import OWN_CHANNELS
 
 Duration = Annotated[str, Meta(description="`60s`, `5m`, `36h`, `7d`, or `none` for never")]

@@ -16,10 +16,10 @@ import msgspec
 from ledger import Ledger, Timeouts
 from ledger.client.machine import default_actor_name
 from ledger.client.policy_files import PolicyFiles
-from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError, SetupError
 from ledger.core.extras import require_extra
-from ledger.core.run_limits import RunLimits
+from ledger.core.timeouts import RunLimits
+from ledger.core.times import parse_duration
 from ledger.log.reads import KEPT_MS
 from ledger.stores.urls import default_home
 from workers.gateway.address_file import SOCKET_NAME

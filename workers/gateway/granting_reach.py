@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ledger.access.state import Token
 from ledger.core.characters import person_key
+from ledger.session.signed_claims import always_scope
 from ledger.session.state import SessionState
-from ledger.session.wanted import always_scope
 from workers.gateway.bodies import TokenBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.principals import ForbiddenError, Principal

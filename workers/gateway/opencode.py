@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ledger import Session
 from ledger.client.results import pending_of
 from ledger.core.errors import AlreadyAnsweredError, LedgerError, StaleReplyError, UnknownRequestError
-from ledger.core.replies import parse_reply
+from ledger.core.requests import parse_reply
 from ledger.session.state import Request as AskedRequest
 from ledger.session.state import SessionState
 from ledger.session.would_run import would_run

@@ -13,8 +13,8 @@ from ledger.core.errors import DamageError
 from ledger.core.events import Presence
 from ledger.core.ids import check_id
 from ledger.log.inboxes import Inbox, open_inboxes
+from ledger.session.decision import records_clients
 from ledger.session.state import SessionState
-from ledger.session.tiers import records_clients
 from workers.gateway.principals import ForbiddenError, Principal
 
 log = logging.getLogger(__name__)

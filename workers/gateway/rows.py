@@ -8,10 +8,10 @@ import msgspec
 
 from ledger import Ledger
 from ledger.client.results import Pending, Result
+from ledger.session.decision import records_clients
+from ledger.session.signed_claims import always_scope
 from ledger.session.state import SessionState
 from ledger.session.texts import decider_of
-from ledger.session.tiers import records_clients
-from ledger.session.wanted import always_scope
 from projections.sessions import summary_of
 from workers.gateway.descriptions import described
 from workers.presentation.moments import online

@@ -9,12 +9,12 @@ from msgspec import to_builtins
 
 from ledger import Session, Timeouts
 from ledger.client.session_options import UNLIMITED_MS, policy_source_of, run_limits
-from ledger.core.durations import SECOND_MS, format_duration
 from ledger.core.errors import InputError
 from ledger.core.events import Settings
 from ledger.core.ids import check_id
 from ledger.core.policy import PolicySource
-from ledger.core.run_limits import RunLimits
+from ledger.core.timeouts import RunLimits
+from ledger.core.times import SECOND_MS, format_duration
 from ledger.policy.dialects import DEFAULT_DIALECT
 from ledger.session.state import SessionState
 from workers.gateway.beside import rehearse_rules

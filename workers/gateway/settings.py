@@ -9,8 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from ledger.client.policy_files import PolicyFiles
-from ledger.core.run_limits import RunLimits
-from ledger.core.timeouts import Timeouts
+from ledger.core.timeouts import RunLimits, Timeouts
 from ledger.log.reads import KEPT_MS
 from workers.gateway.identity.settings import OidcSettings, ProxySettings
 from workers.gateway.quotas import Quotas

@@ -9,9 +9,9 @@ from typing import Any
 from ledger.access.state import Token
 from ledger.client.tokens import Made, Tokens
 from ledger.core.access_events import Role
-from ledger.core.durations import DAY_MS, MINUTE_MS
 from ledger.core.errors import UnauthorizedError
 from ledger.core.events import Actor
+from ledger.core.times import DAY_MS, MINUTE_MS
 from ledger.stores.secrets import deployment_secret
 from workers.gateway.gateway import Gateway
 from workers.gateway.settings import BROWSER_DAYS, SIGN_IN_LINK_MINUTES

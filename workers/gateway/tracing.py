@@ -12,8 +12,8 @@ from typing import Any, Final
 from litestar import Request
 
 from ledger.client.spans import hand_over, recording_api
+from ledger.core.event_shapes import TraceContext, read_trace_context
 from ledger.core.extras import missing_extra
-from ledger.core.trace_context import TraceContext, read_trace_context
 
 log = logging.getLogger(__name__)
 

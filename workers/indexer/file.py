@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ledger.core.errors import InputError, SetupError
-from ledger.core.file_locks import locked
+from ledger.core.regular_files import locked
 from ledger.stores.port import START, Position
 from projections.search_rows import ContentGone as Gone
 from projections.search_rows import SearchChange, SessionBegun

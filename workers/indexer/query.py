@@ -11,9 +11,8 @@ from typing import Final, get_args
 
 import msgspec
 
-from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError
-from ledger.core.times import parse_moment, parse_time
+from ledger.core.times import parse_duration, parse_moment, parse_time
 from projections.search_rows import RequestStatus
 from workers.indexer.facts import FactKind, fact_word, has_letters
 from workers.indexer.schema import TEXT_COLUMNS, TIME_BITS

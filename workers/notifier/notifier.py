@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ledger import Ledger
-from ledger.core.durations import DAY_MS
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.limits import FEED_LENGTH_COUNT
+from ledger.core.times import DAY_MS
 from ledger.stores.port import FeedItem
 from projections.queries import latest_sessions
 from workers.notifier.messengers import ServiceMessenger, keep_addresses_out_of_the_log

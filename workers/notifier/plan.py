@@ -10,14 +10,13 @@ from typing import Final, Literal
 
 import msgspec
 
-from ledger.access.notifications import NOTHING_CHOSEN, NotificationChoice
-from ledger.access.quiet_hours import quiet_until_ms
+from ledger.access.notifications import NOTHING_CHOSEN, NotificationChoice, quiet_until_ms
 from ledger.core.access_events import QuietHours
-from ledger.core.durations import DAY_MS, HOUR_MS
+from ledger.core.event_shapes import Notification
 from ledger.core.events import Asked, DeadlineMoved, Expired, Reopened
 from ledger.core.grants import Recorded
 from ledger.core.limits import LEASE_MS
-from ledger.core.notification_event import Notification
+from ledger.core.times import DAY_MS, HOUR_MS
 from ledger.session.approvals import agreement_of
 from ledger.session.state import Request, SessionState, Settled, in_order
 from ledger.session.would_run.description import describe_request

@@ -14,10 +14,10 @@ from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
 from ledger import Ledger, Session
-from ledger.core.durations import DAY_MS
 from ledger.core.errors import LedgerError, StoreError
 from ledger.core.events import Presence
 from ledger.core.ids import new_id
+from ledger.core.times import DAY_MS
 from ledger.log.inboxes import Inbox, open_inboxes, present_in
 from ledger.session.state import SessionState
 from ledger.stores.port import Store, WorkPlace

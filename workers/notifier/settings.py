@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError
 from ledger.core.extras import require_extra
 from ledger.core.regular_files import read_regular
 from ledger.core.requests import check_name
+from ledger.core.times import parse_duration
 from workers.runtime.project_rules import require_as_trusted
 from workers.webpush.services import check_contact, named_service
 

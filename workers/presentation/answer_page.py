@@ -12,8 +12,8 @@ import msgspec
 
 from ledger.client.results import Result
 from ledger.core.characters import person_key
-from ledger.core.durations import SECOND_MS
 from ledger.core.policy import ReplyKind
+from ledger.core.times import SECOND_MS
 from ledger.policy.demands import asks_passkey
 from ledger.policy.shell.facts import DangerKind
 from ledger.session.approvals import agreement_of, approvals_of, listed

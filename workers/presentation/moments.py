@@ -15,9 +15,9 @@ from ledger.core.grants import StandingGrant
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.completed import CURSOR_DIGITS
 from ledger.log.history import Moment
+from ledger.session.decision import records_clients
 from ledger.session.open_claims import open_claims
 from ledger.session.state import Client, SessionState
-from ledger.session.tiers import records_clients
 from projections.sessions import summary_of
 
 Row = dict[str, Any]

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import quote
 
 from ledger.core.errors import InputError
-from ledger.core.file_locks import is_held
+from ledger.core.regular_files import is_held
 from ledger.stores.embedded.folder import DataFolder
 from ledger.stores.urls import default_home, embedded_folder, redact, url_of_environment
 

@@ -13,9 +13,9 @@ import msgspec
 
 from ledger.access.state import Token
 from ledger.core.addresses import split_address
-from ledger.core.durations import SECOND_MS
 from ledger.core.errors import DamageError
 from ledger.core.freezes import Freeze
+from ledger.core.times import SECOND_MS
 from ledger.log.due_index import is_entry_late, lacking
 from ledger.log.unprojected import are_views_lost
 from ledger.log.verify import Problem

@@ -9,14 +9,15 @@ import msgspec
 
 from ledger import Ledger
 from ledger.client.results import Approved
-from ledger.core import chain, codec
+from ledger.core import codec
+from ledger.core.commitments import after_entry
 from ledger.core.errors import InputError
 from ledger.core.events import Actor, GrantBounds, Imported
 from ledger.core.grants import StandingGrant, in_force
 from ledger.core.ids import new_event_id, new_salt
 from ledger.log.tail import fold_entries, nothing_folded
 from ledger.log.verify import head_of
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.state import SessionState, Settled
 from ledger.stores.port import Entry, StreamKey
 
@@ -108,7 +109,7 @@ def mark(entries: list[Entry], actor: Actor, in_force_count: int, now_ms: int) -
     """Return the entry that follows an imported stream and marks it as imported."""
     last = entries[-1]
     event = Imported(versions=last.version, hash=head_of(last).hash, in_force_count=in_force_count)
-    prev = chain.after_entry(last.ms, last.version, last.payload)
+    prev = after_entry(last.ms, last.version, last.payload)
     fields = codec.encode(event, event_id=new_event_id(), prev=prev, actor=actor, salt=new_salt())
     return Entry(max(now_ms, last.ms), last.version + 1, *fields)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from ledger.client.passkeys.audit import Demands
+from ledger.client.passkey_audit import Demands
 from ledger.core.errors import DamageError, RulesUnreadableError
 from ledger.core.policy import demand_rules
 from ledger.log.rulesets import read_ruleset

@@ -14,14 +14,14 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from ledger.access.passkeys.verification import Known
+from ledger.access.passkey_checks import Known
 from ledger.access.state import ACCESS_ID, AccessState, Token, evolve_access
-from ledger.client.passkeys.audit import PASSKEYS, Anchors, Demands, anchors_of, readable, unproven
-from ledger.core.durations import MINUTE_MS
+from ledger.client.passkey_audit import PASSKEYS, Anchors, Demands, anchors_of, readable, unproven
 from ledger.core.errors import DamageError
 from ledger.core.events import Actor, Granted, Imported, Replied, TokenCreated
 from ledger.core.grants import Recorded
 from ledger.core.limits import PAGE_COUNT
+from ledger.core.times import MINUTE_MS
 from ledger.log.entries import raw_page
 from ledger.log.glances import PayloadBeginning, beginnings_of, may_spell_otherwise, with_rules
 from ledger.log.people import ANSWERING

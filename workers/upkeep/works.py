@@ -16,7 +16,7 @@ from functools import cache
 from typing import Final, TypeVar
 
 from ledger import Ledger
-from ledger.access.passkeys.state import Passkey
+from ledger.access.passkeys import Passkey
 from ledger.core.errors import StoreError
 from ledger.log.verify import Head
 from ledger.stores.port import StreamKey

@@ -13,9 +13,8 @@ from typing import Final
 
 import msgspec
 
-from ledger.core.durations import DAY_MS
 from ledger.core.errors import ArchiveError, DamageError, LedgerError
-from ledger.core.times import format_time
+from ledger.core.times import DAY_MS, format_time
 from ledger.log.archive.archive import Archive
 from ledger.log.archive.manifests import ArchivedStream, Manifest
 from ledger.log.short_streams import read_short_streams

@@ -12,7 +12,7 @@ from ledger.stores.embedded.binary import BINARY_VARIABLE
 from ledger.stores.embedded.errors import EmbeddedServerError, is_disk_full
 
 if TYPE_CHECKING:
-    from ledger.core.file_locks import FileLock
+    from ledger.core.regular_files import FileLock
     from ledger.stores.embedded.binary import ServerBinary
     from ledger.stores.embedded.folder import DataFolder
 

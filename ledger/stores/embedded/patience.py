@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from ledger.core.file_locks import FileLock
+from ledger.core.regular_files import FileLock
 from ledger.stores.embedded.errors import AbandonedError, EmbeddedServerError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, Self
 
-from ledger.core.file_locks import FileLock, is_held
+from ledger.core.regular_files import FileLock, is_held
 from ledger.stores.embedded import launch, probe
 from ledger.stores.embedded.address import choose_socket, socket_url
 from ledger.stores.embedded.binary import ServerBinary, find_binary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from ledger.core.file_locks import FileLock, is_held
+from ledger.core.regular_files import FileLock, is_held
 from ledger.stores.embedded import launch, probe
 from ledger.stores.embedded.address import forget_socket
 from ledger.stores.embedded.errors import EmbeddedServerError, explained

@@ -9,7 +9,7 @@ import msgspec
 
 from ledger import Ledger
 from ledger.core import codec
-from ledger.core.chain import after_entry, genesis
+from ledger.core.commitments import after_entry, genesis
 from ledger.core.events import Asked, Event, Replied
 from ledger.core.grants import Recorded
 from ledger.core.ids import new_salt

@@ -14,7 +14,7 @@ from typing import Any, Final
 from playwright.async_api import Browser, async_playwright, expect
 
 from ledger import Ledger, Session, Timeouts
-from ledger.core.replies import Answer
+from ledger.core.requests import Answer
 from ledger.testing import TestClock
 from tests.gateway.inbox.fixtures import ARGUMENTS
 from tests.gateway.inbox.visitors import Inbox, Visitor

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import expect
 
 from ledger import ReopenedError, Session
-from ledger.client.operand_files import operands_here
+from ledger.client.claims import operands_here
 from ledger.core.policy import Call
 from tests.gateway.inbox.visitors import Inbox, Visitor
 from workers.presentation.answer_page import question_page

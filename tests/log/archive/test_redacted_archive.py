@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 
 from ledger import Ledger
-from ledger.core.durations import DAY_MS
 from ledger.core.errors import ArchiveError, DamageError, InputError, OnHoldError
+from ledger.core.times import DAY_MS
 from ledger.log.archive.archived_store import archive_of
 from ledger.log.archive.buckets import FolderBucket
 from ledger.log.archive.files import ArchiveFiles

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ledger import Ledger, UnknownSessionError
-from ledger.core.durations import DAY_MS
 from ledger.core.errors import ArchiveError, DamageError, InputError, LedgerError, SealedError
+from ledger.core.times import DAY_MS
 from ledger.log.archive import archive as archive_module
 from ledger.log.archive import sealing as sealing_module
 from ledger.log.archive.archived_store import all_streams, archive_of

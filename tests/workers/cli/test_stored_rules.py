@@ -13,7 +13,8 @@ import pytest
 import redis
 
 from ledger import InputError, Ledger
-from ledger.core import chain, codec
+from ledger.core import codec
+from ledger.core.commitments import genesis
 from ledger.core.events import Actor, RulesDetail, RulesStored
 from ledger.core.ids import new_event_id, new_salt
 from ledger.log.verify import head_of
@@ -84,7 +85,7 @@ def test_a_file_whose_rules_are_others_than_their_digest_says_is_refused() -> No
     lax = RulesStored(
         detail=RulesDetail(policy=PolicySource(layers=(Layer("x", rules=(Rule("*", "*", Verdict.ALLOW),)),)))
     )
-    prev = chain.genesis("policy", digest(SOURCE))
+    prev = genesis("policy", digest(SOURCE))
     fields = codec.encode(lax, event_id=new_event_id(), prev=prev, actor=Actor("agent", "x"), salt=new_salt())
     entry = Entry(1_800_000_000_000, 1, *fields)
     content = fields[1]

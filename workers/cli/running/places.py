@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ledger import Ledger, StoreError
 from ledger.client.calls import carry_through
-from ledger.client.operand_files import operands_here
+from ledger.client.claims import operands_here
 from ledger.core import errors
-from ledger.core.durations import SECOND_MS
 from ledger.core.errors import InputError, LedgerError, ReopenedError
 from ledger.core.policy import Call
+from ledger.core.questions import Runner, claim_id_of
 from ledger.core.requests import ToolAskOptions
-from ledger.core.runners import Runner, claim_id_of
+from ledger.core.times import SECOND_MS
 from ledger.masks.masking import first_kind
 from ledger.masks.own_input import with_own_texts
 from ledger.policy.dialects import DEFAULT_DIALECT, dialect_named

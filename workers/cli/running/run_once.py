@@ -20,8 +20,8 @@ from typing import Any, Final, NamedTuple, Self
 
 from ledger.client.machine import default_actor_name
 from ledger.core.errors import AlreadyClaimedError, InputError, LedgerError, ReopenedError, StoreError
-from ledger.core.file_locks import locked
-from ledger.core.runners import Runner, claim_id_of
+from ledger.core.questions import Runner, claim_id_of
+from ledger.core.regular_files import locked
 from workers.bridges.session_ids import folder_name
 from workers.cli.exits import Exit
 from workers.cli.running.places import RunPlace, RunRequest, RunVerdict

@@ -13,7 +13,7 @@ import click
 from ledger import InputError, LedgerError, StoreError
 from ledger.client.pending_list import PendingList
 from ledger.core.events import Actor
-from ledger.core.replies import parse_reply
+from ledger.core.requests import parse_reply
 from ledger.core.times import format_time_or_none
 from ledger.log.places import ALL, scope_of
 from workers.cli.base import checked, command, local_actor, with_ledger

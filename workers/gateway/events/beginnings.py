@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from ledger.client.waiting_sessions import PENDING_SESSIONS_MAX
-from ledger.core import chain, codec
+from ledger.client.lookups import PENDING_SESSIONS_MAX
+from ledger.core import codec
+from ledger.core.commitments import within_append
 from ledger.core.events import Imported
 from ledger.log.tail import nothing_folded, read_pages
 from ledger.log.viewed import pages_of_streams
@@ -188,4 +189,4 @@ def _are_one_append(before: Entry, entry: Entry) -> bool:
     if before.ms != entry.ms:
         return False
     prev = codec.decode(entry.payload, entry.content).prev
-    return prev == chain.within_append(before.version, before.payload)
+    return prev == within_append(before.version, before.payload)

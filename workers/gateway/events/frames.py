@@ -29,7 +29,7 @@ from ledger.core.grants import Recorded
 from ledger.core.policy import Verdict
 from ledger.core.times import format_time, format_time_or_none
 from ledger.log.history import logged
-from ledger.project.state import ProjectState
+from ledger.project import ProjectState
 from ledger.session.approvals import agreement_of
 from ledger.session.state import Request, SessionState, in_order
 from ledger.stores.port import Position, StreamKey

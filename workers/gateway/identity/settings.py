@@ -11,10 +11,10 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from ledger.core.addresses import split_address
-from ledger.core.durations import MINUTE_MS, parse_duration
 from ledger.core.errors import InputError
 from ledger.core.ids import check_id
 from ledger.core.regular_files import read_regular
+from ledger.core.times import MINUTE_MS, parse_duration
 from workers.gateway.principals import ForbiddenError
 from workers.runtime.project_rules import require_as_trusted
 

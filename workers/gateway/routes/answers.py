@@ -18,7 +18,7 @@ from ledger.client.results import result_of
 from ledger.core.errors import AlreadyAnsweredError, LedgerError, StaleReplyError
 from ledger.core.events import Actor
 from ledger.core.policy import ReplyKind
-from ledger.core.replies import parse_reply
+from ledger.core.requests import parse_reply
 from ledger.core.times import format_time
 from ledger.log.reads import AuditedRead
 from ledger.session.demands import may_be_unsigned

@@ -10,9 +10,9 @@ from litestar.params import JSONBody
 
 from ledger.client.spans import within_trace
 from ledger.client.why import Answerer, PastRequests, WhyAsked, advice_asked, explain_request
-from ledger.core.durations import DAY_MS
 from ledger.core.errors import InputError, LedgerError, StoreError
-from ledger.core.replies import parse_answer
+from ledger.core.requests import parse_answer
+from ledger.core.times import DAY_MS
 from ledger.session.state import SessionState
 from projections.asked_before import asked_before
 from workers.gateway import asks

@@ -12,9 +12,9 @@ from litestar.params import JSONBody
 from ledger import Session
 from ledger.client.grant_list import GrantList
 from ledger.client.results import Approved
-from ledger.core.durations import parse_duration
 from ledger.core.errors import DamageError, InputError, UnknownGrantError
 from ledger.core.ids import check_id
+from ledger.core.times import parse_duration
 from ledger.log.completed import Listed
 from ledger.log.places import GrantPlace
 from ledger.log.surveys import StreamProblem

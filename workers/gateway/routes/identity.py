@@ -18,10 +18,10 @@ from litestar.params import QueryParameter
 from litestar.response import Redirect
 
 from ledger.client.tokens import Tokens
-from ledger.core.durations import MINUTE_MS
 from ledger.core.errors import UnauthorizedError
 from ledger.core.events import Actor
 from ledger.core.requests import check_name
+from ledger.core.times import MINUTE_MS
 from ledger.stores.secrets import deployment_secret
 from workers.gateway.authentication import address_of, at_port
 from workers.gateway.events.readers import TRANSPORT

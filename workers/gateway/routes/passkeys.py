@@ -8,15 +8,14 @@ import msgspec
 from litestar import Request, get, post
 from litestar.params import JSONBody
 
-from ledger.access.passkeys.authenticator import base64url, belongs_to
-from ledger.access.passkeys.rows import passkey_json
-from ledger.client.passkeys.book import Challenge
+from ledger.access.passkey_checks import base64url, belongs_to
+from ledger.access.passkeys import passkey_json
+from ledger.client.passkeys import Challenge
 from ledger.core.addresses import split_address
-from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError, UnknownPasskeyError
-from ledger.core.grant_bounds import check_edited, grant_bounds
-from ledger.core.proofs import Signed
-from ledger.core.replies import parse_answer
+from ledger.core.event_shapes import Signed
+from ledger.core.requests import check_edited, grant_bounds, parse_answer
+from ledger.core.times import parse_duration
 from ledger.session.commands import GivenReply
 from workers.gateway.bodies import (
     AnswerChallengeBody,

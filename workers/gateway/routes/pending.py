@@ -11,13 +11,13 @@ from litestar import get, post
 from litestar.params import JSONBody, QueryParameter
 
 from ledger import Session
-from ledger.client.feedback import undelivered_note
 from ledger.client.results import Result
-from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError, LedgerError
-from ledger.core.proofs import Signed
-from ledger.core.replies import parse_answer
-from ledger.session.wanted import always_scope
+from ledger.core.event_shapes import Signed
+from ledger.core.requests import parse_answer
+from ledger.core.times import parse_duration
+from ledger.session.signed_claims import always_scope
+from ledger.session.texts import undelivered_note
 from workers.gateway.bodies import RepliesBody, ReplyBody, RequestBody
 from workers.gateway.gateway import Gateway
 from workers.gateway.granting_reach import require_grantable

@@ -10,7 +10,7 @@ from typing import Any
 from litestar import delete, post, put
 from litestar.params import JSONBody
 
-from ledger.session.tiers import records_clients
+from ledger.session.decision import records_clients
 from workers.gateway.bodies import LockBody, PassLockBody
 from workers.gateway.descriptions import described
 from workers.gateway.parameters import Id, TheGateway, ThePresences, ThePrincipal

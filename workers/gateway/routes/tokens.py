@@ -10,8 +10,8 @@ from litestar.datastructures import Cookie
 from litestar.params import JSONBody
 
 from ledger.client.tokens import Made, token_json
-from ledger.core.durations import parse_duration
 from ledger.core.errors import InputError, UnauthorizedError, UnknownTokenError
+from ledger.core.times import parse_duration
 from ledger.log.reads import AuditedRead
 from workers.gateway.authentication import (
     COOKIE,

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from ledger.core.codec import NewerEvent
 from ledger.core.errors import InputError, NewerSchemaError, UnknownGrantError
+from ledger.core.event_shapes import Proof
 from ledger.core.events import (
     Actor,
     Event,
@@ -30,7 +31,6 @@ from ledger.core.grants import (
     mark_revoked,
     no_grants,
 )
-from ledger.core.proofs import Proof
 
 
 class ProjectState(Value, kw_only=True, frozen=True):

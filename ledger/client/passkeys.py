@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from ledger.access.passkeys.authenticator import Registered, belongs_to, check_proof, check_registration
-from ledger.access.passkeys.state import (
+from ledger.access.passkey_checks import (
+    CHALLENGE_MS,
+    Registered,
+    belongs_to,
+    check_proof,
+    check_registration,
+    why_signature_fails,
+    why_unproven,
+)
+from ledger.access.passkeys import (
     Passkey,
     PasskeysState,
     RegisterPasskey,
@@ -18,16 +26,14 @@ from ledger.access.passkeys.state import (
     removal_of,
     standing,
 )
-from ledger.access.passkeys.verification import CHALLENGE_MS, why_signature_fails, why_unproven
 from ledger.core.errors import DamageError, InputError, PasskeyRefusedError, UnknownRequestError
+from ledger.core.event_shapes import AnswerClaims, Claims, EnrolmentClaims, Proof, Signed
 from ledger.core.events import Actor
-from ledger.core.proofs import AnswerClaims, Claims, EnrolmentClaims, Proof, Signed
 from ledger.core.requests import check_message, check_name
-from ledger.core.signed import challenge_of, is_issued, issue
 from ledger.session.approvals import why_too_few
 from ledger.session.commands import GivenReply
 from ledger.session.masking import masked_answer
-from ledger.session.signed_claims import answer_claims
+from ledger.session.signed_claims import answer_claims, challenge_of, is_issued, issue
 from ledger.session.state import SessionState
 from ledger.stores.secrets import deployment_secret
 

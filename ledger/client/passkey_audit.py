@@ -11,7 +11,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from ledger.access.passkeys.state import (
+from ledger.access.passkey_checks import (
+    Known,
+    why_agreement_unproven,
+    why_enrolment_unproven,
+    why_grant_unproven,
+    why_unproven,
+)
+from ledger.access.passkeys import (
     PASSKEYS_ID,
     Passkey,
     PasskeysState,
@@ -19,15 +26,9 @@ from ledger.access.passkeys.state import (
     evolve_passkeys,
     removal_of,
 )
-from ledger.access.passkeys.verification import (
-    Known,
-    why_agreement_unproven,
-    why_enrolment_unproven,
-    why_grant_unproven,
-    why_unproven,
-)
 from ledger.core import codec
 from ledger.core.errors import DamageError
+from ledger.core.event_shapes import Proof
 from ledger.core.events import (
     Agreed,
     Asked,
@@ -40,7 +41,6 @@ from ledger.core.events import (
 )
 from ledger.core.grants import Recorded
 from ledger.core.policy import Call, Demand, DemandRule, Verdict
-from ledger.core.proofs import Proof
 from ledger.log.verify import Problem
 from ledger.policy.demands import demands_met
 from ledger.session.approvals import agreement_of, why_too_few

@@ -5,7 +5,7 @@ One stream for a deployment, of the kind that is never exported (`access`), besi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.structs import replace
 from rpds import HashTrieMap
@@ -19,6 +19,7 @@ from ledger.core.errors import (
     PasskeyRequiredError,
     UnknownPasskeyError,
 )
+from ledger.core.event_shapes import EnrolmentClaims, Proof
 from ledger.core.events import (
     Actor,
     Event,
@@ -28,8 +29,8 @@ from ledger.core.events import (
     ReasonDetail,
     Value,
 )
-from ledger.core.proofs import EnrolmentClaims, Proof
-from ledger.core.signed import text_digest
+from ledger.core.times import format_time
+from ledger.session.signed_claims import text_digest
 
 if TYPE_CHECKING:
     from ledger.core.grants import Recorded
@@ -256,3 +257,20 @@ def _registered(recorded: Recorded, event: PasskeyRegistered) -> Passkey:
         sign_count=event.sign_count,
         vouched=event.proof is not None,
     )
+
+
+def passkey_json(passkey: Passkey) -> dict[str, Any]:
+    """Return one row of `passkey list`, which `verify --passkeys` also reads."""
+    return {
+        "credential_id": passkey.credential_id,
+        "person": passkey.person,
+        "name": passkey.name,
+        "public_key": passkey.public_key,
+        "rp_id": passkey.rp_id,
+        "sign_count": passkey.sign_count,
+        "vouched": passkey.vouched,
+        "by": passkey.by.name,
+        "at": format_time(passkey.at_ms),
+        "used_at": None if passkey.used_ms is None else format_time(passkey.used_ms),
+        "removed_at": None if passkey.removed_ms is None else format_time(passkey.removed_ms),
+    }

@@ -1,1 +1,0 @@
-"""Passkeys of approvers, and proofs of answers signed with them."""

@@ -1,1 +1,0 @@
-"""Passkeys over a ledger: registering them and auditing the answers they signed."""

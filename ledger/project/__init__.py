@@ -1,1 +1,0 @@
-"""The project stream: lasting grants. Pure."""
