@@ -10,10 +10,9 @@ from __future__ import annotations
 TYPE_CHECKING = False  # `typing` is slow to import, and hooks import leaves of this package
 
 if TYPE_CHECKING:
-    from ledger.client.claims import Claim
+    from ledger.client.claims import Claim, Permit
     from ledger.client.connection import ClientConnection
     from ledger.client.ledger import Ledger
-    from ledger.client.permits import Permit
     from ledger.client.results import Approved, Pending, Result
     from ledger.client.session import Session
     from ledger.client.sync import SyncClientConnection, SyncLedger, SyncSession
@@ -106,10 +105,9 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ledger.client.claims": ("Claim",),
+    "ledger.client.claims": ("Claim", "Permit"),
     "ledger.client.connection": ("ClientConnection",),
     "ledger.client.ledger": ("Ledger",),
-    "ledger.client.permits": ("Permit",),
     "ledger.client.results": ("Approved", "Pending", "Result"),
     "ledger.client.session": ("Session",),
     "ledger.client.sync": ("SyncClientConnection", "SyncLedger", "SyncSession"),

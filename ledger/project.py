@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ledger.core.codec import NewerEvent
 from ledger.core.errors import InputError, NewerSchemaError, UnknownGrantError
-from ledger.core.event_shapes import Proof
+from ledger.core.event_shapes import Proof, alike
 from ledger.core.events import (
     Actor,
     Event,
@@ -123,19 +123,9 @@ def _grant(state: ProjectState, command: GrantInProject, now_ms: int) -> tuple[E
         if (known.permission, known.pattern) != (command.permission, command.pattern):
             raise InputError(f"the grant id `{command.grant_id}` is taken by another grant", grant_id=command.grant_id)
         return ()
-    granted = Granted(
-        grant_id=command.grant_id,
-        permission=command.permission,
-        scope="project",
-        expires_in_ms=_lifetime_ms(command, now_ms),
-        session=command.session,
-        request_id=command.request_id,
-        proof=command.proof,
-        uses=command.uses,
-        wider=command.wider,
-        detail=GrantedDetail(command.pattern, command.reason, salt=command.salt),
-    )
-    return (granted,)
+    detail = GrantedDetail(command.pattern, command.reason, salt=command.salt)
+    lifetime_ms = _lifetime_ms(command, now_ms)
+    return (alike(Granted, command, scope="project", expires_in_ms=lifetime_ms, detail=detail),)
 
 
 def _lifetime_ms(command: GrantInProject, now_ms: int) -> int | None:
@@ -151,13 +141,7 @@ def _take(state: ProjectState, command: TakeUse, now_ms: int) -> tuple[Event, ..
     taker = Taker(command.session, command.request_id, (command.claim_id,))
     if grant is None or grant.uses is None or grant.is_held(taker) or not grant.in_force(now_ms):
         return ()
-    taken = UseTaken(
-        grant_id=command.grant_id,
-        session=command.session,
-        request_id=command.request_id,
-        claim_id=command.claim_id,
-    )
-    return (taken,)
+    return (alike(UseTaken, command),)
 
 
 def _revoke(state: ProjectState, command: RevokeInProject) -> tuple[Event, ...]:

@@ -6,7 +6,7 @@ hold is in force, nothing within its reach is redacted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 from rpds import HashTrieMap
@@ -15,11 +15,9 @@ from ledger.core.codec import NewerEvent
 from ledger.core.errors import InputError, NewerSchemaError, OnHoldError
 from ledger.core.events import Actor, Event, Frozen, HoldLifted, HoldPlaced, ReasonDetail, Unfrozen, Value
 from ledger.core.freezes import Freeze, reach_of
+from ledger.core.grants import Recorded
 from ledger.core.limits import FREEZES_COUNT, HOLDS_COUNT
 from ledger.core.times import format_time
-
-if TYPE_CHECKING:
-    from ledger.core.grants import Recorded
 
 FREEZE_ID: Final = "freeze"
 """The id of the stream."""
@@ -77,7 +75,8 @@ def decide_freeze(state: FreezeState, command: FreezeCommand) -> tuple[Event, ..
     if state.newer:
         raise NewerSchemaError("the stream of freezes holds events of a newer version; upgrade this worker")
     detail = ReasonDetail(reason=command.reason) if command.reason else None
-    is_frozen = _at(state, command.project) is not None
+    known = state.everything if command.project is None else state.projects.get(reach_of(command.project))
+    is_frozen = known is not None
     if isinstance(command, EndFreeze):
         return (Unfrozen(project=command.project, detail=detail),) if is_frozen else ()
     if is_frozen or (command.lost_ms is not None and state.last_ms > command.lost_ms):
@@ -85,10 +84,6 @@ def decide_freeze(state: FreezeState, command: FreezeCommand) -> tuple[Event, ..
     if command.project is not None and len(state.projects) >= FREEZES_COUNT:
         raise InputError(f"{FREEZES_COUNT} projects are frozen, and more are not kept apart; freeze everything instead")
     return (Frozen(project=command.project, detail=detail),)
-
-
-def _at(state: FreezeState, project: str | None) -> Freeze | None:
-    return state.everything if project is None else state.projects.get(reach_of(project))
 
 
 def evolve_freeze(state: FreezeState, recorded: Recorded) -> FreezeState:
@@ -168,7 +163,8 @@ class HoldState(Value, kw_only=True, frozen=True):
 
     def in_force(self) -> tuple[LegalHold, ...]:
         """Return the holds in force: those of projects by name, then those of sessions."""
-        return tuple(sorted(self.holds.values(), key=_order))
+        by_name = sorted(self.holds.values(), key=lambda one: one.reach.session or one.reach.project or "")
+        return tuple(sorted(by_name, key=lambda one: one.reach.session is not None))
 
 
 class PlaceHold(Value, kw_only=True, frozen=True):
@@ -249,7 +245,3 @@ def evolve_holds(state: HoldState, recorded: Recorded) -> HoldState:
 def _require_known(state: HoldState) -> None:
     if state.newer:
         raise NewerSchemaError("the stream of holds holds events of a newer version; upgrade this worker")
-
-
-def _order(hold: LegalHold) -> tuple[bool, str]:
-    return hold.reach.session is not None, hold.reach.session or hold.reach.project or ""

@@ -12,9 +12,10 @@ import msgspec
 from msgspec.structs import replace
 from rpds import HashTrieMap
 
-from ledger.core.access_events import DeviceDetail, QuietHours
+from ledger.core.access_events import NameDetail, QuietHours
 from ledger.core.codec import NewerEvent
 from ledger.core.errors import InputError, NewerSchemaError, UnknownDeviceError
+from ledger.core.event_shapes import alike
 from ledger.core.events import (
     Actor,
     Event,
@@ -26,13 +27,12 @@ from ledger.core.events import (
     ServicesNamed,
     Value,
 )
+from ledger.core.grants import Recorded
 from ledger.core.limits import DEVICES_PER_PERSON_COUNT
 from ledger.core.times import DAY_MS
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
-
-    from ledger.core.grants import Recorded
 
 NOTIFICATIONS_ID: Final = "notifications"
 """The id of the stream."""
@@ -169,15 +169,7 @@ def _standing(state: NotificationsState, device_id: str) -> Device | None:
 
 
 def _subscribe(state: NotificationsState, command: Subscribe) -> tuple[Event, ...]:
-    subscribed = PushSubscribed(
-        device_id=command.device_id,
-        person=command.person,
-        endpoint=command.endpoint,
-        p256dh=command.p256dh,
-        auth=command.auth,
-        token_id=command.token_id,
-        detail=DeviceDetail(command.name),
-    )
+    subscribed = alike(PushSubscribed, command, detail=NameDetail(command.name))
     same = [one for one in state.standing() if one.endpoint == command.endpoint]
     own = next((one for one in same if one.person == command.person), None)
     # A browser has one subscription: who signs in there now takes it over from who was signed in before.
@@ -252,14 +244,10 @@ def evolve_notifications(state: NotificationsState, recorded: Recorded) -> Notif
 
 def _subscribed(known: Device | None, recorded: Recorded, event: PushSubscribed) -> Device:
     name = event.detail.name if event.detail else None
-    return Device(
-        device_id=event.device_id,
-        person=event.person,
+    return alike(
+        Device,
+        event,
         name=name or event.device_id,
-        endpoint=event.endpoint,
-        p256dh=event.p256dh,
-        auth=event.auth,
-        token_id=event.token_id,
         at_ms=recorded.ms if known is None else known.at_ms,
         used_ms=None if known is None else known.used_ms,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -84,9 +84,14 @@ def check_proof(proof: Proof) -> int:
             credential_current_sign_count=0,
             require_user_verification=True,
         )
-        _refuse_embedded(webauthn.base64url_to_bytes(proof.assertion.client_data))
+        client_data = json.loads(webauthn.base64url_to_bytes(proof.assertion.client_data))
+        is_embedded = bool(client_data.get("crossOrigin"))
     except (WebAuthnException, ValueError, KeyError, TypeError) as error:
         raise PasskeyRefusedError(f"the passkey's signature was not accepted: {error}") from error
+    if is_embedded:  # where a person may not see the claims
+        raise PasskeyRefusedError(
+            "the passkey's signature was not accepted: it was made in a frame inside another page"
+        )
     return found.new_sign_count
 
 
@@ -118,12 +123,6 @@ def _check_size(response: Any) -> None:
         raise PasskeyRefusedError(f"the passkey's response is not JSON: {error}") from error
     if size > ASSERTION_BYTES:
         raise PasskeyRefusedError(f"the passkey's response takes {size} bytes; at most {ASSERTION_BYTES} are accepted")
-
-
-def _refuse_embedded(client_data: bytes) -> None:
-    """Raise PasskeyRefusedError for a signature in a frame of another origin, where a person may not see the claims."""
-    if json.loads(client_data).get("crossOrigin"):
-        raise ValueError("it was made in a frame inside another page")
 
 
 def base64url(value: bytes) -> str:
@@ -256,12 +255,9 @@ def _why_claims_fail(
         # Without the content only what is signed beside it can be checked.
         wanted = replace(wanted, **{name: getattr(claims, name) for name in _OF_CONTENT})
     if claims != wanted:
-        return f"the signed statement differs in {', '.join(f'`{name}`' for name in _differences(claims, wanted))}"
+        names = [one for one in AnswerClaims.__struct_fields__ if getattr(claims, one) != getattr(wanted, one)]
+        return f"the signed statement differs in {', '.join(f'`{name}`' for name in names)}"
     return why_signature_fails(proof, known)
-
-
-def _differences(claims: AnswerClaims, wanted: AnswerClaims) -> Iterable[str]:
-    return (name for name in AnswerClaims.__struct_fields__ if getattr(claims, name) != getattr(wanted, name))
 
 
 def _why_grant_fails(proof: Proof, known: Known) -> str | None:
@@ -290,7 +286,7 @@ def why_grant_unproven(
         return "the signed statement makes no grant"
     if (claims.session, claims.request_id, claims.scope) != (session, request_id, scope):
         return "the signed statement answers another request, or has another scope"
-    if detail is not None and not _is_signed(detail, claims):
+    if detail is not None and pattern_digest(detail.pattern, detail.salt) not in claims.patterns:
         return f"`{detail.pattern}` was not signed"
     if _is_looser(bounds, claims):
         return "its bounds are not those that were signed"
@@ -303,8 +299,3 @@ def _is_looser(bounds: GrantBounds, claims: AnswerClaims) -> bool:
     signed_ms = claims.grant_expires_in_ms
     lasts_longer = signed_ms is not None and (bounds.expires_in_ms is None or bounds.expires_in_ms > signed_ms)
     return bounds.uses != signed_uses or lasts_longer
-
-
-def _is_signed(detail: GrantedDetail, claims: AnswerClaims) -> bool:
-    """Return whether the claims have a grant's pattern."""
-    return pattern_digest(detail.pattern, detail.salt) in claims.patterns

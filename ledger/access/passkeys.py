@@ -5,12 +5,12 @@ One stream for a deployment, of the kind that is never exported (`access`), besi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 from rpds import HashTrieMap
 
-from ledger.core.access_events import PasskeyDetail
+from ledger.core.access_events import NameDetail
 from ledger.core.codec import NewerEvent
 from ledger.core.errors import (
     InputError,
@@ -19,21 +19,11 @@ from ledger.core.errors import (
     PasskeyRequiredError,
     UnknownPasskeyError,
 )
-from ledger.core.event_shapes import EnrolmentClaims, Proof
-from ledger.core.events import (
-    Actor,
-    Event,
-    PasskeyRegistered,
-    PasskeyRemoved,
-    PasskeyUsed,
-    ReasonDetail,
-    Value,
-)
+from ledger.core.event_shapes import EnrolmentClaims, Proof, alike
+from ledger.core.events import Actor, Event, PasskeyRegistered, PasskeyRemoved, PasskeyUsed, ReasonDetail, Value
+from ledger.core.grants import Recorded
 from ledger.core.times import format_time
 from ledger.session.signed_claims import text_digest
-
-if TYPE_CHECKING:
-    from ledger.core.grants import Recorded
 
 PASSKEYS_ID = "passkeys"
 """The id of the stream."""
@@ -147,17 +137,8 @@ def _register(state: PasskeysState, command: RegisterPasskey) -> tuple[Event, ..
         raise InputError(f"`{command.person}` has {len(own)} passkeys, the maximum; remove one first")
     if own:
         _require_consent(command.proof, enrolment_of(command.person, command.credential_id, command.public_key))
-    registered = PasskeyRegistered(
-        person=command.person,
-        credential_id=command.credential_id,
-        public_key=command.public_key,
-        rp_id=command.rp_id,
-        sign_count=command.sign_count,
-        token_id=command.token_id,
-        proof=command.proof if own else None,
-        detail=PasskeyDetail(command.name),
-    )
-    return (registered,)
+    proof = command.proof if own else None
+    return (alike(PasskeyRegistered, command, proof=proof, detail=NameDetail(command.name)),)
 
 
 def _remove(state: PasskeysState, command: RemovePasskey) -> tuple[Event, ...]:
@@ -205,14 +186,7 @@ def _use(state: PasskeysState, command: UsePasskey, now_ms: int) -> tuple[Event,
             f"the counter of passkey `{passkey.name}` went back from {passkey.sign_count} to {command.sign_count}: "
             "it may have been copied; remove it"
         )
-    return (
-        PasskeyUsed(
-            credential_id=command.credential_id,
-            nonce=command.nonce,
-            until_ms=command.until_ms,
-            sign_count=command.sign_count,
-        ),
-    )
+    return (alike(PasskeyUsed, command),)
 
 
 def evolve_passkeys(state: PasskeysState, recorded: Recorded) -> PasskeysState:
@@ -246,15 +220,12 @@ def _without_void(nonces: HashTrieMap[str, int], now_ms: int) -> HashTrieMap[str
 
 def _registered(recorded: Recorded, event: PasskeyRegistered) -> Passkey:
     name = event.detail.name if event.detail else None
-    return Passkey(
-        credential_id=event.credential_id,
-        person=event.person,
+    return alike(
+        Passkey,
+        event,
         name=name or event.credential_id,
-        public_key=event.public_key,
-        rp_id=event.rp_id,
         by=recorded.actor,
         at_ms=recorded.ms,
-        sign_count=event.sign_count,
         vouched=event.proof is not None,
     )
 

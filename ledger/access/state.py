@@ -6,7 +6,7 @@ change them, create another one and revoke this.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec.structs import replace
 from rpds import HashTrieMap
@@ -15,6 +15,7 @@ from ledger.core.access_events import Role, TokenUse
 from ledger.core.characters import person_key
 from ledger.core.codec import NewerEvent
 from ledger.core.errors import InputError, NewerSchemaError, UnknownTokenError
+from ledger.core.event_shapes import alike
 from ledger.core.events import (
     Actor,
     Event,
@@ -25,9 +26,7 @@ from ledger.core.events import (
     TokenRevoked,
     Value,
 )
-
-if TYPE_CHECKING:
-    from ledger.core.grants import Recorded
+from ledger.core.grants import Recorded
 
 ACCESS_ID = "tokens"
 """The id of the stream."""
@@ -173,23 +172,7 @@ def decide_access(state: AccessState, command: AccessCommand, now_ms: int) -> tu
         if known.digest != command.digest:
             raise InputError(f"the token id `{command.token_id}` is taken", token_id=command.token_id)
         return ()
-    created = TokenCreated(
-        token_id=command.token_id,
-        name=command.name,
-        role=command.role,
-        digest=command.digest,
-        use=command.use,
-        projects=command.projects,
-        sessions=command.sessions,
-        brings_rules=command.brings_rules,
-        expires_in_ms=command.expires_in_ms,
-        made_from=command.made_from,
-        proof_digest=command.proof_digest,
-        owner=command.owner,
-        everything=command.everything,
-        any_project=command.any_project,
-        folders=command.folders,
-    )
+    created = alike(TokenCreated, command)
     if command.redeems is None:
         return (created,)
     if state.token(command.redeems, now_ms) is None:
@@ -250,24 +233,13 @@ def _with_created(tokens: TokensById, recorded: Recorded, event: TokenCreated) -
     if known is not None:
         is_first_claim = event.claims is not None and known.claimed is None
         return tokens.insert(event.token_id, replace(known, claimed=event.claims)) if is_first_claim else tokens
-    token = Token(
-        token_id=event.token_id,
-        name=event.name,
-        role=event.role,
-        digest=event.digest,
-        use=event.use,
-        projects=event.projects,
-        sessions=event.sessions,
-        brings_rules=event.brings_rules,
+    token = alike(
+        Token,
+        event,
         by=recorded.actor,
         at_ms=recorded.ms,
         expires_ms=None if event.expires_in_ms is None else recorded.ms + event.expires_in_ms,
-        made_from=event.made_from,
-        proof_digest=event.proof_digest,
         owner=event.owner or (recorded.actor.name if event.role == "agent" else event.name),
-        everything=event.everything,
-        any_project=event.any_project,
-        folders=event.folders,
     )
     return tokens.insert(event.token_id, replace(token, made_by=_made_by(tokens, recorded.actor, token)))
 

@@ -135,7 +135,7 @@ class SessionAnswers:
 
     async def resume(self) -> None:
         """Judge the requests that an ended freeze held back again."""
-        await self._calls.held.resume()
+        await self._calls.resume()
 
     async def take_lost_uses(self, settled: Settled) -> None:
         """Take the uses of a call again that the server lost with the end of the project's stream."""

@@ -8,9 +8,11 @@ the project's grants where one of them allowed it, and the confirmed replication
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -21,30 +23,99 @@ from ledger.client.plugins import opinions_of
 from ledger.client.results import Result, is_held_by, result_of
 from ledger.client.spans import recorded_trace, spanned
 from ledger.core import codec
-from ledger.core.errors import AlreadyAnsweredError, InDoubtError, StoreError, UnauthorizedError
+from ledger.core.errors import (
+    AlreadyAnsweredError,
+    InDoubtError,
+    LedgerError,
+    RulesUnreadableError,
+    StoreError,
+    UnauthorizedError,
+)
 from ledger.core.events import Actor, Asked, AskedDetail
-from ledger.core.grants import Recorded
+from ledger.core.grants import Grants, Recorded
 from ledger.core.ids import new_salt
 from ledger.core.limits import GIVE_UP_SECONDS
-from ledger.core.policy import Call, Policy
+from ledger.core.policy import Call, Policy, PolicySource
 from ledger.core.questions import Question, Runner
 from ledger.core.requests import by_agent, in_folder
 from ledger.core.standing import as_policy_grants
-from ledger.log.freezes import Freezes
 from ledger.log.plans import SYSTEM
 from ledger.log.stream import Stream
 from ledger.log.streams import Streams
 from ledger.log.tail import entry_at
+from ledger.policy.dialect import MemoryFile
+from ledger.policy.dialects import dialect_of
+from ledger.policy.errors import PolicyError
 from ledger.project import ProjectState
 from ledger.session.claims import has_changed, may_change
 from ledger.session.commands import Ask, Cancel, Recheck, Release, Resume
 from ledger.session.decision import require_content, require_readable, require_unclaimed, standing_grants
+from ledger.session.judging import lifts_denies
 from ledger.session.state import Request, SessionState, is_held
-from ledger.session.verdicts import lifts_denies
 from ledger.stores.port import Position
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
+
+
+log = logging.getLogger(__name__)
+
+
+class RuleMemory:
+    """The writer of the rules of an `always` to the configuration of a session's project."""
+
+    def __init__(self, stream: Stream[SessionState], grounds: Grounds) -> None:
+        self._stream = stream
+        self._grounds = grounds
+
+    async def remember(self, result: Result, folder: str | Path | None = None) -> Result:
+        """Write the rules of an answer; see `Session.remember`."""
+        settled = result.settled
+        if settled is None or result.outcome != "allowed" or settled.reply != "always" or not settled.grants:
+            return result
+        try:
+            state = await self._stream.refresh()
+            memory = dialect_of(state.language).memory
+            if state.rules_redacted or memory is None:
+                return result
+            rules = await self._grounds.rules(state)
+            if settled.bounds is not None:
+                return _told(result, "the grant has bounds, which a file cannot hold, so no rule was written to a file")
+            # Not "those in force": the approver may be about to write the project's grant.
+            revoked = _revoked(state.grants)
+            if (project := await self._grounds.project(state)) is not None:
+                revoked |= _revoked((await project.refresh()).grants)
+        except (StoreError, RulesUnreadableError) as error:
+            return _told(result, _failed(error))
+        file = memory.file(rules, state.cwd or folder)
+        if file is None:
+            log.info("session %s has no folder, so no rule was written to a file", result.session)
+            return result
+        granted = zip(settled.grants, settled.granted_patterns, strict=False)
+        entries = [pattern for grant_id, pattern in granted if grant_id not in revoked]
+        return _told(result, await _written(memory, file, rules, result.request.permission, entries))
+
+
+def _revoked(grants: Grants) -> frozenset[str]:
+    return frozenset(grant.grant_id for grant in grants.values() if grant.revoked_ms is not None)
+
+
+def _told(result: Result, message: str | None) -> Result:
+    return result if message is None else msgspec.structs.replace(result, message=message)
+
+
+def _failed(error: LedgerError) -> str:
+    log.warning("no rule was added to a configuration file: %s", error)
+    return f"the answer and its grant were recorded, but not written to a file: {error}"
+
+
+async def _written(
+    memory: MemoryFile, file: Path, source: PolicySource, permission: str, entries: list[str]
+) -> str | None:
+    try:
+        return await asyncio.to_thread(memory.remember, file, source, permission, entries)
+    except PolicyError as error:
+        return _failed(error)
 
 
 class Waiters:
@@ -131,43 +202,6 @@ async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
             await asyncio.sleep(AWAY_SECONDS)
 
 
-class HeldRequests:
-    """The requests that rules and grants allow, and only a freeze keeps pending."""
-
-    def __init__(self, freezes: Freezes, stream: Stream[SessionState], grounds: Grounds) -> None:
-        self._freezes = freezes
-        self._stream = stream
-        self._grounds = grounds
-
-    def observe(self, observer: Callable[[], None]) -> Callable[[], None]:
-        """Call `observer` after each change of the freezes; return a function that ends this."""
-        return self._freezes.observe(observer)
-
-    async def let_go(self, request_id: str) -> bool:
-        """Judge the held requests again if the freeze has ended; return whether this one is settled now."""
-        state = await self._freezes.follow()
-        if state.over(self._stream.state.project) is None:
-            await self.resume()
-        return request_id not in self._stream.state.pending
-
-    async def resume(self) -> None:
-        """Judge all held requests again, by the rules and grants of now."""
-        while await self._grounds.by_current_rules(self._resume):
-            pass  # the next one may have to take uses of grants first
-
-    async def _resume(self) -> bool:
-        """Judge once; return whether something was settled."""
-        state = await self._grounds.folded()
-        project = await self._grounds.project(state)
-        command = Resume(
-            actor=SYSTEM,
-            policy=await self._grounds.policy(state),
-            policy_digest=state.policy_digest,
-            project=await project.refresh() if project else None,
-        )
-        return bool((await self._stream.submit(command, project)).events)
-
-
 JUST_NOW_MS = 1000
 """The age up to which an allow was told of without delay: no freeze that came since can have been acknowledged long."""
 
@@ -191,7 +225,6 @@ class Calls:
         self._streams = ledger.streams
         self._waiters = Waiters(ledger.streams, stream)
         self._freezes = ledger.streams.freezes
-        self.held = HeldRequests(self._freezes, stream, grounds)
         self.token_id: str | None = None
         """The access token of the asker that waits here; None in a process that needs none."""
         self.owner: str = ledger.actor_name
@@ -251,7 +284,7 @@ class Calls:
             # An append has read the project's stream in the same flush.
             state = await self._by_grants_of_now(request_id, project, project.state if done.events else None, asked)
         result = result_of(state, request_id)
-        if result.outcome is None and is_held(result.request) and await self.held.let_go(request_id):
+        if result.outcome is None and is_held(result.request) and await self._let_go(request_id):
             state = self._stream.state
             if project is not None:
                 state = await self._by_grants_of_now(request_id, project, None, asked)
@@ -259,6 +292,30 @@ class Calls:
         if not (done.events or (runner is not None and is_held_by(result, runner))):
             await self.require_unfrozen(result)  # nothing was appended, so no script has looked
         return result
+
+    async def _let_go(self, request_id: str) -> bool:
+        """Judge the requests that a freeze held back if it has ended; return whether this one is settled now."""
+        state = await self._freezes.follow()
+        if state.over(self._stream.state.project) is None:
+            await self.resume()
+        return request_id not in self._stream.state.pending
+
+    async def resume(self) -> None:
+        """Judge the requests again that rules and grants allow and only a freeze kept pending, by those of now."""
+        while await self._grounds.by_current_rules(self._resume):
+            pass  # the next one may have to take uses of grants first
+
+    async def _resume(self) -> bool:
+        """Judge once; return whether something was settled."""
+        state = await self._grounds.folded()
+        project = await self._grounds.project(state)
+        command = Resume(
+            actor=SYSTEM,
+            policy=await self._grounds.policy(state),
+            policy_digest=state.policy_digest,
+            project=await project.refresh() if project else None,
+        )
+        return bool((await self._stream.submit(command, project)).events)
 
     async def _opinions(self, policy: Policy, question: Question) -> Any:
         state = await self._stream.refresh()
@@ -330,8 +387,8 @@ class Calls:
                         return result
                     continue
                 if is_held(result.request):
-                    stop_observing = stop_observing or self.held.observe(self._waiters.wake_all)
-                    if await patiently(partial(self.held.let_go, request_id)):
+                    stop_observing = stop_observing or self._freezes.observe(self._waiters.wake_all)
+                    if await patiently(partial(self._let_go, request_id)):
                         continue
                 await self._waiters.until_changed(request_id, result.request.deadline_ms)
                 has_waited = True

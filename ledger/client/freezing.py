@@ -100,12 +100,7 @@ class Holding:
         self._stream = ledger.streams.holds()
 
     async def place(
-        self,
-        *,
-        project: str | None = None,
-        session: str | None = None,
-        reason: str,
-        actor: Actor | str | None = None,
+        self, *, project: str | None = None, session: str | None = None, reason: str, actor: Actor | str | None = None
     ) -> LegalHold:
         """Place a hold on a project with all of its sessions, or on one session; return it, or the one it has already.
 

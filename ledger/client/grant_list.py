@@ -98,7 +98,7 @@ class GrantList:
         """Return grants with their last uses, and the streams that could not be read for them."""
         _, read = await self._ahead()
         used = _latest(one.used for one in read.rows)
-        fields = [_field(_stream_of(one), one.grant.grant_id) for one in grants]
+        fields = [field_of(_stream_of(one), one.grant.grant_id) for one in grants]
         known = await self._used(fields, used)
         return Survey(
             [
@@ -145,7 +145,7 @@ class GrantList:
 
     async def _rows(self, places: Sequence[GrantPlace]) -> list[Listed[Row]]:
         """Return the grants at their places that are in force now."""
-        wanted = [(StreamKey.parse(one.stream), _field(one.stream, one.grant_id)) for one in places]
+        wanted = [(StreamKey.parse(one.stream), field_of(one.stream, one.grant_id)) for one in places]
         values = await fields_of_streams(self._store, APPROVED_VIEW, wanted)
         now_ms = self._store.clock.now_ms()
         found = [
@@ -153,11 +153,11 @@ class GrantList:
             for place, value in zip(places, values, strict=True)
             if value is not None
         ]
-        return [one for one in found if _is_in_force(one.row, now_ms)]
+        return [one for one in found if (at := one.row["expires_at"]) is None or now_ms < parse_time(at)]
 
     async def _with_last_uses(self, rows: Sequence[Listed[Row]], used: Uses) -> list[Listed[Row]]:
         """Return rows with the last uses of grants without a limit; others have them in their rows."""
-        fields = [_field(parts_of(one.order)[-1], one.row["grant_id"]) for one in rows]
+        fields = [field_of(parts_of(one.order)[-1], one.row["grant_id"]) for one in rows]
         unlimited = [field for field, one in zip(fields, rows, strict=True) if one.row["uses"] is None]
         known = await self._used(unlimited, used)
         return [
@@ -182,10 +182,6 @@ class GrantList:
         return _latest([*told, {field: used[field] for field in fields if field in used}])
 
 
-def _field(stream: str, grant_id: str) -> str:
-    return field_of(stream, grant_id)
-
-
 def _stream_of(one: Approved) -> str:
     kind_is_project = one.grant.scope == "project"
     return (
@@ -205,7 +201,3 @@ def _latest(uses: Iterable[Uses]) -> dict[str, int]:
         for field, ms in some.items():
             found[field] = max(found.get(field, 0), ms)
     return found
-
-
-def _is_in_force(row: Mapping[str, Any], now_ms: int) -> bool:
-    return row["expires_at"] is None or now_ms < parse_time(row["expires_at"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ledger.core.events import Outcome
-from ledger.core.grants import StandingGrant, TakenUse
+from ledger.core.grants import StandingGrant
 from ledger.core.times import format_time
 from ledger.log.places import field_of
 from ledger.log.surveys import Survey, survey
@@ -80,7 +80,7 @@ async def uses_of(ledger: Ledger, key: StreamKey, grant_id: str) -> Survey[Grant
         states = await _read_all(_sessions(ledger, grant), read)
     found = [use for state in states.rows for use in _uses_in(state, key, grant_id)]
     if grant is not None and grant.uses is not None:
-        found = _exact(grant, found, {state.session_id: state for state in states.rows})
+        found = list(_exact(grant, found, {state.session_id: state for state in states.rows}))
     return Survey(sorted(found, key=lambda one: (one.at_ms, one.session, one.request_id)), states.problems)
 
 
@@ -125,23 +125,17 @@ def _use(grant_id: str, state: SessionState, settled: Settled) -> GrantUse:
     )
 
 
-def _exact(grant: StandingGrant, found: list[GrantUse], states: dict[str, SessionState]) -> list[GrantUse]:
-    """Return one row for each use taken, with what the sessions say of it."""
-    known = {(one.session, one.request_id): one for one in found}
-    return [
-        _taken(grant, use, known.get((use.session, use.request_id)), states.get(use.session)) for use in grant.taken
-    ]
-
-
-def _taken(grant: StandingGrant, use: TakenUse, known: GrantUse | None, state: SessionState | None) -> GrantUse:
-    if known is None:
+def _exact(grant: StandingGrant, found: list[GrantUse], states: dict[str, SessionState]) -> Iterator[GrantUse]:
+    """Iterate over the uses taken, with what the sessions say of each."""
+    uses = {(one.session, one.request_id): one for one in found}
+    for use in grant.taken:
+        known, state = uses.get((use.session, use.request_id)), states.get(use.session)
         settled = None if state is None else state.settled.get(use.request_id)
-        known = (
-            GrantUse(grant_id=grant.grant_id, session=use.session, request_id=use.request_id, at_ms=use.ms)
-            if settled is None or state is None
-            else _use(grant.grant_id, state, settled)
-        )
-    return msgspec.structs.replace(known, at_ms=use.ms, claim_id=use.claim_id or None)
+        if known is None and state is not None and settled is not None:
+            known = _use(grant.grant_id, state, settled)
+        if known is None:
+            known = GrantUse(grant_id=grant.grant_id, session=use.session, request_id=use.request_id, at_ms=use.ms)
+        yield msgspec.structs.replace(known, at_ms=use.ms, claim_id=use.claim_id or None)
 
 
 def used_field(state: SessionState, grant_id: str) -> str:

@@ -22,13 +22,7 @@ from ledger.client.results import Approved, Pending, Result, approved_in_project
 from ledger.client.session_options import policy_source_of, run_limits, settings_of
 from ledger.client.store_connection import StoreConnection, masks_are_on, masks_of
 from ledger.client.tokens import Tokens
-from ledger.core.errors import (
-    AgentAction,
-    InputError,
-    UnknownGrantError,
-    UnknownRequestError,
-    UnknownSessionError,
-)
+from ledger.core.errors import AgentAction, InputError, UnknownGrantError, UnknownRequestError, UnknownSessionError
 from ledger.core.events import (
     Actor,
     Answering,
@@ -92,11 +86,6 @@ class Ledger:
         self.waiting = WaitingSessions(self)
         self.lookups = Lookups(self)
         self.inboxes = InboxPresence(self, is_cached=clock is None)
-        self._tokens: Tokens | None = None
-        self._passkeys: PasskeyBook | None = None
-        self._freezing: Freezing | None = None
-        self._holding: Holding | None = None
-        self._notifications: NotificationChoices | None = None
 
     @classmethod
     def connect(
@@ -257,13 +246,7 @@ class Ledger:
         return handle
 
     async def _of_child(
-        self,
-        own: PolicySource | None,
-        fallback: PolicySource,
-        parent: str,
-        agent: str | None,
-        *,
-        denies_alone: bool,
+        self, own: PolicySource | None, fallback: PolicySource, parent: str, agent: str | None, *, denies_alone: bool
     ) -> PolicySource:
         """Return the policy of a child session: its own, else its parent's, else `fallback`."""
         above = await self.handle_of(parent).state()
@@ -288,40 +271,30 @@ class Ledger:
             if key.kind == "session":
                 yield key.id
 
-    @property
+    @cached_property
     def tokens(self) -> Tokens:
-        """Return the access tokens of the gateway."""
-        if self._tokens is None:
-            self._tokens = Tokens(self)
-        return self._tokens
+        """The access tokens of the gateway."""
+        return Tokens(self)
 
-    @property
+    @cached_property
     def passkeys(self) -> PasskeyBook:
-        """Return the passkeys of people, and the answers that they sign."""
-        if self._passkeys is None:
-            self._passkeys = PasskeyBook(self)
-        return self._passkeys
+        """The passkeys of people, and the answers that they sign."""
+        return PasskeyBook(self)
 
-    @property
+    @cached_property
     def freezes(self) -> Freezing:
-        """Return the freezes of the ledger or of a project, which stop everything there."""
-        if self._freezing is None:
-            self._freezing = Freezing(self)
-        return self._freezing
+        """The freezes of the ledger or of a project, which stop everything there."""
+        return Freezing(self)
 
-    @property
+    @cached_property
     def holds(self) -> Holding:
-        """Return the legal holds of sessions and projects, which forbid redaction there."""
-        if self._holding is None:
-            self._holding = Holding(self)
-        return self._holding
+        """The legal holds of sessions and projects, which forbid redaction there."""
+        return Holding(self)
 
-    @property
+    @cached_property
     def notifications(self) -> NotificationChoices:
-        """Return the devices of people that receive push messages, and their choices about notifications."""
-        if self._notifications is None:
-            self._notifications = NotificationChoices(self)
-        return self._notifications
+        """The devices of people that receive push messages, and their choices about notifications."""
+        return NotificationChoices(self)
 
     @property
     def redactions(self) -> Redacting:
@@ -375,7 +348,7 @@ class Ledger:
         found = await self.lookups.of_request(request_id)
         known_in = waiting_first(found)
         if not known_in:
-            alike = await self.lookups.requests_alike(request_id)
+            alike = await self.lookups.alike("pending requests", request_id)
             raise UnknownRequestError(
                 f"no session has a request `{request_id}`{found.unread}{alike}", request_id=request_id
             )
@@ -497,7 +470,7 @@ class Ledger:
         try:
             return await self.stream_of_grant(grant_id)
         except UnknownGrantError as error:
-            alike = await self.lookups.grants_alike(grant_id)
+            alike = await self.lookups.alike("grants in force", grant_id)
             raise UnknownGrantError(f"{error.text}{alike}", grant_id=grant_id) from None
 
     # --- the inbox --------------------------------------------------------------------------------------------------
@@ -528,8 +501,6 @@ class Ledger:
             known = state.clients.get(client_id)
             if known is not None and known.name == who.name and records_clients(state):
                 await self.handle_of(state.session_id).disconnect(client_id, actor=who)
-
-    # --- inside -----------------------------------------------------------------------------------------------------
 
     def actor(self, actor: Actor | str | None, kind: str) -> Actor:
         """Return the author of an event: as given, else this process's own name."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -21,16 +21,10 @@ from ledger.core.events import Asked
 from ledger.core.ids import is_id
 from ledger.log.places import NAMED, STANDING_VIEW, WAITING_VIEW, field_of, parts_of
 from ledger.log.plans import SYSTEM
+from ledger.log.stream import Stream
 from ledger.log.surveys import StreamProblem, Survey, survey
 from ledger.log.tail import entry_at
-from ledger.log.viewed import (
-    GRANTS_VIEW,
-    REQUESTS_VIEW,
-    USES_VIEW,
-    ahead_among,
-    pages_of_streams,
-    projects_of,
-)
+from ledger.log.viewed import GRANTS_VIEW, REQUESTS_VIEW, USES_VIEW, ahead_among, pages_of_streams, projects_of
 from ledger.session.releases import releases
 from ledger.session.state import SessionState, in_order
 from ledger.stores.port import Position, StreamKey
@@ -38,7 +32,6 @@ from ledger.stores.values import FoundFields
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
-    from ledger.log.stream import Stream
 
 KNOWN_IN_MAX: Final = 200
 """The sessions with one request id that are read; beyond them only those with pending requests."""
@@ -180,15 +173,9 @@ class Lookups:
         waiting = (one for state in states.rows for one in pending_of(state))
         return [one for one in waiting if one.request.request_id.startswith(part)]
 
-    async def requests_alike(self, part: str) -> str:
-        """Return the pending requests whose id begins with a part, for an error's text; empty if there are none."""
-        return await self._alike(WAITING_VIEW, "pending requests", part)
-
-    async def grants_alike(self, part: str) -> str:
-        """Return the grants in force whose id begins with a part, for an error's text; empty if there are none."""
-        return await self._alike(STANDING_VIEW, "grants in force", part)
-
-    async def _alike(self, view: str, what: str, part: str) -> str:
+    async def alike(self, what: Literal["pending requests", "grants in force"], part: str) -> str:
+        """Return those whose id begins with a part, for an error's text; empty if there are none."""
+        view = WAITING_VIEW if what == "pending requests" else STANDING_VIEW
         if len(part) < ALIKE_CHARS or not is_id(part):
             return ""
         found = await self._ledger.store.view_page(view, NAMED + part, ALIKE_COUNT + 1)

@@ -17,6 +17,7 @@ from ledger.access.notifications import (
     check_quiet,
     standing_device,
 )
+from ledger.access.state import Token
 from ledger.core.errors import InputError
 from ledger.core.events import Actor
 from ledger.core.ids import check_id, new_id
@@ -24,11 +25,10 @@ from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import ENDPOINT_LENGTH_CHARS, MUTED_SERVICES_COUNT
 from ledger.core.requests import check_message, check_name
 from ledger.log.people import ANSWERING
+from ledger.log.stream import Stream
 
 if TYPE_CHECKING:
-    from ledger.access.state import Token
     from ledger.client.ledger import Ledger
-    from ledger.log.stream import Stream
 
 _POINT: Final = late_pattern(r"[A-Za-z0-9_-]{87}")
 """An uncompressed P-256 point, 65 bytes in base64url."""
@@ -70,8 +70,6 @@ class NotificationChoices:
         """Return the devices that were not removed, read from the server, oldest first. Raises StoreError."""
         await self._ledger.tokens.all()
         return (await self.refresh()).standing()
-
-    # --- devices ----------------------------------------------------------------------------------------------------
 
     async def subscribe(
         self,
@@ -135,8 +133,6 @@ class NotificationChoices:
         )
         await self._stream.submit(command)
         return device
-
-    # --- choices ----------------------------------------------------------------------------------------------------
 
     async def choose(
         self, person: str, choice: NotificationChoice, *, actor: Actor | str | None = None

@@ -18,14 +18,7 @@ from ledger.access.passkey_checks import (
     why_grant_unproven,
     why_unproven,
 )
-from ledger.access.passkeys import (
-    PASSKEYS_ID,
-    Passkey,
-    PasskeysState,
-    enrolment_of,
-    evolve_passkeys,
-    removal_of,
-)
+from ledger.access.passkeys import PASSKEYS_ID, Passkey, PasskeysState, enrolment_of, evolve_passkeys, removal_of
 from ledger.core import codec
 from ledger.core.errors import DamageError
 from ledger.core.event_shapes import Proof
@@ -168,17 +161,12 @@ def _demands_of(state: SessionState, settled: Settled, rules: Mapping[str, Deman
     pending = state.pending.get(settled.request.request_id)
     if pending is None or pending.redacted or settled.cause is not None:
         return settled.request.demands
-    return (*settled.request.demands, *demands_met(_rules_of(state, rules), call_of(pending)))
-
-
-def _rules_of(state: SessionState, demands: Mapping[str, Demands]) -> Demands:
-    """Return the demands of the rules that a session has at a moment."""
-    return demands.get(state.policy_digest, ())
+    return (*settled.request.demands, *demands_met(rules.get(state.policy_digest, ()), call_of(pending)))
 
 
 def _lacks_demands(state: SessionState, event: Asked, demands: Mapping[str, Demands]) -> bool:
     """Return whether a request lacks demands of the rules of that moment, though a person or a grant answers it."""
-    rules = _rules_of(state, demands)
+    rules = demands.get(state.policy_digest, ())
     if not rules or state.rules_redacted or event.detail is None or not (event.verdict is Verdict.ASK or event.grants):
         return False
     detail = event.detail
@@ -230,7 +218,7 @@ def _of_registration(
         if before.of(event.person):
             yield version, f"{named} was registered without the consent of those that `{event.person}` had"
     else:
-        why = _why_unconsented(event, event.proof, _before(before, anchors))
+        why = _why_unconsented(event, event.proof, {**dict(before.passkeys.items()), **(anchors.kept or {})})
         if why is not None:
             yield version, f"{named} was registered, and {why}"
     if anchors.kept is not None and event.credential_id not in anchors.known:
@@ -240,7 +228,3 @@ def _of_registration(
 def _why_unconsented(event: PasskeyRegistered, proof: Proof, known: Known) -> str | None:
     named = enrolment_of(event.person, event.credential_id, event.public_key)
     return why_enrolment_unproven(proof, named, known)
-
-
-def _before(state: PasskeysState, anchors: Anchors) -> Mapping[str, Passkey]:
-    return {**dict(state.passkeys.items()), **(anchors.kept or {})}

@@ -30,6 +30,7 @@ from ledger.core.errors import DamageError, InputError, PasskeyRefusedError, Unk
 from ledger.core.event_shapes import AnswerClaims, Claims, EnrolmentClaims, Proof, Signed
 from ledger.core.events import Actor
 from ledger.core.requests import check_message, check_name
+from ledger.log.stream import Stream
 from ledger.session.approvals import why_too_few
 from ledger.session.commands import GivenReply
 from ledger.session.masking import masked_answer
@@ -40,7 +41,6 @@ from ledger.stores.secrets import deployment_secret
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
     from ledger.client.results import Result
-    from ledger.log.stream import Stream
 
 NONCE_BYTES: Final = 16
 
@@ -73,8 +73,6 @@ class PasskeyBook:
     async def of(self, person: str) -> list[Passkey]:
         """Return the valid passkeys of a person. Raises StoreError."""
         return (await self._stream.refresh()).of(person)
-
-    # --- challenges -------------------------------------------------------------------------------------------------
 
     async def answer_challenge(
         self, state: SessionState, request_id: str, given: GivenReply, *, person: str
@@ -116,8 +114,6 @@ class PasskeyBook:
     async def _issued(self, claims: Claims) -> Challenge:
         secret = await deployment_secret(self._ledger.store)
         return Challenge(issue(claims, secret), await self.of(claims.person))
-
-    # --- proofs -----------------------------------------------------------------------------------------------------
 
     async def prove(self, claims: Claims, signed: Signed) -> Proof:
         """Return the proof of a signature over these claims, and use up its challenge.
@@ -178,8 +174,6 @@ class PasskeyBook:
                 session=result.session,
                 agent="stop",
             )
-
-    # --- registration and removal -----------------------------------------------------------------------------------
 
     async def made(
         self, person: str, response: Any, *, nonce: str, until_ms: int, rp_id: str, origin: str

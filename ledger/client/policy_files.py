@@ -105,10 +105,7 @@ class PolicyWatch:
             source = await self._files.current()
             if source is not self._applied and not self._judges(source):
                 await self._ledger.session(
-                    self._session.id,
-                    policy=source,
-                    policy_source=self._policy_source,
-                    denies_alone=self._denies_alone,
+                    self._session.id, policy=source, policy_source=self._policy_source, denies_alone=self._denies_alone
                 )
             self._applied = source
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -246,7 +245,8 @@ def _message_of_pending(request: Request) -> str | None:
 
 def _limits(request: Request) -> str | None:
     """Return a note on offers that would lift nothing, or would not be enough."""
-    return _idle(request) or _asked_again(request)
+    still = f"the next such call will still ask: {'; '.join(request.still_asked)}" if request.still_asked else None
+    return _idle(request) or still
 
 
 def _settled(state: SessionState, settled: Settled) -> Result:
@@ -283,7 +283,7 @@ def _remembered(settled: Settled) -> str | None:
     if not wanted:
         why = idle or "the request offers no pattern to grant"
         return f"nothing is remembered: {why}, so {settled.reply} counts as once"
-    stands = f"a grant of {_entries(standing)} exists already" if standing else None
+    stands = f"a grant of {quoted(standing, None)} exists already" if standing else None
     told = "it was answered at the agent's own prompt, so it is kept for this session at most" if settled.told else None
     about_offer = _limits(request) if settled.edited_patterns is None else None
     return "; ".join(one for one in (told, stands, _bounded(settled), about_offer) if one) or None
@@ -299,22 +299,11 @@ def _bounded(settled: Settled) -> str | None:
     return f"it is remembered {' and '.join(one for one in (ends, uses) if one)}"
 
 
-def _entries(entries: Iterable[str]) -> str:
-    return quoted(entries, None)
-
-
-def _asked_again(request: Request) -> str | None:
-    """Return a note on what the next such call is asked about although all entries were granted."""
-    if not request.still_asked:
-        return None
-    return f"the next such call will still ask: {'; '.join(request.still_asked)}"
-
-
 def _idle(request: Request) -> str | None:
     """Return a note on entries, offered or left out, whose grant the profile would not accept."""
     if not request.not_honoured:
         return None
-    return f"a grant of {_entries(request.not_honoured)} would lift nothing of this call in profile hardened"
+    return f"a grant of {quoted(request.not_honoured, None)} would lift nothing of this call in profile hardened"
 
 
 def words_json(request: Request) -> dict[str, Any]:
@@ -454,10 +443,7 @@ def approved_in_session(state: SessionState, now_ms: int) -> list[Approved]:
     used = last_uses(state) if grants else {}
     return [
         Approved(
-            grant=grant,
-            session=state.session_id,
-            project=state.project,
-            known_last_use_ms=used.get(grant.grant_id),
+            grant=grant, session=state.session_id, project=state.project, known_last_use_ms=used.get(grant.grant_id)
         )
         for grant in grants
     ]

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
 from ledger.client.answers import SessionAnswers
-from ledger.client.calls import Calls, Submission, carry_through
-from ledger.client.claims import SessionClaims, operands_here
+from ledger.client.calls import Calls, RuleMemory, Submission, carry_through
+from ledger.client.claims import SessionClaims, SessionRuns, operands_here
 from ledger.client.connection import ClientConnection, lease_ms
 from ledger.client.grounds import Grounds
-from ledger.client.permits import SessionRuns
-from ledger.client.policies import RuleMemory
 from ledger.client.results import (
     Approved,
     Pending,
@@ -114,19 +112,16 @@ class Session(SessionRuns):
         """
         asked = self._submission(permission, patterns, **options)
         result = await self._submit(asked)
-        if asked.runner is not None or result.outcome is None:
-            result = await self._until_allowed(result, asked)
+        own = asked.question.call.input
+        if asked.runner is not None:
+            held = await self._claims.until_held(result, asked.runner, asked.actor, asked.question)
+            result = with_own_input(held, own)
+        elif result.outcome is None:
+            result = with_own_input(await self._calls.wait_to_run(asked.request_id), own)
         error = result.error()
         if error is not None:
             raise error
         return await self._memory.remember(result)
-
-    async def _until_allowed(self, result: Result, asked: Submission) -> Result:
-        if asked.runner is not None:
-            result = await self._claims.until_held(result, asked.runner, asked.actor, asked.question)
-        else:
-            result = await self._calls.wait_to_run(asked.request_id)
-        return with_own_input(result, asked.question.call.input)
 
     async def submit(self, permission: str, patterns: Iterable[str], **options: Unpack[AskOptions]) -> Result:
         """Ask without waiting for a person: the result may be pending. Raises InputError, StoreError.
@@ -195,7 +190,7 @@ class Session(SessionRuns):
             named,
         )
         if runner is not None and result.request_id == named:
-            who = self._ledger.actor(options.get("actor") or options.get("agent"), "agent")
+            who = self._asker(options.get("agent"), options.get("actor"))
             result = await self._claims.until_held(result, runner, who, None)
         error = result.error()
         if error is not None:
@@ -597,8 +592,6 @@ class Session(SessionRuns):
     def events(self, after: int = 0, *, follow_on: bool = True) -> AsyncIterator[LoggedEvent]:
         """Iterate over the events after a version: the present ones, then (`follow_on`) each new one. Resumable."""
         return follow(self._streams, self._ledger.store, self._stream, after, follow_on=follow_on)
-
-    # --- inside -----------------------------------------------------------------------------------------------------
 
     @property
     def stream(self) -> Stream[SessionState]:

@@ -64,9 +64,7 @@ def settings_of(
 ) -> Settings:
     """Return the given settings over the current ones; a new session starts with those of its rules' dialect.
 
-    Raises InputError.
-
-    A duration of `UNLIMITED_MS` means never.
+    A duration of `UNLIMITED_MS` means never. Raises InputError.
     """
     changes: dict[str, Any] = {}
     if state.opened_ms is None:

@@ -20,10 +20,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from ledger.client.claims import Permit, PermitBlock
 from ledger.client.connection import ClientConnection
 from ledger.client.freezing import Freezing, Holding
 from ledger.client.ledger import Ledger
-from ledger.client.permits import Permit, PermitBlock
 from ledger.client.redacting import Redacting
 from ledger.client.results import Pending
 from ledger.client.session import Session
@@ -219,9 +219,7 @@ class SyncPermitBlock(_Face[PermitBlock]):
         self._loop.run(self._inner.__aexit__(kind, error, trace))
 
 
-def _block_of(
-    method: Callable[Concatenate[A, P], PermitBlock],
-) -> Callable[Concatenate[_Face[A], P], SyncPermitBlock]:
+def _block_of(method: Callable[Concatenate[A, P], PermitBlock]) -> Callable[Concatenate[_Face[A], P], SyncPermitBlock]:
     """Return the function with the same arguments that opens the blocking form of a block."""
 
     @functools.wraps(method)

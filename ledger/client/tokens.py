@@ -9,15 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
-from ledger.access.state import (
-    AccessState,
-    ClaimProject,
-    CreateToken,
-    NoteLinkKey,
-    RevokeToken,
-    Token,
-    is_taken,
-)
+from ledger.access.state import AccessState, ClaimProject, CreateToken, NoteLinkKey, RevokeToken, Token, is_taken
 from ledger.core.access_events import Role, TokenUse
 from ledger.core.characters import person_key
 from ledger.core.errors import InputError, UnauthorizedError
@@ -26,11 +18,11 @@ from ledger.core.ids import check_id, new_id
 from ledger.core.requests import check_folder, check_message, check_name
 from ledger.core.times import check_duration_ms, format_time
 from ledger.log.people import TokenHolder, person_of
+from ledger.log.stream import Stream
 from ledger.stores.secrets import replace_link_key
 
 if TYPE_CHECKING:
     from ledger.client.ledger import Ledger
-    from ledger.log.stream import Stream
 
 PREFIX: Final = "plt"
 """The prefix of every token's text, for scanners of leaked secrets."""
@@ -152,28 +144,28 @@ class Tokens:
         token_id, secret = parse_token(text)
         if not self._stream.folded:
             await self._stream.refresh()
-        found = self._in_force(token_id)
+        found = self.held(token_id)
         if found is None:
             # Another process may have just created it; a wrong token costs one read from the server.
             await self._stream.refresh()
-            found = self._in_force(token_id)
+            found = self.held(token_id)
         if found is None or not hmac.compare_digest(found.digest, digest_of(secret)):
             raise UnauthorizedError("the token is not known here, revoked or expired; ask for a new one")
         return found
 
     def held(self, token_id: str) -> Token | None:
         """Return a token that is in force, as far as this process knows."""
-        return self._in_force(token_id)
+        return self._stream.state.token(token_id, self._ledger.store.clock.now_ms())
 
     def known(self, text: str) -> Token | None:
         """Return the token in force with this text, as far as this process knows. Raises UnauthorizedError."""
         token_id, secret = parse_token(text)
-        found = self._in_force(token_id)
+        found = self.held(token_id)
         return found if found is not None and hmac.compare_digest(found.digest, digest_of(secret)) else None
 
     def still_in_force(self, token_id: str) -> bool:
         """Return whether a token is still in force, as far as this process knows."""
-        return self._in_force(token_id) is not None
+        return self.held(token_id) is not None
 
     async def named(self, token_id: str) -> Token | None:
         """Return a token by its id, also an ended one. Raises StoreError."""
@@ -207,7 +199,7 @@ class Tokens:
         changed = asyncio.Event()
         stop = self._stream.observe(lambda _: changed.set())
         try:
-            while (token := self._in_force(token_id)) is not None:
+            while (token := self.held(token_id)) is not None:
                 changed.clear()
                 waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(changed.wait())]
                 if token.expires_ms is not None:
@@ -254,9 +246,6 @@ class Tokens:
         # The key first: an event without a new key would record an end of links that are still valid.
         await replace_link_key(self._ledger.store)
         await self._stream.submit(command)
-
-    def _in_force(self, token_id: str) -> Token | None:
-        return self._stream.state.token(token_id, self._ledger.store.clock.now_ms())
 
 
 def parse_token(text: str) -> tuple[str, str]:

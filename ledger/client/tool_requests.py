@@ -82,11 +82,10 @@ def tool_requests(
     # Checked as `submit` checks it, so that the same call is judged here and there.
     call = make_question(permission, (), tool_name=tool_name, tool_input=dict(tool_input), cwd=cwd, agent=agent).call
     evaluation = policy.evaluate(call)
-    first = (
-        ()
-        if _is_denied_for_certain(policy, evaluation)
-        else tuple(_first_requests(policy, evaluation, request_id, call))
-    )
+    # Where neither an answer about a directory nor a grant can let the call run, nobody is asked. The agents themselves
+    # ask about the directory all the same, and profile `faithful` does as they do.
+    is_certain = evaluation.verdict is Verdict.DENY and policy.source.options.get("profile") != "faithful"
+    first = () if is_certain else tuple(_first_requests(policy, evaluation, request_id, call))
     own = ToolRequest(
         permission=call.permission,
         patterns=_shown_patterns(policy, call, evaluation),
@@ -136,14 +135,6 @@ def _confirm(policy: Policy, call: Call, evaluation: Evaluation) -> dict[str, An
     """Return the dialect's confirm request as metadata for display; empty without one, or if it is too long."""
     shown = dialect_of(policy.source).answers.confirmation(call, evaluation)
     return {CONFIRM: shown} if shown and _fits(shown["message"]) else {}
-
-
-def _is_denied_for_certain(policy: Policy, evaluation: Evaluation) -> bool:
-    """Return whether neither an answer about a directory nor a grant can let the call run, so that nobody is asked.
-
-    The agents themselves ask about the directory all the same, and profile `faithful` does as they do.
-    """
-    return evaluation.verdict is Verdict.DENY and policy.source.options.get("profile") != "faithful"
 
 
 def _first_requests(policy: Policy, evaluation: Evaluation, request_id: str, call: Call) -> Iterator[ToolRequest]:

@@ -140,31 +140,20 @@ def would_answer(
     return evaluation.verdict is Verdict.ALLOW
 
 
-class ReachCount:
-    """The count of one choice, over past calls taken one by one, the newest first."""
-
-    def __init__(self, session: str) -> None:
-        self._session = session
-        self._answered = self._here = self._rejected = 0
-        self._examples: dict[str, PastCall] = {}
-
-    def add(self, past: PastCall) -> None:
-        """Count a past call that the choice would have answered."""
-        self._answered += 1
-        self._here += past.request.session == self._session
-        self._rejected += past.request.is_rejected
-        known = self._examples.get(past.line)
+def _reached(session: str, answered: Sequence[PastCall]) -> Reached:
+    """Return the count of one choice over the past calls that it would have answered, the newest first."""
+    examples: dict[str, PastCall] = {}
+    for past in answered:
+        known = examples.get(past.line)
         if known is None or (past.request.is_rejected and not known.request.is_rejected):
-            self._examples[past.line] = past
-
-    def result(self) -> Reached:
-        found = sorted(self._examples.values(), key=lambda past: not past.request.is_rejected)
-        return Reached(
-            answered=self._answered,
-            here=self._here,
-            rejected=self._rejected,
-            examples=tuple(found[:EXAMPLES_COUNT]),
-        )
+            examples[past.line] = past
+    found = sorted(examples.values(), key=lambda past: not past.request.is_rejected)
+    return Reached(
+        answered=len(answered),
+        here=sum(past.request.session == session for past in answered),
+        rejected=sum(past.request.is_rejected for past in answered),
+        examples=tuple(found[:EXAMPLES_COUNT]),
+    )
 
 
 JUDGING_SECONDS: Final = 2.0
@@ -221,7 +210,7 @@ async def counted(
     ledger: Ledger, grounds: PastGrounds, session: str, tried: Sequence[TriedOffer], past: Sequence[PastRequest]
 ) -> tuple[list[Reached], int, bool]:
     """Return what each choice would have answered, the number of requests that cannot be judged, and whether it was cut."""
-    counts = [ReachCount(session) for _ in tried]
+    answered: list[list[PastCall]] = [[] for _ in tried]
     if not tried:
         return [], 0, False
     await grounds.read(one.session for one in past)
@@ -235,12 +224,12 @@ async def counted(
                 unknown += 1
                 continue
             if judged_seconds > JUDGING_SECONDS or loop.time() > until:
-                return [count.result() for count in counts], unknown, True
+                return [_reached(session, one) for one in answered], unknown, True
             began = time.thread_time()
-            _count(grounds, one, tried, counts)
+            _count(grounds, one, tried, answered)
             judged_seconds += time.thread_time() - began
             await asyncio.sleep(0)
-    return [count.result() for count in counts], unknown, False
+    return [_reached(session, one) for one in answered], unknown, False
 
 
 async def _past_call(ledger: Ledger, grounds: PastGrounds, past: PastRequest) -> PastCall | None:
@@ -268,19 +257,21 @@ def _as_of_now(state: SessionState, past: PastRequest) -> PastRequest:
     return replace(past, outcome=settled.outcome, by=by)
 
 
-def _count(grounds: PastGrounds, past: PastCall, tried: Sequence[TriedOffer], counts: Sequence[ReachCount]) -> None:
-    """Count a past call for each choice that would have answered it, unless rules or grants of now do so anyway."""
+def _count(
+    grounds: PastGrounds, past: PastCall, tried: Sequence[TriedOffer], answered: Sequence[list[PastCall]]
+) -> None:
+    """Add a past call to each choice that would have answered it, unless rules or grants of now do so anyway."""
     ground = grounds.states[past.request.session]
     assert ground is not None, "the call was read with it"
     request_id = past.request.request_id
     wanted = [
-        count
-        for one, count in zip(tried, counts, strict=True)
+        calls
+        for one, calls in zip(tried, answered, strict=True)
         if would_answer(ground, past.call, request_id, past.asking, one)
     ]
     if wanted and not would_answer(ground, past.call, request_id, past.asking):
-        for count in wanted:
-            count.add(past)
+        for calls in wanted:
+            calls.append(past)
 
 
 class GrantChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -432,10 +423,7 @@ def _choices(
     )
     return tuple(
         GrantChoice(
-            offer=one.offer,
-            suggested=frozenset(one.offer.entries) not in own,
-            smallest=at == smallest,
-            reached=reached,
+            offer=one.offer, suggested=frozenset(one.offer.entries) not in own, smallest=at == smallest, reached=reached
         )
         for at, (one, reached) in enumerate(zip(tried, counts, strict=True))
     )

@@ -88,8 +88,8 @@ class HoldLifted(Value, tag="hold_lifted", kw_only=True, frozen=True):
     detail: ReasonDetail | None = None
 
 
-class PasskeyDetail(Detail, frozen=True):
-    """`name` is the person's name for the passkey."""
+class NameDetail(Detail, frozen=True):
+    """`name` is the person's name for a passkey, or for a device."""
 
     name: str | None = None
 
@@ -108,7 +108,7 @@ class PasskeyRegistered(Value, tag="passkey_registered", kw_only=True, frozen=Tr
     sign_count: int = 0
     token_id: str | None = None
     proof: Proof | None = None
-    detail: PasskeyDetail | None = None
+    detail: NameDetail | None = None
 
 
 class PasskeyRemoved(Value, tag="passkey_removed", kw_only=True, frozen=True):
@@ -128,12 +128,6 @@ class PasskeyUsed(Value, tag="passkey_used", kw_only=True, frozen=True):
     sign_count: int = 0
 
 
-class DeviceDetail(Detail, frozen=True):
-    """`name` is the person's name for the device."""
-
-    name: str | None = None
-
-
 class PushSubscribed(Value, tag="push_subscribed", kw_only=True, frozen=True):
     """A browser of a person receives push messages at `endpoint`, encrypted for its keys (base64url).
 
@@ -146,7 +140,7 @@ class PushSubscribed(Value, tag="push_subscribed", kw_only=True, frozen=True):
     p256dh: str
     auth: str
     token_id: str
-    detail: DeviceDetail | None = None
+    detail: NameDetail | None = None
 
 
 class PushUsed(Value, tag="push_used", kw_only=True, frozen=True):

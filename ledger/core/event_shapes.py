@@ -8,12 +8,60 @@ context (W3C) comes from outside and is checked here; one that is not valid is i
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
 from ledger.core.late_patterns import late_pattern
 from ledger.core.limits import DURATION_MS_MAX
+
+DurationMs = Annotated[int, msgspec.Meta(ge=0, le=DURATION_MS_MAX)]
+"""A bounded duration, so that sums with it are valid times; an entry beyond the bound damages only its stream."""
+
+
+class Value(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Base of every stored shape: immutable, and without defaults in the encoding.
+
+    A value cannot be part of a reference cycle, so the garbage collector need not track it (`gc=False`): folds of many
+    sessions hold millions of them.
+    """
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def alike(cls: type[S], source: msgspec.Struct, **own: Any) -> S:
+    """Return a struct with the members that `source` has under the same names; `own` are all others."""
+    same = {name: getattr(source, name) for name in cls.__struct_fields__ if name in source.__struct_fields__}
+    return cls(**{**same, **own})
+
+
+class Detail(Value, kw_only=True, frozen=True):
+    """Base of the content of an event: its free text, which the log holds in a field of its own.
+
+    `salt` is random (16 bytes, in base64url). It makes the commitment to the content, and digests of it, unguessable.
+    Empty in an event that is not written yet.
+    """
+
+    salt: str = ""
+
+
+class ReasonDetail(Detail, frozen=True):
+    reason: str | None = None
+
+
+class ToolRef(Value, frozen=True):
+    """The tool call a request belongs to (`opencode.md`, Request.tool)."""
+
+    message_id: str
+    call_id: str
+
+
+class Presence(Value, frozen=True):
+    """A person's connected device."""
+
+    client_id: str
+    name: str
 
 
 class AnswerClaims(msgspec.Struct, tag="answer", frozen=True, kw_only=True, gc=False):
@@ -86,46 +134,6 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     until_ms: int
     rp_id: str
     origin: str
-
-
-DurationMs = Annotated[int, msgspec.Meta(ge=0, le=DURATION_MS_MAX)]
-"""A bounded duration, so that sums with it are valid times; an entry beyond the bound damages only its stream."""
-
-
-class Value(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Base of every stored shape: immutable, and without defaults in the encoding.
-
-    A value cannot be part of a reference cycle, so the garbage collector need not track it (`gc=False`): folds of many
-    sessions hold millions of them.
-    """
-
-
-class Detail(Value, kw_only=True, frozen=True):
-    """Base of the content of an event: its free text, which the log holds in a field of its own.
-
-    `salt` is random (16 bytes, in base64url). It makes the commitment to the content, and digests of it, unguessable.
-    Empty in an event that is not written yet.
-    """
-
-    salt: str = ""
-
-
-class ReasonDetail(Detail, frozen=True):
-    reason: str | None = None
-
-
-class ToolRef(Value, frozen=True):
-    """The tool call a request belongs to (`opencode.md`, Request.tool)."""
-
-    message_id: str
-    call_id: str
-
-
-class Presence(Value, frozen=True):
-    """A person's connected device."""
-
-    client_id: str
-    name: str
 
 
 class MessageDetail(Detail, frozen=True):

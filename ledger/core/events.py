@@ -549,50 +549,13 @@ class SessionClosed(Value, tag="session_closed", kw_only=True, frozen=True):
 
 
 Event = (
-    SessionOpened
-    | PolicyChanged
-    | RulesStored
-    | Asked
-    | Reopened
-    | Claimed
-    | ClaimReleased
-    | EndUnknown
-    | Agreed
-    | Replied
-    | Granted
-    | UseTaken
-    | Revoked
-    | DeadlineMoved
-    | Expired
-    | Cancelled
-    | ClientConnected
-    | ClientDisconnected
-    | LockTaken
-    | LockRequested
-    | LockPassed
-    | Notification
-    | ToolFinished
-    | LogRegressed
-    | Imported
-    | Redacted
-    | SessionClosed
-    | TokenCreated
-    | TokenRedeemed
-    | TokenRevoked
-    | LinkKeyReplaced
-    | Frozen
-    | Unfrozen
-    | HoldPlaced
-    | HoldLifted
-    | PasskeyRegistered
-    | PasskeyRemoved
-    | PasskeyUsed
-    | PushSubscribed
-    | PushUsed
-    | PushEnded
-    | NotificationsChosen
-    | ServicesNamed
-)
+    SessionOpened | PolicyChanged | RulesStored | Asked | Reopened | Claimed | ClaimReleased | EndUnknown | Agreed |
+    Replied | Granted | UseTaken | Revoked | DeadlineMoved | Expired | Cancelled | ClientConnected |
+    ClientDisconnected | LockTaken | LockRequested | LockPassed | Notification | ToolFinished | LogRegressed |
+    Imported | Redacted | SessionClosed | TokenCreated | TokenRedeemed | TokenRevoked | LinkKeyReplaced | Frozen |
+    Unfrozen | HoldPlaced | HoldLifted | PasskeyRegistered | PasskeyRemoved | PasskeyUsed | PushSubscribed |
+    PushUsed | PushEnded | NotificationsChosen | ServicesNamed
+)  # fmt: skip
 
 
 def event_type(event: Event) -> str:

@@ -139,28 +139,12 @@ def any_allowing(events: Iterable[Event | NewerEvent]) -> bool:
     return False
 
 
-def _always(event: Event) -> bool:
-    return True
-
-
-def _by_verdict(event: Asked | Reopened) -> bool:
-    return event.verdict is Verdict.ALLOW
-
-
-def _by_answer(event: Replied) -> bool:
-    return event.outcome == "allowed" or bool(event.grants)
-
-
-def _by_grant(event: Granted) -> bool:
-    """Return whether a grant is made here; that of an answer in its project's stream was allowed by the answer."""
-    return event.scope == "session" or event.request_id is None
-
-
 _ALLOWS: Final[Mapping[type, Callable[[Any], bool]]] = {
-    Agreed: _always,
-    Asked: _by_verdict,
-    Claimed: _always,
-    Reopened: _by_verdict,
-    Replied: _by_answer,
-    Granted: _by_grant,
+    Agreed: lambda _: True,
+    Asked: lambda event: event.verdict is Verdict.ALLOW,
+    Claimed: lambda _: True,
+    Reopened: lambda event: event.verdict is Verdict.ALLOW,
+    Replied: lambda event: event.outcome == "allowed" or bool(event.grants),
+    # That of an answer in its project's stream was allowed by the answer.
+    Granted: lambda event: event.scope == "session" or event.request_id is None,
 }

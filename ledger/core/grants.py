@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any, Final
 
@@ -15,10 +15,10 @@ from ledger.core.codec import NewerEvent
 from ledger.core.event_shapes import Proof
 from ledger.core.events import Actor, Event, Granted, Revoked, Scope, Value
 from ledger.core.late_patterns import late_pattern
-from ledger.core.packed_records import SortedKeys
+from ledger.core.packed_records import IndexedMap, SortedKeys
 from ledger.core.policy import Grant
 
-BEGINNING_CHARS_MAX: Final = 16
+PREFIX_CHARS_MAX: Final = 16
 
 _WORD: Final = late_pattern(r"[A-Za-z0-9]+")
 _WILD: Final = frozenset("*?")
@@ -33,18 +33,18 @@ _BEGINS: Final = "^"
 class PatternIndex:
     """The ids of patterns by a word."""
 
-    __slots__ = ("_by_word", "_has_beginnings", "_word_of")
+    __slots__ = ("_by_word", "_has_prefixes", "_word_of")
 
     def __init__(
         self,
         by_word: HashTrieMap[str, tuple[str, ...]] | None = None,
         word_of: HashTrieMap[str, str] | None = None,
         *,
-        has_beginnings: bool = False,
+        has_prefixes: bool = False,
     ) -> None:
         self._by_word: HashTrieMap[str, tuple[str, ...]] = HashTrieMap() if by_word is None else by_word
         self._word_of: HashTrieMap[str, str] = HashTrieMap() if word_of is None else word_of
-        self._has_beginnings = has_beginnings
+        self._has_prefixes = has_prefixes
 
     def __contains__(self, pattern_id: str) -> bool:
         return pattern_id in self._word_of
@@ -55,11 +55,11 @@ class PatternIndex:
     def add(self, pattern_id: str, pattern: str) -> PatternIndex:
         """Return the index with one more pattern, whose id it must not have."""
         word = min(_words_of(pattern), key=lambda one: (len(self._by_word.get(one, ())), -len(one)), default=_ANY)
-        beside = self._by_word.get(word, ())
+        known = self._by_word.get(word, ())
         return PatternIndex(
-            self._by_word.insert(word, (*beside, pattern_id)),
+            self._by_word.insert(word, (*known, pattern_id)),
             self._word_of.insert(pattern_id, word),
-            has_beginnings=self._has_beginnings or word.startswith(_BEGINS),
+            has_prefixes=self._has_prefixes or word.startswith(_BEGINS),
         )
 
     def discard(self, pattern_id: str) -> PatternIndex:
@@ -71,10 +71,10 @@ class PatternIndex:
         return PatternIndex(
             self._by_word.insert(word, left) if left else self._by_word.remove(word),
             self._word_of.remove(pattern_id),
-            has_beginnings=self._has_beginnings,
+            has_prefixes=self._has_prefixes,
         )
 
-    def beside(self, pattern_id: str) -> tuple[str, ...]:
+    def with_same_word(self, pattern_id: str) -> tuple[str, ...]:
         """Return the ids of the patterns under the same word."""
         word = self._word_of.get(pattern_id)
         return () if word is None else self._by_word[word]
@@ -85,7 +85,7 @@ class PatternIndex:
         if not by_word:
             return
         yield from by_word.get(_ANY, ())
-        for word in _words_in(texts, beginnings=self._has_beginnings):
+        for word in _words_in(texts, prefixes=self._has_prefixes):
             found = by_word.get(word)
             if found is not None:
                 yield from found
@@ -122,21 +122,21 @@ def _words_of_text(pattern: str) -> Iterator[str]:
         if before in _WILD or not before.isascii() or not after.isascii():
             continue
         word = found[0].lower()
-        if after in _WILD or len(word) > BEGINNING_CHARS_MAX:
-            yield _BEGINS + word[:BEGINNING_CHARS_MAX]
+        if after in _WILD or len(word) > PREFIX_CHARS_MAX:
+            yield _BEGINS + word[:PREFIX_CHARS_MAX]
         else:
             yield word
 
 
-def _words_in(texts: Iterable[str], *, beginnings: bool) -> set[str]:
+def _words_in(texts: Iterable[str], *, prefixes: bool) -> set[str]:
     words: set[str] = set()
     for text in texts:
         words.update(map(str.lower, _WORD.findall(text)))
         if not text.isascii():  # some dialects ignore case, and other letters are ASCII letters without theirs
             words.update(_WORD.findall(text.casefold()))
-    if not beginnings:
+    if not prefixes:
         return words
-    begun = (_BEGINS + word[:length] for word in words for length in range(1, min(len(word), BEGINNING_CHARS_MAX) + 1))
+    begun = (_BEGINS + word[:length] for word in words for length in range(1, min(len(word), PREFIX_CHARS_MAX) + 1))
     return words.union(begun)
 
 
@@ -241,13 +241,13 @@ class StandingGrant(Value, kw_only=True, frozen=True):
         return Grant(self.grant_id, self.permission, self.pattern, self.scope)
 
 
-class Grants(Mapping[str, StandingGrant]):
+class Grants(IndexedMap[StandingGrant]):
     """The grants of a stream by id, those that were revoked or have expired among them. Immutable.
 
     `_index` finds those that may lift a new call by their patterns, and `_held` those of which a request took a use.
     """
 
-    __slots__ = ("_by_id", "_expiries", "_held", "_index", "_limited_count")
+    __slots__ = ("_expiries", "_held", "_index", "_limited_count")
 
     def __init__(
         self,
@@ -267,38 +267,6 @@ class Grants(Mapping[str, StandingGrant]):
         for grant in sorted(grants, key=_in_order):
             found = found.insert(grant.grant_id, grant)
         return found
-
-    def __getitem__(self, grant_id: str) -> StandingGrant:
-        return self._by_id[grant_id]
-
-    def __contains__(self, grant_id: object) -> bool:
-        return grant_id in self._by_id
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_id)
-
-    def __len__(self) -> int:
-        return len(self._by_id)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Grants) and bool(self._by_id == other._by_id)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Grants({list(self.values())!r})"
-
-    def get(self, grant_id: str, default: None = None) -> StandingGrant | None:  # type: ignore[override]
-        return self._by_id.get(grant_id)
-
-    def keys(self) -> KeysView[str]:
-        return self._by_id.keys()
-
-    def values(self) -> ValuesView[StandingGrant]:
-        return self._by_id.values()
-
-    def items(self) -> ItemsView[str, StandingGrant]:
-        return self._by_id.items()
 
     @property
     def has_limited(self) -> bool:
@@ -325,7 +293,7 @@ class Grants(Mapping[str, StandingGrant]):
 
     def _without_expired(self, index: PatternIndex, new: StandingGrant) -> PatternIndex:
         """Return an index without the grants beside a new one that expired so long ago that no clock doubts it."""
-        for grant_id in index.beside(new.grant_id):
+        for grant_id in index.with_same_word(new.grant_id):
             grant = self._by_id.get(grant_id)
             expires_ms = None if grant is None else grant.expires_ms
             if expires_ms is not None and expires_ms + _CLOCKS_AGREE_MS < new.at_ms:

@@ -7,7 +7,7 @@ ones are kept encoded and compressed, each by itself, and decoded to be read.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from operator import itemgetter
 from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 from zlib import crc32
@@ -144,6 +144,47 @@ _AGE_BYTES: Final = 6
 _NO_RECORDS: Final[HashTrieMap[str, Any]] = HashTrieMap()
 
 
+class IndexedMap(Mapping[str, V]):
+    """Base of an immutable map of records by id, whose subclass keeps indexes beside it."""
+
+    __slots__ = ("_by_id",)
+
+    def __init__(self, by_id: HashTrieMap[str, V]) -> None:
+        self._by_id = by_id
+
+    def __getitem__(self, key: str) -> V:
+        return self._by_id[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._by_id
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_id)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and bool(self._by_id == other._by_id)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({list(self.values())!r})"
+
+    def get(self, key: str, default: None = None) -> V | None:  # type: ignore[override]
+        return self._by_id.get(key)
+
+    def keys(self) -> KeysView[str]:
+        return self._by_id.keys()
+
+    def values(self) -> ValuesView[V]:
+        return self._by_id.values()
+
+    def items(self) -> ItemsView[str, V]:
+        return self._by_id.items()
+
+
 class Packing(Generic[V]):
     """The way to pack the records of one type, which have come from JSON. `age_of` orders them: the lowest is packed first.
 
@@ -206,8 +247,6 @@ class PackedRecords(Mapping[str, V]):
         """Return an estimate of the room that the map takes."""
         return len(self._whole) * self._packing.whole_bytes + len(self._packed) * ENTRY_BYTES + self._bytes
 
-    # --- reading ----------------------------------------------------------------------------------------------------
-
     def __getitem__(self, key: str) -> V:
         found = self.get(key)
         if found is None:
@@ -266,8 +305,6 @@ class PackedRecords(Mapping[str, V]):
         found += [(_age_in(packed), None, packed) for _, packed in _pairs(self._packed)]
         found.sort(key=itemgetter(0), reverse=True)
         return (unpack(packed) if one is None else one for age, one, packed in found if before is None or age < before)
-
-    # --- changing ---------------------------------------------------------------------------------------------------
 
     def insert(self, key: str, record: V) -> PackedRecords[V]:
         """Return the map with this record, in place of an older one of the same key."""

@@ -248,21 +248,10 @@ def edition_of(source: PolicySource) -> str | None:
 
 def demand_rules(source: PolicySource) -> tuple[DemandRule, ...]:
     """Return the demands of all layers, lowest first: separate ones, and those of single rules."""
-    return tuple(
-        [
-            demand
-            for layer in source.layers
-            for demand in (*layer.demands, *(_of_rule(rule) for rule in layer.rules if rule.answer_by is not None))
-        ]
-    )
-
-
-def _of_rule(rule: Rule) -> DemandRule:
-    return DemandRule(answer_by=rule.answer_by, permission=rule.permission, pattern=rule.pattern)
-
-
-def without_facts(evaluation: Evaluation | None) -> Evaluation | None:
-    """Return the evaluation as agents and people are shown it; its facts are only in the log."""
-    if evaluation is None or evaluation.facts is None:
-        return evaluation
-    return msgspec.structs.replace(evaluation, facts=None)
+    found: list[DemandRule] = []
+    for layer in source.layers:
+        found += layer.demands
+        for rule in layer.rules:
+            if rule.answer_by is not None:
+                found.append(DemandRule(answer_by=rule.answer_by, permission=rule.permission, pattern=rule.pattern))
+    return tuple(found)

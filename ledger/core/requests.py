@@ -103,55 +103,49 @@ def make_question(
                 return _bare_question(permission, given, offered, (agent, parent, cwd))
         except TypeError:
             pass  # no texts, and thus malformed: refused below
-    _check_patterns(given, "pattern")
-    _check_patterns(offered, "always pattern")
-    # At least so many bytes; nothing is judged, or searched for secrets, that could never be written.
-    require_room(sum(map(len, given)) + sum(map(len, offered)))
-    call = Call(
-        permission=check_name(permission, "permission"),
-        patterns=given,
+    return _question(
+        permission,
+        given,
+        offered,
+        (agent, parent, cwd),
         tool_name=None if tool_name is None else check_name(tool_name, "tool name"),
-        input=_check_json(tool_input, "tool input"),
-        cwd=check_folder(cwd, "working directory"),
-        agent=None if agent is None else check_name(agent, "agent"),
-    )
-    question = Question(
-        call=call,
-        always=offered,
+        tool_input=_check_json(tool_input, "tool input"),
         metadata=_check_metadata(metadata),
         tool=_check_tool(tool),
-        agent=call.agent,
-        parent=None if parent is None else check_name(parent, "parent"),
         operands=None if operands is None else check_operands(operands),
         waits_ms=seconds_as_ms(waits, "wait of the asker"),
     )
-    return _digested(question)
 
 
-@lru_cache(REPEATED_COUNT)
-def _bare_question(
+def _question(
     permission: str,
     patterns: tuple[str, ...],
     always: tuple[str, ...],
     where: tuple[str | None, str | None, str | None],
+    *,
+    tool_name: str | None = None,
+    tool_input: Any = None,
+    **rest: Any,
 ) -> Question:
-    """Return a question without metadata or tool; agents repeat these, so they are checked and hashed once."""
     agent, parent, cwd = where
     _check_patterns(patterns, "pattern")
     _check_patterns(always, "always pattern")
+    # At least so many bytes; nothing is judged, or searched for secrets, that could never be written.
+    require_room(sum(map(len, patterns)) + sum(map(len, always)))
     call = Call(
         permission=check_name(permission, "permission"),
         patterns=patterns,
+        tool_name=tool_name,
+        input=tool_input,
         cwd=check_folder(cwd, "working directory"),
         agent=None if agent is None else check_name(agent, "agent"),
     )
-    question = Question(
-        call=call,
-        always=always,
-        agent=call.agent,
-        parent=None if parent is None else check_name(parent, "parent"),
-    )
-    return _digested(question)
+    parent = None if parent is None else check_name(parent, "parent")
+    return _digested(Question(call=call, always=always, agent=call.agent, parent=parent, **rest))
+
+
+_bare_question: Final = lru_cache(REPEATED_COUNT)(_question)
+"""Return a question without metadata or tool; agents repeat these, so they are checked and hashed once."""
 
 
 def in_folder(question: Question, folder: str | None) -> Question:

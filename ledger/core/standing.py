@@ -8,13 +8,37 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeAlias, overload
+from typing import Any, Final, TypeAlias, TypeVar, overload
 
 from ledger.core.grants import Grants, StandingGrant, Taker, in_force
 from ledger.core.policy import Grant
 
+T = TypeVar("T", Grant, StandingGrant)
 
-class IndexedGrants(Sequence[Grant]):
+
+class _Listed(Sequence[T]):
+    """Base of grants that are listed only where all of them count."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _every(self) -> Sequence[T]: ...
+
+    def __len__(self) -> int:
+        return len(self._every())
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._every())
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[T]: ...
+    def __getitem__(self, at: Any) -> Any:
+        return self._every()[at]
+
+
+class IndexedGrants(_Listed[Grant]):
     """Grants with an index. All of them may be iterated over; that costs by their number."""
 
     @abstractmethod
@@ -53,21 +77,9 @@ class ConsultedGrants(IndexedGrants):
     def __bool__(self) -> bool:
         return bool(self._grants)
 
-    def __len__(self) -> int:
+    def _every(self) -> Sequence[Grant]:
         self.answers = None
-        return len(self._grants)
-
-    def __iter__(self) -> Iterator[Grant]:
-        self.answers = None
-        return iter(self._grants)
-
-    @overload
-    def __getitem__(self, at: int) -> Grant: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Grant]: ...
-    def __getitem__(self, at: Any) -> Any:
-        self.answers = None
-        return self._grants[at]
+        return self._grants
 
     def about(self, texts: Iterable[str]) -> Sequence[Grant]:
         asked = tuple(texts)
@@ -101,7 +113,7 @@ def with_more(grants: Sequence[Grant], more: Sequence[Grant]) -> Sequence[Grant]
 Condition: TypeAlias = Callable[[StandingGrant], bool]
 
 
-class Standing(Sequence[StandingGrant]):
+class Standing(_Listed[StandingGrant]):
     """The grants in force of several streams, those of the first one first, that meet all conditions."""
 
     __slots__ = ("_all", "_conditions", "_now_ms", "_streams", "_taker")
@@ -120,19 +132,6 @@ class Standing(Sequence[StandingGrant]):
     def __bool__(self) -> bool:
         """Return False where there are none for sure; whether one is in force is not asked."""
         return bool(self._streams)
-
-    def __len__(self) -> int:
-        return len(self._every())
-
-    def __iter__(self) -> Iterator[StandingGrant]:
-        return iter(self._every())
-
-    @overload
-    def __getitem__(self, at: int) -> StandingGrant: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[StandingGrant]: ...
-    def __getitem__(self, at: Any) -> Any:
-        return self._every()[at]
 
     def _every(self) -> list[StandingGrant]:
         if self._all is None:
@@ -198,19 +197,6 @@ class _PolicyGrants(IndexedGrants):
 
     def __bool__(self) -> bool:
         return bool(self._more or self._standing)
-
-    def __len__(self) -> int:
-        return len(self._standing) + len(self._more)
-
-    def __iter__(self) -> Iterator[Grant]:
-        return iter(self._every())
-
-    @overload
-    def __getitem__(self, at: int) -> Grant: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Grant]: ...
-    def __getitem__(self, at: Any) -> Any:
-        return self._every()[at]
 
     def _every(self) -> list[Grant]:
         if self._all is None:

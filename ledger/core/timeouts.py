@@ -110,7 +110,7 @@ class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
     def described(self) -> str | None:
         """Return them as text; None where they state nothing."""
         said = [
-            f"{text} {_text(value)}"
+            f"{text} {'without a limit' if value == math.inf else format_duration(round(value * SECOND_MS))}"
             for text, value in (("approvals count", self.approval_lifetime), ("claims end after", self.claim_timeout))
             if value is not None
         ]
@@ -126,7 +126,3 @@ def _seconds(text: str | None, what: str) -> float | None:
         return None
     ms = parse_duration(text, what)
     return math.inf if ms is None else ms / SECOND_MS
-
-
-def _text(seconds: float) -> str:
-    return "without a limit" if seconds == math.inf else format_duration(round(seconds * SECOND_MS))

@@ -12,8 +12,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any, Final, TypeVar, Unpack
 
+from ledger.client.claims import Permit, PermitBlock
 from ledger.client.machine import default_actor_name
-from ledger.client.permits import Permit, PermitBlock
 from ledger.client.session import Session
 from ledger.client.sync import SyncPermitBlock, SyncSession
 from ledger.core.errors import InputError, LedgerError, StoreError
@@ -58,7 +58,9 @@ class AskContext:
     ) -> None:
         """Raise InputError for a malformed request id or runner."""
         self.session = session
-        self._runner = _unique_runner() if runner is None else check_name(runner, "runner")
+        # Without a name, one that nobody else has.
+        unique = f"{default_actor_name()[:_NAME_CHARS]}#{os.urandom(4).hex()}"
+        self._runner = unique if runner is None else check_name(runner, "runner")
         self._one_call = [] if request_id is None else [check_id(request_id, "request id")]
         self._details = details
         self._loop = _running_loop()
@@ -223,11 +225,6 @@ def _leave(leave: Callable[..., None], tool_name: str, *exc: object) -> None:
         leave(*exc)
     except LedgerError as error:
         log.warning("the end of a call of tool `%s` could not be recorded: %s", tool_name, error)
-
-
-def _unique_runner() -> str:
-    """Return the name of a runner that nobody else has."""
-    return f"{default_actor_name()[:_NAME_CHARS]}#{os.urandom(4).hex()}"
 
 
 def _is_of(found: str, request_id: str) -> bool:

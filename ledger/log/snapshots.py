@@ -46,8 +46,10 @@ _NOTED_BYTES: Final = 60
 
 DIGEST_BYTES: Final = 32
 
-_FOLDING_CODE: Final = ("ledger.core", "ledger.project", "ledger.session", "ledger.session.would_run")
+_FOLDING_CODE: Final = ("ledger.core", "ledger.masks", "ledger.session", "ledger.session.would_run")
 """The packages whose code makes a fold."""
+
+_FOLDING_FILES: Final = (("ledger", "project.py"), ("ledger.log", "snapshots.py"))
 
 StoredState: TypeAlias = SessionState | ProjectState
 
@@ -174,7 +176,8 @@ def _code_digest() -> str | None:
             sources = sorted((one.name, one) for one in files(package).iterdir() if one.name.endswith(".py"))
             for name, source in sources:
                 whole.update(f"{package}/{name}\0".encode() + source.read_bytes() + b"\0")
-        whole.update(files("ledger.log").joinpath("snapshots.py").read_bytes())
+        for package, name in _FOLDING_FILES:
+            whole.update(files(package).joinpath(name).read_bytes())
     except OSError:
         return None
     return whole.hexdigest()

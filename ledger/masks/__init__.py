@@ -2,12 +2,10 @@
 
     shapes/        the shapes as checked data: token prefixes of providers, and places where a secret stands
     shape_tables   the tables read, each pattern compiled when it is needed first
-    plain_text     a text without the characters that hide a secret, with its positions
     named_values   names of secrets, and values under such names that are none
-    finder         the secrets of one text
-    members        the texts of a JSON value, with the names under which they stand
-    masking        the texts with masks in place of secrets, with keyed fingerprints
-    own_input      an edited input with the asker's own bytes in place of masks
+    finder         the secrets of one text, found without the characters that hide them
+    masking        the texts of a value with masks in place of secrets, with keyed fingerprints
+    own_input      masks, and an edited input with the asker's own bytes in their place
 
 Pure: the key is a value. See `docs/decisions/0023-masks.md`.
 """

@@ -77,14 +77,10 @@ def for_several(demands: Iterable[Demand]) -> tuple[Demand, ...]:
     return tuple(sorted((one for one in demands if one.approvers), key=lambda one: -(one.approvers or 0)))
 
 
-def asker_keys(request: Request) -> frozenset[str]:
-    """Return the keys of the names that count as the asker: the agent's, and those of its token's owner and maker."""
-    return frozenset(person_key(name) for name in (*request.asker.names, request.owner) if name is not None)
-
-
 def is_asker(request: Request, actor: Actor) -> bool:
-    """Return whether an actor, or who may be behind it, counts as the asker."""
-    return not asker_keys(request).isdisjoint(map(person_key, actor.names))
+    """Return whether an actor, or who may be behind it, counts as the asker: the agent, or its token's owner or maker."""
+    asking = {person_key(name) for name in (*request.asker.names, request.owner) if name is not None}
+    return not asking.isdisjoint(map(person_key, actor.names))
 
 
 def agreement_of(request: Request, who: Actor | str) -> Agreement | None:
@@ -130,9 +126,6 @@ def lacking(demands: Iterable[Demand], names: Iterable[str]) -> tuple[Lack, ...]
 def is_person(actor: Actor) -> bool:
     """Return whether an answer of this actor is a person's own."""
     return actor.kind in PEOPLE and actor.via != TOLD
-
-
-# --- one more yes ---------------------------------------------------------------------------------------------------
 
 
 def require_approver(state: SessionState, request: Request, command: Reply, demands: Collection[Demand]) -> None:
@@ -206,9 +199,6 @@ def approvers_with(request: Request, by: Actor, demands: Collection[Demand]) -> 
     own = person_key(by.person)
     others = [one.by.name for one in counting(request, demands) if person_key(one.by.person) != own]
     return (*others, by.name)
-
-
-# --- an outcome -----------------------------------------------------------------------------------------------------
 
 
 def why_too_few(settled: Settled, demands: Iterable[Demand]) -> str | None:

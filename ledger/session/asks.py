@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from ledger.core.commitments import keyed, same_digest
 from ledger.core.errors import DifferentRequestError
+from ledger.core.event_shapes import alike
 from ledger.core.events import Asked, AskedDetail
 from ledger.core.grants import StandingGrant, Taker
 from ledger.core.policy import Demand, Evaluation, Verdict
@@ -17,18 +18,12 @@ from ledger.masks.masking import is_recorded_digest
 from ledger.policy.covers import not_accepted, still_asked
 from ledger.policy.demands import demands_on
 from ledger.policy.stored_rules import home_of
-from ledger.project import ProjectState
-from ledger.session.claims import (
-    claim_with_ask,
-    decide_claim,
-    reopened,
-    rests_on_project,
-    wanted_at_claim,
-)
+from ledger.session.claims import claim_with_ask, decide_claim, reopened, rests_on_project, wanted_at_claim
 from ledger.session.commands import Ask, ClaimCall, Live, Recheck
 from ledger.session.deadlines import drop_absent
 from ledger.session.decision import (
     Decision,
+    has_shared,
     present_clients,
     require_content,
     require_open,
@@ -39,9 +34,8 @@ from ledger.session.decision import (
     wanted,
 )
 from ledger.session.demands import askers, binding, grants_for, proofs_of, signed_verdict, that_count
-from ledger.session.judging import judge_sparingly, judging, recheckable, taker_of, uses_of
+from ledger.session.judging import judge_sparingly, judging, recheckable, taker_of, uses_of, with_opinions
 from ledger.session.state import Request, SessionState
-from ledger.session.verdicts import with_opinions
 
 
 def decide_ask(state: SessionState, command: Ask, now_ms: int) -> Decision:
@@ -82,16 +76,7 @@ def _claim_known(state: SessionState, command: Ask, now_ms: int) -> Decision:
     question = command.question
     if question.operands is None and wanted_at_claim(state, settled, question):
         return Decision()  # its files must be hashed first
-    claiming = ClaimCall(
-        actor=command.actor,
-        request_id=command.request_id,
-        runner=command.claim,
-        question=question,
-        operands=question.operands,
-        policy=command.policy,
-        live=command.live,
-        masks=command.masks,
-    )
+    claiming = alike(ClaimCall, command, runner=command.claim, operands=question.operands)
     return decide_claim(state, claiming, now_ms)
 
 
@@ -116,7 +101,7 @@ def _decided(
         project_version=project.version if project else None,
         grants=tuple([grant.grant_id for grant in used]) if used else (),
         uses=uses_of(used, Taker(state.session_id, command.request_id)) if used else (),
-        rests_on_project=_has_shared(used, project) if used else False,
+        rests_on_project=has_shared(used, project) if used else False,
         tool=question.tool,
         tool_name=call.tool_name,
         agent=question.agent or state.agent,
@@ -254,7 +239,3 @@ def decide_recheck(state: SessionState, command: Recheck, now_ms: int) -> Decisi
         live=command.live,
     )
     return Decision(events)
-
-
-def _has_shared(used: Iterable[StandingGrant], project: ProjectState | None) -> bool:
-    return project is not None and any(grant.grant_id in project.grants for grant in used)

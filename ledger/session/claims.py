@@ -41,6 +41,7 @@ from ledger.session.decision import (
     Decision,
     already_claimed,
     claimed_by,
+    has_shared,
     present_clients,
     require_content,
     require_open,
@@ -52,10 +53,20 @@ from ledger.session.decision import (
     wanted,
 )
 from ledger.session.demands import binding, grants_for, signed_verdict
-from ledger.session.judging import changed_link, judge, judge_sparingly, judging, taker_of, unlimited, uses_of
+from ledger.session.judging import (
+    changed_link,
+    edited_call,
+    ignores_late_denies,
+    judge,
+    judge_sparingly,
+    judging,
+    taker_of,
+    unlimited,
+    uses_of,
+    with_opinions,
+)
 from ledger.session.open_claims import ends_unknown, open_claims
 from ledger.session.state import Request, SessionState, Settled, call_of, input_digest
-from ledger.session.verdicts import edited_call, ignores_late_denies, with_opinions
 
 
 def decide_claim(state: SessionState, command: ClaimCall, now_ms: int) -> Decision:
@@ -123,10 +134,7 @@ def is_repeated(state: SessionState, settled: Settled, runner: Runner) -> bool:
         raise already_claimed(state, settled, f"{claimed_by(held)} and may be running", held)
     if held is not None and held.status == "unknown":
         raise already_claimed(
-            state,
-            settled,
-            f"{claimed_by(held)}, and the end of its run is not known: it may have run",
-            held,
+            state, settled, f"{claimed_by(held)}, and the end of its run is not known: it may have run", held
         )
     if settled.finished or settled.request.ran:
         by = "" if held is None else claimed_by(held).removeprefix("was claimed")
@@ -165,7 +173,7 @@ def _claimed(state: SessionState, settled: Settled, command: ClaimCall, judgemen
         round=settled.request.round,
         policy_digest=state.policy_digest,
         input_digest=_input_digest(tool_input, settled.request.salt),
-        project_version=project.version if project is not None and _has_shared(judgement.used, project) else None,
+        project_version=project.version if project is not None and has_shared(judgement.used, project) else None,
         uses=judgement.uses,
     )
 
@@ -173,10 +181,6 @@ def _claimed(state: SessionState, settled: Settled, command: ClaimCall, judgemen
 def _input_digest(tool_input: Any, salt: str) -> str | None:
     """Return the digest of an input that may run, keyed with the salt of its request."""
     return None if tool_input is None else keyed(input_digest(tool_input), salt)
-
-
-def _has_shared(used: tuple[StandingGrant, ...], project: ProjectState) -> bool:
-    return any(grant.grant_id in project.grants for grant in used)
 
 
 def decide_release_claim(state: SessionState, command: ReleaseClaim, now_ms: int) -> Decision:
@@ -329,7 +333,9 @@ def _by_rules(
     if gone is None:
         return _with_answer(state, settled, grounds, unlimited(standing))
     judgement = _without_answer(state, settled, grounds, standing, taker)
-    return judgement if judgement.cause is None or gone.cause is None else _for(judgement, gone)
+    if judgement.cause is None or gone.cause is None:
+        return judgement
+    return replace(judgement, cause=gone.cause, reason=gone.reason)
 
 
 def _as_asked(settled: Settled, question: Question) -> Settled:
@@ -368,12 +374,6 @@ def _why_the_answer_is_gone(state: SessionState, settled: Settled, grounds: Clai
     if any(grant.has_ended(now_ms) for grant in made):
         return _Gone("grants", f"the grant that its `{settled.reply}` made is no longer in force")
     return None
-
-
-def _for(judgement: ClaimJudgement, gone: _Gone) -> ClaimJudgement:
-    return ClaimJudgement(
-        evaluation=judgement.evaluation, verdict=judgement.verdict, cause=gone.cause, reason=gone.reason
-    )
 
 
 def _with_answer(

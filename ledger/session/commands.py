@@ -163,7 +163,6 @@ class GivenReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The content of an answer. `administrator` may answer without the input lock, which the event records.
 
     `digest` is that of the request as it was shown; `round` is its round then. One of them is required from round 2 on.
-
     `updated_input` is the tool's input as changed by the person, valid with `once` only. `told` is the prompt at which
     a person answered, as the agent's side reports: such an answer grants for this session at most. `proof` is that of a
     passkey's signature, already verified; `role` is the actor's, None if unknown. `bounds` are those of the
@@ -315,26 +314,7 @@ class NoteRegression(Command, frozen=True, kw_only=True):
 
 
 AnyCommand = (
-    Open
-    | Ask
-    | Recheck
-    | ClaimCall
-    | ReleaseClaim
-    | EndClaims
-    | Reply
-    | Repeat
-    | Release
-    | Resume
-    | MakeGrant
-    | Revoke
-    | Connect
-    | Disconnect
-    | TakeLock
-    | PassLock
-    | Extend
-    | Cancel
-    | Close
-    | NoteToolFinished
-    | NoteNotification
-    | NoteRegression
-)
+    Open | Ask | Recheck | ClaimCall | ReleaseClaim | EndClaims | Reply | Repeat | Release | Resume | MakeGrant |
+    Revoke | Connect | Disconnect | TakeLock | PassLock | Extend | Cancel | Close | NoteToolFinished |
+    NoteNotification | NoteRegression
+)  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ledger.core.commitments import keyed
 from ledger.core.errors import InputError, NoInputLockError, UnknownGrantError
-from ledger.core.event_shapes import Notification, NotificationDetail
+from ledger.core.event_shapes import Notification, NotificationDetail, alike
 from ledger.core.events import (
     Cancelled,
     ClientConnected,
@@ -82,6 +82,174 @@ from ledger.session.releases import decide_release
 from ledger.session.replies import decide_reply
 from ledger.session.rounds import already_answered, decide_repeat
 from ledger.session.state import SessionState, in_order, input_digest
+
+
+def decide(state: SessionState, command: AnyCommand, now_ms: int) -> Decision:
+    """Return the decision of a command. Raises an error of `ledger.core.errors` when it is refused."""
+    if state.newer:
+        require_readable(state)
+    if state.rules_redacted and isinstance(command, Judging):
+        require_rules(state)
+    return _DECIDERS[type(command)](state, command, now_ms)
+
+
+def decide_open_session(state: SessionState, command: Open, now_ms: int) -> Decision:
+    if state.opened_ms is None:
+        source = command.policy or PolicySource()
+        opened = alike(
+            SessionOpened,
+            command,
+            dialect=source.dialect,
+            edition=edition_of(source),
+            settings=command.settings or Settings(),
+            detail=_detail(command.cwd, command.home),
+        )
+        return Decision((opened,))
+    _same(state, "project", state.project, command.project)
+    if state.closed_ms is not None:
+        return Decision()
+    is_other = command.policy_digest != state.policy_digest or state.rules_redacted
+    policy_changes = command.policy is not None and is_other
+    settings = command.settings or state.settings
+    if not policy_changes and settings == state.settings:
+        return Decision()
+    if not policy_changes:
+        require_rules(state)
+    spoken = command.policy or state.language
+    changed = PolicyChanged(
+        dialect=spoken.dialect,
+        edition=edition_of(spoken),
+        policy_digest=command.policy_digest if policy_changes else state.policy_digest,
+        policy_source=command.policy_source if policy_changes else state.policy_source,
+        settings=settings,
+        detail=_detail(command.cwd or state.cwd, command.home or state.home),
+    )
+    return Decision((changed,))
+
+
+def _detail(cwd: str | None, home: str | None) -> PolicyDetail | None:
+    return None if cwd is None and home is None else PolicyDetail(cwd, home)
+
+
+def _same(state: SessionState, what: str, has: str | None, wanted: str | None) -> None:
+    if wanted is not None and wanted != has:
+        raise InputError(
+            f"session `{state.session_id}` has {what} `{has or 'none'}`, not `{wanted}`; use another session id",
+            session=state.session_id,
+        )
+
+
+def decide_close(state: SessionState, command: Close, now_ms: int) -> Decision:
+    if state.closed_ms is not None:
+        return Decision()
+    require_open(state)
+    cancelled = [
+        Cancelled(request_id=request.request_id, cause="session_closed") for request in in_order(state.pending.values())
+    ]
+    ended = ends_unknown(open_claims(state), "session_closed")
+    closed = SessionClosed(detail=ReasonDetail(command.reason) if command.reason else None)
+    return Decision((*cancelled, *ended, closed))
+
+
+def decide_grant(state: SessionState, command: MakeGrant, now_ms: int) -> Decision:
+    known = state.grants.get(command.grant_id)
+    if known is not None:
+        if (known.permission, known.pattern) != (command.permission, command.pattern):
+            raise InputError(f"the grant id `{command.grant_id}` is taken by another grant", grant_id=command.grant_id)
+        return Decision()
+    require_open(state)
+    detail = GrantedDetail(command.pattern, command.reason)
+    return Decision((alike(Granted, command, scope="session", session=state.session_id, detail=detail),))
+
+
+def decide_revoke(state: SessionState, command: Revoke, now_ms: int) -> Decision:
+    grant = state.grants.get(command.grant_id)
+    if grant is None:
+        raise UnknownGrantError(
+            f"session `{state.session_id}` has no grant `{command.grant_id}`",
+            grant_id=command.grant_id,
+            session=state.session_id,
+        )
+    if grant.revoked_ms is not None:
+        return Decision()
+    detail = ReasonDetail(command.reason) if command.reason else None
+    return Decision((Revoked(grant_id=command.grant_id, detail=detail),))
+
+
+def decide_cancel(state: SessionState, command: Cancel, now_ms: int) -> Decision:
+    settled = state.settled.get(command.request_id)
+    if settled is not None and settled.outcome == "cancelled":
+        return Decision()
+    if settled is not None:
+        raise already_answered(state, settled)
+    if command.request_id not in state.pending:
+        raise unknown_request(state, command.request_id)
+    detail = ReasonDetail(command.reason) if command.reason else None
+    return Decision((Cancelled(request_id=command.request_id, cause=command.cause, detail=detail),))
+
+
+def decide_note_tool_finished(state: SessionState, command: NoteToolFinished, now_ms: int) -> Decision:
+    require_opened(state)
+    settled = state.settled.get(command.request_id) if command.request_id else None
+    key, claim_id = command.key, command.claim_id
+    if claim_id is None:
+        claim_id = open_claim_of(settled)
+    else:
+        late_key = key_of_end(state, command.request_id, claim_id)
+        key = late_key or key
+        if (
+            late_key is None
+            and settled is not None
+            and settled.claim is not None
+            and settled.claim.status == "finished"
+        ):
+            return Decision()
+    if key is not None and key in state.noted:
+        return Decision()
+    detail = ToolFinishedDetail(command.input, command.title, command.output, salt=command.salt)
+    is_empty = command.digest is None and detail == ToolFinishedDetail(salt=command.salt)
+    finished = ToolFinished(
+        request_id=command.request_id,
+        call_id=command.call_id,
+        ok=command.ok,
+        as_asked=_as_asked(state, command),
+        digest=_digest_of_run(state, command),
+        key=key,
+        claim_id=claim_id,
+        detail=None if is_empty else detail,
+    )
+    return Decision((finished,))
+
+
+def _digest_of_run(state: SessionState, command: NoteToolFinished) -> str | None:
+    """Return the digest of the call that ran as the log has it, where the call or its request has a masked secret."""
+    if command.digest is None:
+        return None
+    digest = keyed(command.digest, command.salt)
+    known = state.find(command.request_id or "")
+    is_masked = holds_mask((command.input, None if known is None else (known.patterns, known.metadata)))
+    return digest if command.masks is None or not is_masked else command.masks.digest(digest)
+
+
+def _as_asked(state: SessionState, command: NoteToolFinished) -> bool | None:
+    """Return whether the call ran as asked, or as a person changed it; None where that is unknown."""
+    settled = state.settled.get(command.request_id) if command.request_id else None
+    if settled is None or settled.request.redacted:
+        return None
+    if command.digest is not None:
+        known = settled.request
+        return is_recorded_digest(command.digest, known.digest, known.salt, command.masks)
+    if command.input is None or settled.input_digest is None:
+        return None
+    if settled.updated_input is not None:
+        return bool(command.input == settled.updated_input)
+    return settled.input_digest == input_digest(command.input)
+
+
+def decide_note_notification(state: SessionState, command: NoteNotification, now_ms: int) -> Decision:
+    require_opened(state)
+    return Decision((alike(Notification, command, detail=NotificationDetail(command.text, command.target)),))
+
 
 LEAST_GAIN_PARTS: Final = 10
 """The parts of an unattended time, one of which is enough to gain."""
@@ -191,198 +359,6 @@ def _require_connected(state: SessionState, client_id: str) -> None:
         )
 
 
-def decide(state: SessionState, command: AnyCommand, now_ms: int) -> Decision:
-    """Return the decision of a command. Raises an error of `ledger.core.errors` when it is refused."""
-    if state.newer:
-        require_readable(state)
-    if state.rules_redacted and isinstance(command, Judging):
-        require_rules(state)
-    return _DECIDERS[type(command)](state, command, now_ms)
-
-
-def decide_open_session(state: SessionState, command: Open, now_ms: int) -> Decision:
-    if state.opened_ms is None:
-        opened = SessionOpened(
-            project=command.project,
-            agent=command.agent,
-            parent=command.parent,
-            dialect=(command.policy or PolicySource()).dialect,
-            edition=edition_of(command.policy or PolicySource()),
-            policy_digest=command.policy_digest,
-            policy_source=command.policy_source,
-            settings=command.settings or Settings(),
-            detail=_detail(command.cwd, command.home),
-            token_id=command.token_id,
-        )
-        return Decision((opened,))
-    _same(state, "project", state.project, command.project)
-    if state.closed_ms is not None:
-        return Decision()
-    is_other = command.policy_digest != state.policy_digest or state.rules_redacted
-    policy_changes = command.policy is not None and is_other
-    settings = command.settings or state.settings
-    if not policy_changes and settings == state.settings:
-        return Decision()
-    if not policy_changes:
-        require_rules(state)
-    spoken = command.policy or state.language
-    changed = PolicyChanged(
-        dialect=spoken.dialect,
-        edition=edition_of(spoken),
-        policy_digest=command.policy_digest if policy_changes else state.policy_digest,
-        policy_source=command.policy_source if policy_changes else state.policy_source,
-        settings=settings,
-        detail=_detail(command.cwd or state.cwd, command.home or state.home),
-    )
-    return Decision((changed,))
-
-
-def _detail(cwd: str | None, home: str | None) -> PolicyDetail | None:
-    return None if cwd is None and home is None else PolicyDetail(cwd, home)
-
-
-def _same(state: SessionState, what: str, has: str | None, wanted: str | None) -> None:
-    if wanted is not None and wanted != has:
-        raise InputError(
-            f"session `{state.session_id}` has {what} `{has or 'none'}`, not `{wanted}`; use another session id",
-            session=state.session_id,
-        )
-
-
-def decide_close(state: SessionState, command: Close, now_ms: int) -> Decision:
-    if state.closed_ms is not None:
-        return Decision()
-    require_open(state)
-    cancelled = [
-        Cancelled(request_id=request.request_id, cause="session_closed") for request in in_order(state.pending.values())
-    ]
-    ended = ends_unknown(open_claims(state), "session_closed")
-    closed = SessionClosed(detail=ReasonDetail(command.reason) if command.reason else None)
-    return Decision((*cancelled, *ended, closed))
-
-
-def decide_grant(state: SessionState, command: MakeGrant, now_ms: int) -> Decision:
-    known = state.grants.get(command.grant_id)
-    if known is not None:
-        if (known.permission, known.pattern) != (command.permission, command.pattern):
-            raise InputError(f"the grant id `{command.grant_id}` is taken by another grant", grant_id=command.grant_id)
-        return Decision()
-    require_open(state)
-    granted = Granted(
-        grant_id=command.grant_id,
-        permission=command.permission,
-        scope="session",
-        expires_in_ms=command.expires_in_ms,
-        uses=command.uses,
-        session=state.session_id,
-        detail=GrantedDetail(command.pattern, command.reason),
-    )
-    return Decision((granted,))
-
-
-def decide_revoke(state: SessionState, command: Revoke, now_ms: int) -> Decision:
-    grant = state.grants.get(command.grant_id)
-    if grant is None:
-        raise UnknownGrantError(
-            f"session `{state.session_id}` has no grant `{command.grant_id}`",
-            grant_id=command.grant_id,
-            session=state.session_id,
-        )
-    if grant.revoked_ms is not None:
-        return Decision()
-    detail = ReasonDetail(command.reason) if command.reason else None
-    return Decision((Revoked(grant_id=command.grant_id, detail=detail),))
-
-
-def decide_cancel(state: SessionState, command: Cancel, now_ms: int) -> Decision:
-    settled = state.settled.get(command.request_id)
-    if settled is not None and settled.outcome == "cancelled":
-        return Decision()
-    if settled is not None:
-        raise already_answered(state, settled)
-    if command.request_id not in state.pending:
-        raise unknown_request(state, command.request_id)
-    detail = ReasonDetail(command.reason) if command.reason else None
-    return Decision((Cancelled(request_id=command.request_id, cause=command.cause, detail=detail),))
-
-
-def decide_note_tool_finished(state: SessionState, command: NoteToolFinished, now_ms: int) -> Decision:
-    require_opened(state)
-    settled = state.settled.get(command.request_id) if command.request_id else None
-    key, claim_id = command.key, command.claim_id
-    if claim_id is None:
-        claim_id = open_claim_of(settled)
-    else:
-        late_key = key_of_end(state, command.request_id, claim_id)
-        key = late_key or key
-        if (
-            late_key is None
-            and settled is not None
-            and settled.claim is not None
-            and settled.claim.status == "finished"
-        ):
-            return Decision()
-    if key is not None and key in state.noted:
-        return Decision()
-    detail = ToolFinishedDetail(command.input, command.title, command.output, salt=command.salt)
-    is_empty = command.digest is None and detail == ToolFinishedDetail(salt=command.salt)
-    finished = ToolFinished(
-        request_id=command.request_id,
-        call_id=command.call_id,
-        ok=command.ok,
-        as_asked=_as_asked(state, command),
-        digest=_digest_of_run(state, command),
-        key=key,
-        claim_id=claim_id,
-        detail=None if is_empty else detail,
-    )
-    return Decision((finished,))
-
-
-def _digest_of_run(state: SessionState, command: NoteToolFinished) -> str | None:
-    """Return the digest of the call that ran as the log has it, where the call or its request has a masked secret."""
-    if command.digest is None:
-        return None
-    digest = keyed(command.digest, command.salt)
-    known = state.find(command.request_id or "")
-    is_masked = holds_mask((command.input, None if known is None else (known.patterns, known.metadata)))
-    return digest if command.masks is None or not is_masked else command.masks.digest(digest)
-
-
-def _as_asked(state: SessionState, command: NoteToolFinished) -> bool | None:
-    """Return whether the call ran as asked, or as a person changed it; None where that is unknown."""
-    settled = state.settled.get(command.request_id) if command.request_id else None
-    if settled is None or settled.request.redacted:
-        return None
-    if command.digest is not None:
-        known = settled.request
-        return is_recorded_digest(command.digest, known.digest, known.salt, command.masks)
-    if command.input is None or settled.input_digest is None:
-        return None
-    if settled.updated_input is not None:
-        return bool(command.input == settled.updated_input)
-    return settled.input_digest == input_digest(command.input)
-
-
-def decide_note_notification(state: SessionState, command: NoteNotification, now_ms: int) -> Decision:
-    require_opened(state)
-    detail = NotificationDetail(command.text, command.target)
-    noted = Notification(
-        request_id=command.request_id,
-        service=command.service,
-        result=command.result,
-        person=command.person,
-        step=command.step,
-        message_id=command.message_id,
-        detail=detail,
-    )
-    return Decision((noted,))
-
-
-def decide_note_regression(state: SessionState, command: NoteRegression, now_ms: int) -> Decision:
-    return Decision((LogRegressed(seen_id=command.seen_id, found_id=command.found_id),))
-
-
 _DECIDERS: dict[type, Callable[[SessionState, Any, int], Decision]] = {
     Open: decide_open_session,
     Close: decide_close,
@@ -405,5 +381,7 @@ _DECIDERS: dict[type, Callable[[SessionState, Any, int], Decision]] = {
     Cancel: decide_cancel,
     NoteToolFinished: decide_note_tool_finished,
     NoteNotification: decide_note_notification,
-    NoteRegression: decide_note_regression,
+    NoteRegression: lambda _, command, __: Decision(
+        (LogRegressed(seen_id=command.seen_id, found_id=command.found_id),)
+    ),
 }

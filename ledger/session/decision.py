@@ -92,6 +92,11 @@ def standing_grants(
     return Standing((state.grants, project.grants), now_ms, taker)
 
 
+def has_shared(used: Iterable[StandingGrant], project: ProjectState | None) -> bool:
+    """Return whether one of these grants is the project's."""
+    return project is not None and any(grant.grant_id in project.grants for grant in used)
+
+
 def until_expiry(used: Iterable[StandingGrant]) -> int | None:
     expiry = earliest_expiry(used)
     return None if expiry is None else expiry - 1

@@ -111,7 +111,8 @@ def that_count(
 ) -> Sequence[StandingGrant]:
     """Return the grants that meet all demands on a call of these askers; none where several people must approve it."""
     if any(demand.not_by == "asker" and concerns(demand, "always") for demand in demands):
-        grants = kept(grants, lambda grant: grant.by.via != TOLD and not _is_one_of(grant.by, asking))
+        keys = {person_key(one) for one in asking}
+        grants = kept(grants, lambda grant: grant.by.via != TOLD and keys.isdisjoint(map(person_key, grant.by.names)))
     return that_are_signed(grants, demands)
 
 
@@ -149,10 +150,6 @@ def signed_verdict(verdict: Verdict, judged: Verdict, demands: Collection[Demand
 def askers(asker: Actor, owner: str | None) -> tuple[str, ...]:
     """Return the names that count as the asker of a request."""
     return asker.names if owner is None else (*asker.names, owner)
-
-
-def _is_one_of(actor: Actor, asking: Collection[str]) -> bool:
-    return not {person_key(one) for one in asking}.isdisjoint(map(person_key, actor.names))
 
 
 def demanded(request: Request) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from ledger.core.codec import NewerEvent
+from ledger.core.event_shapes import alike
 from ledger.core.events import (
     Actor,
     Agreed,
@@ -41,7 +42,7 @@ from ledger.core.events import (
 from ledger.core.freezes import FREEZE
 from ledger.core.grants import Recorded, add_granted, mark_imported, mark_redacted, mark_revoked
 from ledger.core.limits import RECORDED_CLIENTS_COUNT
-from ledger.core.policy import Verdict, without_facts
+from ledger.core.policy import Verdict
 from ledger.session.brief import fill_in
 from ledger.session.deadlines import extended
 from ledger.session.judging import digest_behind, links_of
@@ -64,8 +65,9 @@ from ledger.session.state import (
     SessionState,
     Settled,
     input_digest,
+    without_facts,
 )
-from ledger.session.would_run import told_of
+from ledger.session.would_run import summary_of
 
 
 def evolve(state: SessionState, recorded: Recorded) -> SessionState:
@@ -89,10 +91,6 @@ def _opened(state: SessionState, recorded: Recorded, event: SessionOpened) -> Se
         token_id=event.token_id,
     )
     return _with_policy(opened, recorded, event)
-
-
-def _policy_changed(state: SessionState, recorded: Recorded, event: PolicyChanged) -> SessionState:
-    return _with_policy(state, recorded, event)
 
 
 def _with_policy(state: SessionState, recorded: Recorded, event: SessionOpened | PolicyChanged) -> SessionState:
@@ -190,9 +188,7 @@ def _reopened(state: SessionState, recorded: Recorded, event: Reopened) -> Sessi
     request = _timed(request, recorded.ms, event.tier or "unattended", event.duration_ms)
     state = _with_present(state, recorded, event.present)
     return replace(
-        state,
-        settled=state.settled.remove(event.request_id),
-        pending=state.pending.insert(event.request_id, request),
+        state, settled=state.settled.remove(event.request_id), pending=state.pending.insert(event.request_id, request)
     )
 
 
@@ -201,17 +197,8 @@ def _agreed(state: SessionState, recorded: Recorded, event: Agreed) -> SessionSt
     request = state.pending.get(event.request_id)
     if request is None or event.round != request.round:
         return state
-    agreement = Agreement(
-        by=recorded.actor,
-        at_ms=recorded.ms,
-        version=recorded.version,
-        digest=event.digest,
-        round=event.round,
-        needed=event.needed,
-        role=event.role,
-        proof=event.proof,
-        message=event.detail.message if event.detail else None,
-    )
+    message = event.detail.message if event.detail else None
+    agreement = alike(Agreement, event, by=recorded.actor, at_ms=recorded.ms, version=recorded.version, message=message)
     name = recorded.actor.name.casefold()
     others = tuple([one for one in request.agreed if one.by.name.casefold() != name])
     request = replace(request, agreed=(*others, agreement), redacted=request.redacted or recorded.redacted)
@@ -292,7 +279,7 @@ def _without_bulk(request: Request) -> tuple[Request, str | None]:
     asked_input = None if request.input is None else input_digest(request.input)
     if request.metadata or request.input is not None:
         asked_input = asked_input or digest_behind(request)
-        request = replace(request, metadata={}, input=None, told=told_of(request))
+        request = replace(request, metadata={}, input=None, summary=summary_of(request))
     if request.offers:
         request = replace(request, offers=())
     return request, asked_input
@@ -369,26 +356,10 @@ def _disconnected(state: SessionState, recorded: Recorded, event: ClientDisconne
     )
 
 
-def _lock_taken(state: SessionState, recorded: Recorded, event: LockTaken) -> SessionState:
-    return replace(state, lock=event.client_id, lock_request=None)
-
-
-def _lock_requested(state: SessionState, recorded: Recorded, event: LockRequested) -> SessionState:
-    return replace(state, lock_request=LockRequest(event.client_id, recorded.ms + event.duration_ms))
-
-
 def _lock_passed(state: SessionState, recorded: Recorded, event: LockPassed) -> SessionState:
     waiting = state.lock_request
     served = waiting is None or waiting.client_id == event.to
     return replace(state, lock=event.to, lock_request=None if served else waiting)
-
-
-def _granted(state: SessionState, recorded: Recorded, event: Granted) -> SessionState:
-    return replace(state, grants=add_granted(state.grants, recorded, event, "session"))
-
-
-def _revoked(state: SessionState, recorded: Recorded, event: Revoked) -> SessionState:
-    return replace(state, grants=mark_revoked(state.grants, recorded, event))
 
 
 def _imported(state: SessionState, recorded: Recorded, event: Imported) -> SessionState:
@@ -405,14 +376,7 @@ def _closed(state: SessionState, recorded: Recorded, event: SessionClosed) -> Se
     return replace(without_open_claims(state), closed_ms=recorded.ms, lock_request=None)
 
 
-def _newer(state: SessionState, recorded: Recorded, event: NewerEvent) -> SessionState:
-    return replace(state, newer=True)
-
-
 # Notification and LogRegressed are facts for readers; no decision depends on them.
-
-
-# --- redactions
 
 
 def without_content(state: SessionState, recorded: Recorded, event: Redacted) -> SessionState:
@@ -446,7 +410,7 @@ _EMPTY: Final = Request(
 _CONTENT: Final[dict[str, Any]] = {
     name: getattr(_EMPTY, name)
     for name in Request.__struct_fields__
-    if name in (*AskedDetail.__struct_fields__, "links", "told", "reopened_reason", "redacted")
+    if name in (*AskedDetail.__struct_fields__, "links", "summary", "reopened_reason", "redacted")
 }
 """The members of a request that stem from its detail, as they are without it."""
 
@@ -477,7 +441,7 @@ def _emptied_settled(settled: Settled) -> Settled:
 
 _STEPS: dict[type, Callable[[SessionState, Recorded, Any], SessionState]] = {
     SessionOpened: _opened,
-    PolicyChanged: _policy_changed,
+    PolicyChanged: _with_policy,
     Asked: _asked,
     Reopened: _reopened,
     Claimed: fold_claimed,
@@ -490,14 +454,18 @@ _STEPS: dict[type, Callable[[SessionState, Recorded, Any], SessionState]] = {
     DeadlineMoved: _deadline_moved,
     ClientConnected: _connected,
     ClientDisconnected: _disconnected,
-    LockTaken: _lock_taken,
-    LockRequested: _lock_requested,
+    LockTaken: lambda state, _, event: replace(state, lock=event.client_id, lock_request=None),
+    LockRequested: lambda state, recorded, event: replace(
+        state, lock_request=LockRequest(event.client_id, recorded.ms + event.duration_ms)
+    ),
     LockPassed: _lock_passed,
-    Granted: _granted,
-    Revoked: _revoked,
+    Granted: lambda state, recorded, event: replace(
+        state, grants=add_granted(state.grants, recorded, event, "session")
+    ),
+    Revoked: lambda state, recorded, event: replace(state, grants=mark_revoked(state.grants, recorded, event)),
     Imported: _imported,
     Redacted: without_content,
     SessionClosed: _closed,
     ToolFinished: fold_finished,
-    NewerEvent: _newer,
+    NewerEvent: lambda state, *_: replace(state, newer=True),
 }

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ledger.core.events import (
-    Asked,
-    Cause,
-    Opinion,
-    Replied,
-    RepliedDetail,
-)
+from ledger.core.events import Asked, Cause, Opinion, Replied, RepliedDetail
 from ledger.core.freezes import FREEZE, Freeze, any_allowing
 from ledger.core.grants import StandingGrant
 from ledger.core.policy import Verdict
@@ -23,10 +16,10 @@ from ledger.policy.demands import asks_several
 from ledger.session.asks import decide_ask
 from ledger.session.commands import Ask, Release, Resume
 from ledger.session.decision import Decision, standing_grants, until_expiry
-from ledger.session.demands import binding, grants_for, proofs_of, signed_verdict
-from ledger.session.judging import UsesWantedError, judge_sparingly, taker_of, uses_of, with_uses_left
-from ledger.session.state import Request, SessionState, call_of
-from ledger.session.verdicts import with_opinions
+from ledger.session.demands import binding, grants_for, signed_verdict
+from ledger.session.judging import UsesWantedError, judge_sparingly, taker_of, uses_of, with_opinions, with_uses_left
+from ledger.session.releases import released
+from ledger.session.state import SessionState, call_of
 
 _UNFROZEN: Final = Cause(kind="unfrozen")
 
@@ -87,7 +80,7 @@ def decide_resume(state: SessionState, command: Resume, now_ms: int) -> Decision
                 continue
             used += lifting
             spent.update(uses)
-            settled.append(_let_go(request, lifting, command, uses))
+            settled.append(released(request, _UNFROZEN, lifting, command, uses))
         elif verdict is Verdict.DENY:
             detail = RepliedDetail(evaluation=evaluation)
             settled.append(
@@ -96,18 +89,3 @@ def decide_resume(state: SessionState, command: Resume, now_ms: int) -> Decision
     if wanted is not None and not settled:
         raise wanted
     return Decision(tuple(settled), until_expiry(used))
-
-
-def _let_go(request: Request, lifting: Sequence[StandingGrant], command: Resume, uses: tuple[str, ...]) -> Replied:
-    project = command.project
-    rests = project is not None and any(grant.grant_id in project.grants for grant in lifting)
-    return Replied(
-        request_id=request.request_id,
-        reply="once",
-        outcome="allowed",
-        cause=_UNFROZEN,
-        rests_on_project=rests,
-        project_version=project.version if project is not None and rests else None,
-        proofs=proofs_of(binding(command.policy, request), lifting),
-        uses=uses,
-    )

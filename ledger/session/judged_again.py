@@ -10,7 +10,7 @@ import msgspec
 from ledger.core.errors import NewerSchemaError
 from ledger.core.events import Actor, Asked, AskedDetail, Reopened, Replied, event_type
 from ledger.core.grants import Recorded, StandingGrant, Taker
-from ledger.core.policy import Call, Evaluation, Policy, PolicySource, Verdict, without_facts
+from ledger.core.policy import Call, Evaluation, Policy, PolicySource, Verdict
 from ledger.masks.own_input import MASK, holds_mask
 from ledger.policy.consulted import overloaded
 from ledger.policy.demands import demands_on
@@ -19,9 +19,16 @@ from ledger.policy.replayed import NotDecidableError, ReplayedPolicies
 from ledger.project import ProjectState
 from ledger.session.decision import require_readable, standing_grants
 from ledger.session.demands import askers, grants_for, signed_verdict, that_count
-from ledger.session.judging import judge_once, judge_sparingly, recheckable, taker_of, unlimited
-from ledger.session.state import Request, SessionState, call_of
-from ledger.session.verdicts import edited_call, with_opinions
+from ledger.session.judging import (
+    edited_call,
+    judge_once,
+    judge_sparingly,
+    recheckable,
+    taker_of,
+    unlimited,
+    with_opinions,
+)
+from ledger.session.state import Request, SessionState, call_of, without_facts
 
 JudgedEvent = Asked | Reopened | Replied
 JudgedResult = Literal["same", "different", "not_decidable"]
@@ -77,9 +84,7 @@ def judge_recorded(
 ) -> JudgedAgain:
     """Judge an event again. `before` is the session just before it, `project` the project as it was judged by.
 
-    `rules` are those of `before`, None where they are redacted, missing or damaged.
-
-    `recorded` must satisfy `is_judged`.
+    `rules` are those of `before`, None where they are redacted, missing or damaged. `recorded` must satisfy `is_judged`.
     """
     event = recorded.event
     assert isinstance(event, Asked | Reopened | Replied)

@@ -7,27 +7,33 @@ prerequisites (opencode.md "Bash Tool Permission Flow", brutus.md "Tool Integrat
 A call takes one use of each grant with a limit that it rests on, once, when it is allowed. A use of a session's own
 grant is taken in the same append as the allow. A use of a project's grant is taken in the project's stream before that:
 the decision names it with `UsesWantedError`, the caller takes it with `TakeUse`, and the decision is made again.
+
+At a reply only a current deny matters; a current ask is satisfied by the person who answers. See
+`docs/decisions/0015-rules-of-now-at-the-reply.md`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from operator import is_not
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from ledger.core.errors import LedgerError
+from ledger.core.errors import EditDeniedError, LedgerError
+from ledger.core.events import Opinion
 from ledger.core.grants import StandingGrant, TakenUse, Taker, with_use
 from ledger.core.policy import Call, ConsultedFile, Demand, Evaluation, Part, Policy, Verdict, strictest
 from ledger.core.standing import Standing, as_policy_grants, kept, named
 from ledger.masks.masking import Masks, masked_call
-from ledger.masks.own_input import holds_mask
-from ledger.policy.demands import demands_on
+from ledger.masks.own_input import OPENING, holds_mask
+from ledger.policy.demands import asks_several, demands_on
+from ledger.policy.dialects import dialect_of
 from ledger.session.approvals import why_too_few
-from ledger.session.demands import that_are_signed
-from ledger.session.state import Request, SessionState, input_digest, use_claim_id
+from ledger.session.demands import binding, grants_for, that_are_signed
+from ledger.session.state import Request, SessionState, call_of, input_digest, use_claim_id
 from ledger.session.would_run.members import BEHIND
 
 MASKED: Final = "a masked secret"
@@ -97,7 +103,9 @@ def judge_once(
     evaluation = policy.evaluate(call, grants)
     used = _grants_of(evaluation) if standing else _NO_GRANTS
     if evaluation.verdict is Verdict.ALLOW and _has_mask(call):
-        evaluation = _not_understood(evaluation)
+        part = Part(MASKED, Verdict.ASK, liftable=False)
+        parts = (*evaluation.parts, part)
+        evaluation = replace(evaluation, verdict=Verdict.ASK, parts=parts, rules=(), reason=NOT_UNDERSTOOD)
     if not evaluation.ask_first or evaluation.verdict is Verdict.DENY:
         return evaluation, used
     firsts: list[Evaluation] = []
@@ -123,7 +131,7 @@ _NO_GRANTS: Final[frozenset[str]] = frozenset()
 
 def _has_mask(call: Call) -> bool:
     for pattern in call.patterns:
-        if holds_mask(pattern):
+        if OPENING in pattern and holds_mask(pattern):
             return True
     return call.input is not None and holds_mask(call.input)
 
@@ -148,15 +156,11 @@ def _was_allowed(state: SessionState, request_id: str, first: Call, call: Call, 
     return settled.reply is not None or (request.evaluation is not None and request.evaluation.verdict is Verdict.ASK)
 
 
-def _not_understood(evaluation: Evaluation) -> Evaluation:
-    part = Part(MASKED, Verdict.ASK, liftable=False)
-    return replace(evaluation, verdict=Verdict.ASK, parts=(*evaluation.parts, part), rules=(), reason=NOT_UNDERSTOOD)
-
-
 def _raised(evaluation: Evaluation, first: Call, judged: Evaluation) -> Evaluation:
     verdict = strictest((evaluation.verdict, judged.verdict))
     named = ", ".join(f"`{pattern}`" for pattern in first.patterns)
-    parts = tuple(Part(part.text, part.verdict, part.rules, liftable=False) for part in _unmet(judged))
+    unmet = (part for part in judged.parts if part.verdict is not Verdict.ALLOW)
+    parts = tuple(Part(part.text, part.verdict, part.rules, liftable=False) for part in unmet)
     return replace(
         evaluation,
         verdict=verdict,
@@ -165,10 +169,6 @@ def _raised(evaluation: Evaluation, first: Call, judged: Evaluation) -> Evaluati
         message=judged.message,
         reason=f"{named} must be allowed first, as a request for `{first.permission}`",
     )
-
-
-def _unmet(judged: Evaluation) -> Iterable[Part]:
-    return (part for part in judged.parts if part.verdict is not Verdict.ALLOW)
 
 
 TARGET: Final = "target"
@@ -258,15 +258,11 @@ def judge_sparingly(
         return judged
     left: Sequence[StandingGrant] = standing
     for grant in _dispensable(standing, judged[1], taker):
-        without = kept(left, partial(_is_another, grant))
+        without = kept(left, partial(is_not, grant))
         again = judge(state, policy, call, request_id, without)
         if again[0].verdict is Verdict.ALLOW:
             left, judged = without, again
     return judged
-
-
-def _is_another(grant: StandingGrant, one: StandingGrant) -> bool:
-    return one is not grant
 
 
 def _dispensable(standing: Sequence[StandingGrant], used: frozenset[str], taker: Taker) -> list[StandingGrant]:
@@ -337,3 +333,115 @@ def with_uses(
     use = TakenUse(taker.session, taker.request_id, taker.claim_ids[-1], now_ms)
     left = (with_use(grant, use) if grant.grant_id in ids and not grant.is_held(taker) else grant for grant in standing)
     return [grant for grant in left if grant.uses_left != 0]
+
+
+def with_opinions(verdict: Verdict, opinions: Iterable[Opinion]) -> Verdict:
+    """Combine a verdict with the deciders' opinions: each may tighten any verdict, and loosen only an ask to an allow.
+
+    After a failed decider, whose opinion is unknown, no later one loosens the verdict that replaces it.
+    Source: `opencode.md`, "Plugin Integration" (the `permission.ask` hook).
+    """
+    unknown = Verdict.ALLOW
+    for opinion in opinions:
+        if opinion.verdict is None:
+            continue
+        if opinion.verdict is Verdict.ALLOW:
+            verdict = Verdict.ALLOW if verdict is Verdict.ASK else verdict
+        else:
+            verdict = strictest((verdict, opinion.verdict))
+        if opinion.failed is not None:
+            unknown = strictest((unknown, opinion.verdict))
+    return strictest((verdict, unknown))
+
+
+def lifts_denies(policy: Policy) -> bool:
+    """Return whether grants override every rule, configured denies included (OpenCode's `compat = "v1"`)."""
+    return getattr(policy, "compat", policy.source.options.get("compat")) == "v1"
+
+
+def grants_that_release(
+    policy: Policy, request: Request, grants: Sequence[StandingGrant]
+) -> tuple[StandingGrant, ...] | None:
+    """Return the grants that allow a pending request, or None if they do not.
+
+    Judged by the recorded evaluation of the ask: the parts that rules allowed, and those that a grant lifts. With
+    `compat = "v1"` the grants alone must allow every part (`opencode-zh.md` 6.3).
+    """
+    evaluation = request.evaluation
+    if evaluation is None or not evaluation.parts or holds_mask((request.patterns, request.input)):
+        return None
+    if with_opinions(Verdict.ALLOW, request.opinions) is not Verdict.ALLOW or _needs_a_look(request, evaluation):
+        return None
+    if asks_several(binding(policy, request)):
+        return None
+    grants = grants_for(request, grants, policy)
+    grants_alone = lifts_denies(policy)
+    used: list[StandingGrant] = []
+    for part in evaluation.parts:
+        # A part that a grant lifted at the ask is judged by the current grants: that grant may be revoked.
+        if part.verdict is Verdict.ALLOW and not part.grants and not grants_alone:
+            continue
+        lifting = next(
+            (grant for grant in grants if policy.lifts(grant.as_policy_grant(), request.permission, part)), None
+        )
+        if lifting is None:
+            return None
+        used.append(lifting)
+    return tuple(used)
+
+
+def _needs_a_look(request: Request, evaluation: Evaluation) -> bool:
+    """Return whether only a person releases a reopened request: what changed is nothing that rules and grants judge."""
+    if request.reopened_for is None:
+        return False
+    return request.reopened_for in ("operand", "link") or evaluation.verdict is Verdict.ALLOW
+
+
+def denied_now(
+    state: SessionState, policy: Policy, request: Request, standing: Sequence[StandingGrant]
+) -> Evaluation | None:
+    """Return the evaluation by which the current rules deny a pending request; None where they do not.
+
+    Also None in the profile `faithful` and with the session's setting `late_denies` = `ignore`, as in the
+    specifications, which judge a request once.
+    """
+    if ignores_late_denies(state, policy):
+        return None
+    call = call_of(request)
+    evaluation, _ = judge(state, policy, call, request.request_id, grants_for(request, standing))
+    return evaluation if evaluation.verdict is Verdict.DENY else None
+
+
+def ignores_late_denies(state: SessionState, policy: Policy) -> bool:
+    """Return whether a deny that is newer than the request has no effect on a person's yes."""
+    return state.settings.late_denies == "ignore" or policy.source.options.get("profile") == "faithful"
+
+
+def edited_call(policy: Policy, request: Request, edited: Any) -> Call:
+    """Return the call of a request with the input as a person changed it, as the dialect reads it."""
+    dialect = dialect_of(policy.source)
+    tool = dialect.known_tool(request.tool_name or request.permission)
+    return Call(dialect.permission_of(tool), (), tool, edited, request.cwd, request.agent)
+
+
+def judge_edit(
+    state: SessionState, policy: Policy, request: Request, edited: Any, standing: Sequence[StandingGrant]
+) -> Evaluation:
+    """Return the evaluation of a request's call with the input as a person changed it.
+
+    Raises EditDeniedError where the current rules deny it; the request stays pending.
+    """
+    call = edited_call(policy, request, edited)
+    evaluation, _ = judge(state, policy, call, request.request_id, grants_for(request, standing))
+    if evaluation.verdict is Verdict.DENY:
+        rules = ", ".join(f"`{rule.text}`" for rule in evaluation.rules) or evaluation.reason or "the rules"
+        raise EditDeniedError(
+            f"the changed input is denied by {rules}; request `{request.request_id}` is still pending",
+            request_id=request.request_id,
+            session=state.session_id,
+            reasons=[
+                {"text": rule.text, "layer": rule.layer, "file": rule.file, "line": rule.line}
+                for rule in evaluation.rules
+            ],
+        )
+    return evaluation

@@ -83,7 +83,8 @@ def _masked_event(state: SessionState, event: Event, command: Any, masks: Masks)
         known = state.find(event.request_id)
         # A question that was read from the log has its masks already.
         is_from_log = known is not None and command.question.digest in ("", known.digest)
-        return _with_detail(event, _masked_reopening(event.detail, masks, keeps=is_from_log))
+        reopening = _masked_reopening(event.detail, masks, keeps=is_from_log)
+        return event if reopening is event.detail else replace(event, detail=reopening)
     return event
 
 
@@ -99,10 +100,6 @@ def _rests_on_both(command: Ask, detail: AskedDetail) -> bool:
     question = command.question
     is_bare = question.call.input is None and not question.metadata
     return is_bare and not (detail.opinions or detail.not_honoured or detail.still_asked or detail.offers)
-
-
-def _with_detail(event: Reopened, detail: ReopenedDetail) -> Reopened:
-    return event if detail is event.detail else replace(event, detail=detail)
 
 
 def masked_ask(asked: AskedDetail, masks: Masks) -> AskedDetail:
@@ -175,10 +172,6 @@ def _has_secret(entries: tuple[str, ...], also: Mapping[str, str]) -> bool:
     return first_kind(entries) is not None or holds_mask(entries)
 
 
-def _judged(command: Any, masks: Masks) -> Any:
-    return replace(command, masks=masks)
-
-
 def masked_answer(given: GivenReply, masks: Masks | None) -> GivenReply:
     """Return an answer with masks in its message. Raises InputError for a secret in its input or its patterns.
 
@@ -229,9 +222,7 @@ def _notification(command: NoteNotification, masks: Masks) -> NoteNotification:
 _RECORDING: Final = frozenset((Ask, Recheck, ClaimCall))
 
 _STEPS: Final[dict[type, Callable[[Any, Masks], Any]]] = {
-    Ask: _judged,
-    Recheck: _judged,
-    ClaimCall: _judged,
+    **dict.fromkeys(_RECORDING, lambda command, masks: replace(command, masks=masks)),
     ReleaseClaim: with_masked_reason,
     Reply: _reply,
     Cancel: with_masked_reason,

@@ -71,7 +71,7 @@ def fold_end_unknown(state: SessionState, recorded: Recorded, event: EndUnknown)
     held = _open(settled, event.claim_id)
     if settled is None or held is None:
         return state
-    return _with_end(state, settled, replace(held, status="unknown", ended_ms=recorded.ms, end_cause=event.cause))
+    return _with_end(state, settled, replace(held, status="unknown", ended_ms=recorded.ms))
 
 
 def fold_finished(state: SessionState, recorded: Recorded, event: ToolFinished) -> SessionState:

@@ -13,12 +13,20 @@ from msgspec.structs import replace
 from ledger.core.events import Cause, Replied, RepliedDetail
 from ledger.core.grants import StandingGrant, Taker
 from ledger.core.policy import Evaluation, ReplyKind
-from ledger.session.commands import Release, Reply
-from ledger.session.decision import Decision, standing_grants, until_expiry
+from ledger.session.commands import Release, Reply, Resume
+from ledger.session.decision import Decision, has_shared, standing_grants, until_expiry
 from ledger.session.demands import binding, proofs_of
-from ledger.session.judging import at_hand, sparing, taker_of, unlimited, uses_of, with_uses
+from ledger.session.judging import (
+    at_hand,
+    denied_now,
+    grants_that_release,
+    sparing,
+    taker_of,
+    unlimited,
+    uses_of,
+    with_uses,
+)
 from ledger.session.state import Request, SessionState, in_order
-from ledger.session.verdicts import denied_now, grants_that_release
 
 
 def cascaded(request: Request) -> Cause:
@@ -41,7 +49,7 @@ def released_by(
     state: SessionState, command: Reply, request: Request, standing: Sequence[StandingGrant], now_ms: int
 ) -> tuple[list[Replied], int | None]:
     """Return the releases of the session's other requests by an answer, and when their grounds end (server ms)."""
-    released: list[Replied] = []
+    replies: list[Replied] = []
     used: list[StandingGrant] = []
     for other in in_order(state.pending.values()):
         if other.request_id == request.request_id:
@@ -52,14 +60,14 @@ def released_by(
             continue
         denial = denied_now(state, command.policy, other, unlimited(standing))
         if denial is not None:
-            released.append(replace(_stop(other, cascaded(request), denial, command), told=command.given.told))
+            replies.append(replace(_stop(other, cascaded(request), denial, command), told=command.given.told))
             continue
         used += lifting
-        release = _release(state, other, cascaded(request), lifting, command)
+        release = released(other, cascaded(request), lifting, command, uses_of(lifting, taker))
         standing = with_uses(standing, lifting, taker, now_ms)
-        released.append(replace(release, told=command.given.told))
+        replies.append(replace(release, told=command.given.told))
     # A new grant is written by this very append, so it cannot have expired by then.
-    return released, until_expiry(grant for grant in used if grant.version)
+    return replies, until_expiry(grant for grant in used if grant.version)
 
 
 def decide_release(state: SessionState, command: Release, now_ms: int) -> Decision:
@@ -70,7 +78,7 @@ def decide_release(state: SessionState, command: Release, now_ms: int) -> Decisi
     """
     taker = None if command.request_id is None else taker_of(state, command.request_id)
     standing: Sequence[StandingGrant] = standing_grants(state, command.project, now_ms, taker)
-    released: list[Replied] = []
+    replies: list[Replied] = []
     used: list[StandingGrant] = []
     for request in _concerned(state, command.request_id):
         taker = taker_of(state, request.request_id)
@@ -80,12 +88,12 @@ def decide_release(state: SessionState, command: Release, now_ms: int) -> Decisi
         cause = Cause(kind="grant", grant_id=lifting[0].grant_id)
         denial = denied_now(state, command.policy, request, unlimited(standing))
         if denial is not None:
-            released.append(_stop(request, cause, denial, command))
+            replies.append(_stop(request, cause, denial, command))
             continue
         used += lifting
-        released.append(_release(state, request, cause, lifting, command))
+        replies.append(released(request, cause, lifting, command, uses_of(lifting, taker)))
         standing = with_uses(standing, lifting, taker, now_ms)
-    return Decision(tuple(released), until_expiry(used))
+    return Decision(tuple(replies), until_expiry(used))
 
 
 def _concerned(state: SessionState, request_id: str | None) -> list[Request]:
@@ -130,15 +138,22 @@ def judged_by(command: Reply | Release, evaluation: Evaluation | None) -> int | 
     return None if evaluation is None or command.project is None else command.project.version
 
 
-def _reply_of(command: Reply | Release) -> ReplyKind:
-    return command.given.reply if isinstance(command, Reply) else "always"
+def _reply_of(command: Reply | Release | Resume) -> ReplyKind:
+    if isinstance(command, Reply):
+        return command.given.reply
+    return "once" if isinstance(command, Resume) else "always"
 
 
-def _release(
-    state: SessionState, request: Request, cause: Cause, lifting: Sequence[StandingGrant], command: Reply | Release
+def released(
+    request: Request,
+    cause: Cause,
+    lifting: Sequence[StandingGrant],
+    command: Reply | Release | Resume,
+    uses: tuple[str, ...],
 ) -> Replied:
+    """Return the reply for a request that these grants release."""
     project = command.project
-    rests = project is not None and any(grant.grant_id in project.grants for grant in lifting)
+    rests = has_shared(lifting, project)
     return Replied(
         request_id=request.request_id,
         reply=_reply_of(command),
@@ -147,5 +162,5 @@ def _release(
         rests_on_project=rests,
         project_version=project.version if project is not None and rests else None,
         proofs=proofs_of(binding(command.policy, request), lifting),
-        uses=uses_of(lifting, taker_of(state, request.request_id)),
+        uses=uses,
     )

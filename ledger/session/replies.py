@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from ledger.core.errors import InputError, NotCoveredError, WiderError
-from ledger.core.event_shapes import Proof
-from ledger.core.events import GrantBounds, Granted, GrantedDetail, Replied, RepliedDetail, Scope
+from ledger.core.event_shapes import Proof, alike
+from ledger.core.events import GrantBounds, Granted, GrantedDetail, Replied, RepliedDetail
 from ledger.core.grants import StandingGrant, derived_grant_id
 from ledger.core.policy import Demand, Evaluation
 from ledger.core.standing import as_policy_grants
@@ -19,12 +18,11 @@ from ledger.session.approvals import agreed, approvers_with
 from ledger.session.commands import Reply
 from ledger.session.decision import Decision, overrides_lock, require_content, standing_grants, unknown_request
 from ledger.session.demands import binding, falls_with_a_reject, grants_for, require_met
-from ledger.session.judging import unlimited
+from ledger.session.judging import denied_now, edited_call, judge_edit, lifts_denies, unlimited
 from ledger.session.releases import cascaded, judged_by, released_by
 from ledger.session.rounds import refuse_unless_same, require_round, within_session
 from ledger.session.signed_claims import wanted_grants
 from ledger.session.state import Request, SessionState, call_of, in_order
-from ledger.session.verdicts import denied_now, edited_call, judge_edit, lifts_denies
 from ledger.session.would_run import quoted
 
 
@@ -147,9 +145,25 @@ def _allow(
     )
     if scope is None:
         return Decision((replied,))
-    fresh = _FreshGrants(command, request, "project" if in_project else "session", wider, now_ms)
-    made = [fresh.grant(grant_id, pattern) for grant_id, pattern in zip(ids, patterns, strict=True)]
     bounds = command.given.bounds or GrantBounds()
+    # The new grants as state, because the cascade of the same append already uses them.
+    made = [
+        StandingGrant(
+            grant_id=grant_id,
+            permission=request.permission,
+            pattern=pattern,
+            scope="project" if in_project else "session",
+            by=command.actor,
+            at_ms=now_ms,
+            version=0,
+            expires_ms=None if bounds.expires_in_ms is None else now_ms + bounds.expires_in_ms,
+            request_id=request.request_id,
+            proof=command.given.proof,
+            uses=bounds.uses,
+            wider=pattern in wider,
+        )
+        for grant_id, pattern in zip(ids, patterns, strict=True)
+    ]
     granted = [] if in_project else [_granted(state, grant, bounds, request) for grant in made]
     # The new grants first, so that a release does not depend on a grant that may be revoked concurrently.
     released, not_after_ms = released_by(state, command, request, [*made, *standing], now_ms)
@@ -167,13 +181,7 @@ def _by_rules_of_now(
 
 
 def _without_standing(
-    state: SessionState,
-    command: Reply,
-    request: Request,
-    patterns: tuple[str, ...],
-    *,
-    in_project: bool,
-    now_ms: int,
+    state: SessionState, command: Reply, request: Request, patterns: tuple[str, ...], *, in_project: bool, now_ms: int
 ) -> tuple[str, ...]:
     """Return the patterns without an equal grant in the same stream: same permission, without bounds."""
     if in_project and command.project is None:
@@ -194,48 +202,11 @@ def _detail(command: Reply, patterns: tuple[str, ...], evaluation: Evaluation | 
     return RepliedDetail(given.message or None, patterns, given.updated_input, evaluation, given.patterns)
 
 
-class _FreshGrants(NamedTuple):
-    """The grants to be made as state, because the cascade of the same append already uses them."""
-
-    command: Reply
-    request: Request
-    scope: Scope
-    wider: frozenset[str]
-    now_ms: int
-
-    def grant(self, grant_id: str, pattern: str) -> StandingGrant:
-        bounds = self.command.given.bounds or GrantBounds()
-        return StandingGrant(
-            grant_id=grant_id,
-            permission=self.request.permission,
-            pattern=pattern,
-            scope=self.scope,
-            by=self.command.actor,
-            at_ms=self.now_ms,
-            version=0,
-            expires_ms=None if bounds.expires_in_ms is None else self.now_ms + bounds.expires_in_ms,
-            request_id=self.request.request_id,
-            proof=self.command.given.proof,
-            uses=bounds.uses,
-            wider=pattern in self.wider,
-        )
-
-
 def _granted(state: SessionState, grant: StandingGrant, bounds: GrantBounds, request: Request) -> Granted:
     # The digests in a proof are keyed with the request's salt.
     salt = request.salt if grant.proof else ""
-    return Granted(
-        grant_id=grant.grant_id,
-        permission=grant.permission,
-        scope=grant.scope,
-        expires_in_ms=bounds.expires_in_ms,
-        session=state.session_id,
-        request_id=grant.request_id,
-        proof=grant.proof,
-        uses=bounds.uses,
-        wider=grant.wider,
-        detail=GrantedDetail(grant.pattern, salt=salt),
-    )
+    detail = GrantedDetail(grant.pattern, salt=salt)
+    return alike(Granted, grant, expires_in_ms=bounds.expires_in_ms, session=state.session_id, detail=detail)
 
 
 def require_grants_only(request: Request, command: Reply) -> None:

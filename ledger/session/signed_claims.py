@@ -94,12 +94,7 @@ def require_same_claims(state: SessionState, request: Request, command: Reply) -
     claims = proof.claims
     if isinstance(claims, AnswerClaims):
         wanted = answer_claims(
-            state,
-            request,
-            command.given,
-            person=command.actor.name,
-            nonce=claims.nonce,
-            until_ms=claims.until_ms,
+            state, request, command.given, person=command.actor.name, nonce=claims.nonce, until_ms=claims.until_ms
         )
         if claims == wanted:
             return

@@ -6,7 +6,7 @@ requests of a message, those that a freeze holds back. A client that connects wa
 
 from __future__ import annotations
 
-from collections.abc import Collection, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Collection, Iterable
 from hashlib import sha256
 from itertools import takewhile
 from math import inf
@@ -23,7 +23,6 @@ from ledger.core.events import (
     Actor,
     CancelCause,
     Cause,
-    EndCause,
     GrantBounds,
     Opinion,
     Outcome,
@@ -37,7 +36,7 @@ from ledger.core.events import (
 from ledger.core.freezes import FREEZE
 from ledger.core.grants import Grants, no_grants
 from ledger.core.operands import Operand
-from ledger.core.packed_records import PackedRecords, Packing, SortedKeys
+from ledger.core.packed_records import IndexedMap, PackedRecords, Packing, SortedKeys
 from ledger.core.policy import (
     Call,
     ConsultedFile,
@@ -63,10 +62,10 @@ _NO_ENTRIES: Final[HashTrieMap[Any, Any]] = HashTrieMap()
 _NO_DEADLINES: Final[SortedKeys[_Deadline]] = SortedKeys()
 
 
-class PendingRequests(Mapping[str, "Request"]):
+class PendingRequests(IndexedMap["Request"]):
     """The pending requests by id. Immutable: each change returns a new one."""
 
-    __slots__ = ("_by_id", "_deadlines", "_groups")
+    __slots__ = ("_deadlines", "_groups")
 
     def __init__(
         self,
@@ -83,42 +82,6 @@ class PendingRequests(Mapping[str, "Request"]):
         for request in requests:
             pending = pending.insert(request.request_id, request)
         return pending
-
-    # --- a map ------------------------------------------------------------------------------------------------------
-
-    def __getitem__(self, request_id: str) -> Request:
-        return self._by_id[request_id]
-
-    def __contains__(self, request_id: object) -> bool:
-        return request_id in self._by_id
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_id)
-
-    def __len__(self) -> int:
-        return len(self._by_id)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PendingRequests) and bool(self._by_id == other._by_id)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"PendingRequests({list(self.values())!r})"
-
-    def get(self, request_id: str, default: None = None) -> Request | None:  # type: ignore[override]
-        return self._by_id.get(request_id)
-
-    def keys(self) -> KeysView[str]:
-        return self._by_id.keys()
-
-    def values(self) -> ValuesView[Request]:
-        return self._by_id.values()
-
-    def items(self) -> ItemsView[str, Request]:
-        return self._by_id.items()
-
-    # --- changes ----------------------------------------------------------------------------------------------------
 
     def insert(self, request_id: str, request: Request) -> PendingRequests:
         """Return the requests with one more, or with one changed."""
@@ -144,8 +107,6 @@ class PendingRequests(Mapping[str, "Request"]):
             self._deadlines if deadline is None else self._deadlines.discard(deadline),
             _without(groups, left, request_id) if left else groups,
         )
-
-    # --- look-ups ---------------------------------------------------------------------------------------------------
 
     def first_due(self, without: Collection[str] = ()) -> Request | None:
         """Return the request with the earliest deadline, of several the one that was asked first, but none of these."""
@@ -236,7 +197,7 @@ class Agreement(Value, kw_only=True, frozen=True):
 class Request(Value, frozen=True):
     """A request as it was asked. Times are server ms; `deadline_ms` None means that it never expires.
 
-    `told` is the description, cut to a line, of a settled request whose input is only in the log. The order of the members
+    `summary` is the description, cut to a line, of a settled request whose input is only in the log. The order of the members
     is that of `REQUEST_OF_ASKED` and `REQUEST_OF_DETAIL`.
     """
 
@@ -287,7 +248,7 @@ class Request(Value, frozen=True):
     cap_at_ms: int | None = None
     waits_until_ms: int | None = None
     """The time (server ms) until which the asker said that it waits; None if it said nothing."""
-    told: tuple[str, ...] = ()
+    summary: tuple[str, ...] = ()
     agreed: tuple[Agreement, ...] = ()
     """The yeses of its present round before the one that settles it, in order."""
     round: int = 1
@@ -352,7 +313,6 @@ class HeldClaim(Value, kw_only=True, frozen=True):
     project_version: int | None = None
     status: Literal["open", "released", "finished", "unknown"] = "open"
     ended_ms: int | None = None
-    end_cause: EndCause | None = None
 
 
 class Settled(Value, frozen=True):
@@ -415,7 +375,7 @@ _ASKED: Final = Request(
     duration_ms=300_000,
     deadline_ms=1,
     cap_at_ms=1,
-    told=("",),
+    summary=("",),
 )
 _CLAIM: Final = HeldClaim(
     claim_id="clm_", runner="hook", by=_AGENT, at_ms=1, version=1, round=1, number=1, status="finished", ended_ms=1
@@ -511,6 +471,13 @@ class SessionState(Value, kw_only=True, frozen=True):
             return pending
         settled = self.settled.get(request_id)
         return None if settled is None else settled.request
+
+
+def without_facts(evaluation: Evaluation | None) -> Evaluation | None:
+    """Return the evaluation as agents and people are shown it; its facts are only in the log."""
+    if evaluation is None or evaluation.facts is None:
+        return evaluation
+    return replace(evaluation, facts=None)
 
 
 def in_order(requests: Iterable[Request]) -> list[Request]:

@@ -20,15 +20,27 @@ CANCEL_CAUSES: Final[Mapping[CancelCause, str]] = {
 }
 
 
-def expired(settled: Settled) -> str:
-    """Return the message of an expiry with the configured duration (`betcode.md`, the two tiers)."""
-    duration = spell_duration(settled.request.duration_ms or 0)
-    if settled.request.tier == "attended":
-        return f"Permission request timed out after {duration}."
-    return f"Permission request expired after {duration}."
+def message_of(settled: Settled, source: PolicySource) -> str | None:
+    """Return the message to the agent; None for an allow."""
+    match settled.outcome:
+        case "allowed":
+            return None
+        case "denied":
+            return _denied(settled)
+        case "rejected":
+            return dialect_of(source).answers.rejected
+        case "corrected":
+            return dialect_of(source).answers.corrected(settled.message or "", source)
+        case "expired":
+            # `betcode.md`, the two tiers, with the configured duration.
+            ended = "timed out" if settled.request.tier == "attended" else "expired"
+            return f"Permission request {ended} after {spell_duration(settled.request.duration_ms or 0)}."
+        case "cancelled":
+            reason = f" ({settled.message})" if settled.message else ""
+            return f"Permission request cancelled: {CANCEL_CAUSES[settled.cancel_cause or 'withdrawn']}{reason}"
 
 
-def denied(settled: Settled) -> str:
+def _denied(settled: Settled) -> str:
     """Return the message of a deny: that of the rules' dialect, or the name of the decider."""
     evaluation = settled.request.evaluation
     if evaluation is not None and evaluation.verdict is Verdict.DENY:
@@ -37,29 +49,6 @@ def denied(settled: Settled) -> str:
         if opinion.verdict is Verdict.DENY:
             return f"Permission denied by {opinion.decider}: {opinion.reason or opinion.failed or 'no reason given'}"
     return "Permission denied"
-
-
-def cancelled(settled: Settled) -> str:
-    why = CANCEL_CAUSES[settled.cancel_cause or "withdrawn"]
-    reason = f" ({settled.message})" if settled.message else ""
-    return f"Permission request cancelled: {why}{reason}"
-
-
-def message_of(settled: Settled, source: PolicySource) -> str | None:
-    """Return the message to the agent; None for an allow."""
-    match settled.outcome:
-        case "allowed":
-            return None
-        case "denied":
-            return denied(settled)
-        case "rejected":
-            return dialect_of(source).answers.rejected
-        case "corrected":
-            return dialect_of(source).answers.corrected(settled.message or "", source)
-        case "expired":
-            return expired(settled)
-        case "cancelled":
-            return cancelled(settled)
 
 
 def answerer(name: str, told: str | None) -> str:

@@ -145,7 +145,7 @@ async def test_a_file_that_cannot_be_written_loses_neither_the_answer_nor_the_gr
 ) -> None:
     config_of(project).parent.mkdir()
     config_of(project).write_text("{ not json")
-    with caplog.at_level(logging.WARNING, "ledger.client.policies"):
+    with caplog.at_level(logging.WARNING, "ledger.client.calls"):
         result = await answered(await opened(ledger, project), "git push")
     assert result.allowed
     assert result.message is not None

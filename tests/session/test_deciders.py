@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ledger.core.events import Opinion
 from ledger.policy import Verdict, strictest
-from ledger.session.verdicts import with_opinions
+from ledger.session.judging import with_opinions
 from tests.support.commands import asks, grants, opens
 from tests.support.scenario import given
 

@@ -6,7 +6,7 @@ import pytest
 
 from ledger.core.events import Opinion
 from ledger.core.policy import Verdict
-from ledger.session.verdicts import with_opinions
+from ledger.session.judging import with_opinions
 
 FAILED_GUARD = Opinion("guard", Verdict.ASK, failed="no answer within 1 s")
 FAILED_STRICT_GUARD = Opinion("guard", Verdict.DENY, failed="no answer within 1 s")

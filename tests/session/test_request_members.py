@@ -75,7 +75,7 @@ def test_a_request_has_each_member_of_its_ask_under_the_same_name() -> None:
         deadline_ms=71_000,
         cap_at_ms=91_000,
         waits_until_ms=61_000,
-        told=(),
+        summary=(),
         agreed=(),
         round=1,
         reopened_for=None,

@@ -134,5 +134,5 @@ def test_marks_stand_in_order_and_cover_whole_characters(text: str) -> None:
 
 
 def test_a_settled_request_is_described_by_what_was_kept_of_it() -> None:
-    description = _described("bash", told=("ls -la", "cmd: rm x"))
+    description = _described("bash", summary=("ls -la", "cmd: rm x"))
     assert [one.text for one in description.sections[:2]] == ["ls -la", "cmd: rm x"]

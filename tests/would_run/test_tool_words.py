@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ledger.core.events import Actor
 from ledger.session.state import Request
-from ledger.session.would_run import LINE_CHARS, describe, told_of, would_run
+from ledger.session.would_run import LINE_CHARS, describe, summary_of, would_run
 from ledger.session.would_run.members import LONG_VALUE_CHARS, call_in_words, one_line, tool_in_words
 from workers.presentation.text import fitted, revealed
 
@@ -103,16 +103,16 @@ def test_the_permission_is_left_out_only_where_the_words_begin_with_it() -> None
 
 def test_a_settled_request_keeps_the_words_of_its_input() -> None:
     asked = _request(ISSUE, {"title": "Add a test", "body": "b" * 400})
-    told = told_of(asked)
-    settled = would_run(_request(ISSUE, None, told=told))
+    summary = summary_of(asked)
+    settled = would_run(_request(ISSUE, None, summary=summary))
     said = would_run(asked).in_words()
     assert settled.as_call(ISSUE, None) == f"`{said}`"
     assert said.endswith("more characters)")
-    assert len(told[0]) < LINE_CHARS + 30
+    assert len(summary[0]) < LINE_CHARS + 30
 
 
 def test_a_request_that_passes_for_a_told_tool_is_shown_with_its_permission() -> None:
-    settled = would_run(_request("bash", None, told=("github: create_issue, repo shop",)))
+    settled = would_run(_request("bash", None, summary=("github: create_issue, repo shop",)))
     assert settled.as_call("bash") == "bash `github: create_issue, repo shop`"
 
 

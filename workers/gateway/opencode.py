@@ -58,7 +58,7 @@ def _patterns(request: AskedRequest) -> list[str]:
     """Return the judged patterns; if they say nothing, the call's text, because the clients show only patterns."""
     says_nothing = all(one in ("*", request.permission) for one in request.patterns)
     found = would_run(request)
-    return [*found.texts, *found.beside] if says_nothing else list(request.patterns)
+    return [*found.texts, *found.others] if says_nothing else list(request.patterns)
 
 
 def event_of(frame: Frame) -> Row | None:

@@ -9,9 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from ledger.client.why import GrantChoice, PastCall, WhyAsked
-from ledger.core.policy import Part, Verdict, without_facts
+from ledger.core.policy import Part, Verdict
 from ledger.core.times import format_time
 from ledger.policy.check_questions import part_json, rule_json
+from ledger.session.state import without_facts
 from ledger.session.would_run import quoted
 from workers.presentation.labels import WHY
 from workers.presentation.text import revealed

@@ -52,7 +52,7 @@ _SPELLING: Final = str.maketrans("", "", " \t\n\"'\\")
 class WouldRun(msgspec.Struct, frozen=True):
     """The effect of a request.
 
-    `texts` are displayed in order, with their line breaks. `beside` are the other members of the input, each after its
+    `texts` are displayed in order, with their line breaks. `others` are the other members of the input, each after its
     name. `judged_as` are the judged patterns that the texts do not contain. Displays show all three.
     `names_tool` is the tool whose name the texts begin with.
     """
@@ -60,7 +60,7 @@ class WouldRun(msgspec.Struct, frozen=True):
     kind: CallKind
     texts: tuple[str, ...]
     judged_as: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     names_tool: str | None = None
 
     def in_words(self, limit_chars: int | None = LINE_CHARS) -> str:
@@ -82,7 +82,7 @@ class WouldRun(msgspec.Struct, frozen=True):
         return said if self.names_tool == permission else f"{permission} {said}"
 
     def _also(self, write: Callable[[tuple[str, ...]], str]) -> str:
-        beside = f" (beside it {write(self.beside)})" if self.beside else ""
+        beside = f" (beside it {write(self.others)})" if self.others else ""
         return beside + (f" (judged as {write(self.judged_as)})" if self.judged_as else "")
 
 
@@ -108,12 +108,12 @@ def in_backticks(text: str) -> str:
 
 
 def would_run(request: Request) -> WouldRun:
-    """Describe a request; a settled one by the stored part of its description, one that was redacted by its name."""
+    """Describe a request; a settled one by the stored summary of it, one that was redacted by its name."""
     if request.redacted:
         name = request.tool_name or request.permission
         return WouldRun("tool", (f"{tool_in_words(name)} (content redacted)",), names_tool=name)
-    if request.input is None and request.told:
-        return _with_patterns(_of_told(request), request.patterns, request.permission)
+    if request.input is None and request.summary:
+        return _with_patterns(_of_summary(request), request.patterns, request.permission)
     return describe(
         request.permission,
         request.patterns,
@@ -123,18 +123,18 @@ def would_run(request: Request) -> WouldRun:
     )
 
 
-def _of_told(request: Request) -> WouldRun:
+def _of_summary(request: Request) -> WouldRun:
     name = request.tool_name or request.permission
-    is_named = request.told[0].startswith(f"{tool_in_words(name)}, ")
-    return WouldRun("tool", request.told, names_tool=name if is_named else None)
+    is_named = request.summary[0].startswith(f"{tool_in_words(name)}, ")
+    return WouldRun("tool", request.summary, names_tool=name if is_named else None)
 
 
-def told_of(request: Request) -> tuple[str, ...]:
+def summary_of(request: Request) -> tuple[str, ...]:
     """Return the texts to keep of a request whose input is dropped, each cut to a line; none where patterns suffice."""
     if request.input is None:
-        return request.told
+        return request.summary
     found = would_run(request)
-    texts = (*found.texts, *found.beside)
+    texts = (*found.texts, *found.others)
     return () if texts == request.patterns else tuple(cut(text, LINE_CHARS) for text in texts)
 
 
@@ -144,11 +144,7 @@ def describe_asked(event: Asked) -> WouldRun:
     if detail is None:
         return describe(event.permission, tool_name=event.tool_name)
     return describe(
-        event.permission,
-        detail.patterns,
-        tool_name=event.tool_name,
-        tool_input=detail.input,
-        metadata=detail.metadata,
+        event.permission, detail.patterns, tool_name=event.tool_name, tool_input=detail.input, metadata=detail.metadata
     )
 
 
@@ -190,11 +186,11 @@ def _of_input(permission: str, tool: str, given: Any, metadata: Input) -> WouldR
     for kind, known, tell in _TELLERS:
         told = tell(given, metadata) if names & known else None
         if told is not None:
-            return WouldRun(kind, told.texts, beside=tuple(_beside(given, told.used)))
+            return WouldRun(kind, told.texts, others=tuple(_others(given, told.used)))
     return WouldRun("tool", (call_in_words(tool, given),), names_tool=tool) if given else None
 
 
-def _beside(given: Input, used: frozenset[str]) -> Iterator[str]:
+def _others(given: Input, used: frozenset[str]) -> Iterator[str]:
     """Iterate over the other members, without the agent's remark on its command, which runs nothing."""
     for piece in pieces_of(given, "input"):
         if piece.text and piece.kind != "remark" and piece.text not in used:

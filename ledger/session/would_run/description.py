@@ -110,7 +110,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 def describe_request(request: Request) -> Description:
     """Return the description of input, metadata, patterns, folder and asker, in display order."""
-    told = [MemberText("member", "request", "what was asked", one) for one in request.told if request.input is None]
+    told = [MemberText("member", "request", "what was asked", one) for one in request.summary if request.input is None]
     if request.redacted:
         told = [MemberText("member", "request", "what was asked", "content redacted")]
     behind = request.metadata.get(BEHIND)
@@ -120,7 +120,10 @@ def describe_request(request: Request) -> Description:
         *pieces_of(request.input, "input"),
         *told,
         *before,
-        *_operands(request),
+        *(
+            MemberText("operand", "request", "file that it runs", operand_text(one, request.cwd))
+            for one in request.operands or ()
+        ),
         *_patterns(request),
         *_around(request),
     ]
@@ -147,16 +150,11 @@ def description_json(request: Request) -> dict[str, Any]:
 
 
 def _patterns(request: Request) -> Iterator[MemberText]:
-    is_all = request.input is None and not request.told and _is_shell(request)
+    is_all = request.input is None and not request.summary and _is_shell(request)
     for pattern in request.patterns:
         yield MemberText("command" if is_all else "pattern", "patterns", "command" if is_all else "judged as", pattern)
     for offered in request.always:
         yield MemberText("offered", "always", "an `always` would allow", offered)
-
-
-def _operands(request: Request) -> Iterator[MemberText]:
-    for operand in request.operands or ():
-        yield MemberText("operand", "request", "file that it runs", operand_text(operand, request.cwd))
 
 
 def _is_shell(request: Request) -> bool:
@@ -228,9 +226,6 @@ def _dangers(piece: MemberText, request: Request) -> tuple[Danger, ...]:
             return path_dangers(piece.text, request.cwd)
         case _:
             return ()
-
-
-# --- shapes
 
 
 def shape_of(request: Request, kind: CallKind, sections: Sequence[Section]) -> str | None:

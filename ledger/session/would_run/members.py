@@ -124,8 +124,9 @@ def pieces_of(given: Any, origin: Origin) -> list[MemberText]:
     # A recognised member is displayed in its place, however many members precede it.
     names.sort(key=lambda name: name not in _KINDS and name not in _SPREAD)
     shown, rest = names[:MEMBERS_COUNT], names[MEMBERS_COUNT:]
-    found = [piece for name in shown for piece in _member(name, given[name], origin, _runs_something(given))]
-    found.sort(key=_place)
+    runs = any(name in given for name in COMMAND_NAMES)
+    found = [piece for name in shown for piece in _member(name, given[name], origin, runs)]
+    found.sort(key=lambda piece: _place_of(piece.kind))
     if rest:
         found.append(
             MemberText("rest", origin, REST_LABEL, spelled({name: given[name] for name in rest}), is_json=True)
@@ -153,19 +154,11 @@ def joined_command(value: Any) -> str | None:
     return None
 
 
-def _place(piece: MemberText) -> int:
-    return _place_of(piece.kind)
-
-
 def _place_of(kind: SectionKind) -> int:
     return next((place for place, kinds in enumerate(_ORDER) if kind in kinds), len(_ORDER))
 
 
 _OTHER_PLACE: Final = _place_of("member")
-
-
-def _runs_something(given: Mapping[str, Any]) -> bool:
-    return any(name in given for name in COMMAND_NAMES)
 
 
 def _member(name: str, value: Any, origin: Origin, beside_command: bool) -> Iterator[MemberText]:
@@ -193,7 +186,7 @@ def pieces_behind(call: Mapping[str, Any]) -> list[MemberText]:
             found += (msgspec.structs.replace(piece, label=f"{BEHIND}.input.{piece.label}") for piece in inner)
         else:
             found.append(_json_piece("metadata", f"{BEHIND}.{name}", value))
-    return sorted(found, key=_place)
+    return sorted(found, key=lambda piece: _place_of(piece.kind))
 
 
 def _json_piece(origin: Origin, label: str, value: Any) -> MemberText:
@@ -242,9 +235,6 @@ def _is_shallow(value: Any) -> bool:
         if not level:
             return True
     return False
-
-
-# --- a call in words
 
 
 def one_line(text: str) -> str:
