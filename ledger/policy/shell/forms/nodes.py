@@ -119,7 +119,6 @@ class ProgramNode(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     harmless: dict[str, str] = {}
     operand_also: str = ""
     stands_for: tuple[str, ...] = ()
-    default: str = ""
     inner_allowed: bool = False
     spell: bool = False
     always: bool = False

@@ -53,7 +53,6 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     harmless: dict[str, str] = {}
     operand_also: str = ""
     stands_for: str = ""
-    default: str = ""
     inner_allowed: bool = False
     spell: bool = False
     always: bool = False
@@ -123,7 +122,6 @@ def _node(
         harmless={options[key].name: _pattern(one, place) for key, one in read.harmless.items()},
         operand_also=_pattern(read.operand_also, place),
         stands_for=tuple(read.stands_for.split()),
-        default=read.default,
         inner_allowed=read.inner_allowed,
         spell=read.spell,
         always=read.always,

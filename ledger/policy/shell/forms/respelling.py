@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import posixpath
+import signal
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ledger.policy.matching.wildcard import whole_glob
-from ledger.policy.shell.forms.model import NormalForm, OperandWord
-from ledger.policy.shell.forms.nodes import OperandKind
+from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord
+from ledger.policy.shell.forms.nodes import OperandKind, ProgramNode
 from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.forms.reduction import form_by
 from ledger.policy.shell.model import ShellCommand, Word
@@ -23,6 +26,11 @@ _RULES_KEPT: Final = 8_192
 _FILES: Final = frozenset(
     {OperandKind.READ, OperandKind.WRITE, OperandKind.EDIT, OperandKind.OUTPUT, OperandKind.FOLDER, OperandKind.SCRIPT}
 )
+
+
+_SIGNALLING: Final = frozenset({"kill", "pkill", "killall"})
+_SCRIPTS: Final = frozenset({"npm", "yarn", "pnpm", "bun", "npm-run-all", "run-p", "run-s"})
+"""Programs whose tasks are the scripts of one `package.json`."""
 
 
 class RuleForm(msgspec.Struct, frozen=True):
@@ -38,8 +46,8 @@ def by_program(rules: tuple[str, ...]) -> dict[str, tuple[RuleForm, ...]]:
     found: dict[str, list[RuleForm]] = {}
     for text in dict.fromkeys(rules):
         rule = _rule_form(text)
-        if rule is not None:
-            found.setdefault(rule.form.program, []).append(rule)
+        for form in _by_all_names(rule.form) if rule is not None else ():
+            found.setdefault(form.program, []).append(RuleForm(rule.patterns, form))
     return {program: tuple(forms) for program, forms in found.items()}
 
 
@@ -63,18 +71,45 @@ def spelled_again(
     command: ShellCommand, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]
 ) -> Iterator[tuple[str, ...]]:
     """Yield the words of a command as each rule about it would spell them, followed by the remaining words."""
-    for rule in rules.get(form.program, ()):
-        words = _spelling(rule, command, form)
-        if words is not None:
-            yield words
+    for known in _by_all_names(form):
+        for rule in rules.get(known.program, ()):
+            words = _spelling(rule, command, known)
+            if words is not None:
+                yield words
+
+
+def _by_all_names(form: NormalForm) -> Iterator[NormalForm]:
+    """Yield a form as it is, and as it would be if the same thing was called by another name."""
+    yield form
+    head, dash, command = form.program.partition("-")
+    if dash and command in _commands(head):  # `docker-compose down` is `docker compose down`
+        yield replace(form, program=head, path=(command, *form.path), path_at=(0, *form.path_at))
+    for at, (name, after) in enumerate(pairwise(form.path)):
+        if after in _commands(name):  # `uv pip install` is `pip install`
+            yield replace(form, program=name, path=form.path[at + 1 :], path_at=form.path_at[at + 1 :])
+    parts = form.path[-1].split("-") if len(form.nodes) > 1 and form.path else ()
+    if len(parts) > 1 and all(one in form.nodes[-2].commands for one in parts):  # `npm install-test` is `npm install`
+        for part in parts:
+            yield replace(form, path=(*form.path[:-1], part))
+    if form.program in _SCRIPTS and form.program != "npm" and _runs_task(form):  # `yarn deploy` is `npm run deploy`
+        yield replace(form, program="npm", path=("run",), path_at=form.path_at[:1], nodes=form.nodes[:1])
+
+
+def _runs_task(form: NormalForm) -> bool:
+    return any(one.kind is OperandKind.TASK for one in form.operands) and form.path in ((), ("run",), ("run-script",))
+
+
+def _commands(program: str) -> dict[str, ProgramNode]:
+    node = program_table(program)
+    return {} if node is None else node.commands
 
 
 def rule_about(
     command: ShellCommand, form: NormalForm, rules: dict[str, tuple[RuleForm, ...]]
 ) -> tuple[str, ...] | None:
     """Return the words of the first rule about a command, with any words after them; None without one."""
-    found = (rule.patterns for rule in rules.get(form.program, ()) if _spelling(rule, command, form) is not None)
-    return next(found, None)
+    named = ((rule, known) for known in _by_all_names(form) for rule in rules.get(known.program, ()))
+    return next((rule.patterns for rule, known in named if _spelling(rule, command, known) is not None), None)
 
 
 def _spelling(rule: RuleForm, command: ShellCommand, form: NormalForm) -> tuple[str, ...] | None:
@@ -116,8 +151,8 @@ def _task(form: NormalForm) -> tuple[tuple[str, ...], str | None]:
     last = form.nodes[-1]
     if last.stands_for:
         return last.stands_for[:-1], last.stands_for[-1]
-    if last.default and form.operands and form.operands[0].kind is OperandKind.TASK:
-        return (last.default,), None
+    if form.operands and form.operands[0].kind is OperandKind.TASK and "run" in last.commands:
+        return ("run",), None
     return form.path, None
 
 
@@ -125,15 +160,28 @@ def _used_options(wanted: NormalForm, form: NormalForm) -> set[int] | None:
     """Return the indexes of the words that hold the wanted options; None if one is missing."""
     used: set[int] = set()
     for option in wanted.options:
-        if option.value is None:
-            if option.name not in form.names and not _is_implied(option.name, form):
-                return None
-        elif not any(one.name == option.name and whole_glob(option.value)(one.value or "") for one in form.options):
+        same = [one for one in form.options if _is_same(option, one, form)]
+        if not same and not (option.value is None and (option.name in form.means or _is_implied(option.name, form))):
             return None
         for one in form.options:
-            if one.name == option.name:
+            if one in same or one.name == option.name:
                 used |= {one.at} if one.value_at is None else {one.at, one.value_at}
     return used
+
+
+def _is_same(wanted: Given, given: Given, form: NormalForm) -> bool:
+    """Return whether an option is the one that a rule names, with a value that the rule's matches."""
+    if wanted.name == given.name and (wanted.value is None or whole_glob(wanted.value)(given.value or "")):
+        return True
+    number = _signal(wanted) if form.program in _SIGNALLING else None
+    return number is not None and number == _signal(given)
+
+
+def _signal(given: Given) -> int | None:
+    """Return the signal that an option of `kill` names: 9 for `-9`, `-KILL` and `--signal=SIGKILL`."""
+    text = (given.value or "") if given.name in ("--signal", "-n") else given.name.lstrip("-")
+    name = f"SIG{text.upper().removeprefix('SIG')}"
+    return int(text) if text.isdecimal() else signal.Signals.__members__.get(name)
 
 
 def _is_implied(name: str, form: NormalForm) -> bool:
@@ -147,13 +195,20 @@ def _operand(pattern: str, kind: OperandKind, form: NormalForm) -> tuple[int, st
     Words of an inner program are not operands of this one.
     """
     operands = [one for one in form.operands if kind is OperandKind.WORDS or one.kind is not OperandKind.WORDS]
-    texts = [(one.at, text) for one in operands for text in (one.text, one.also, _as_path(one)) if text is not None]
+    texts = [(one.at, text) for one in operands for text in (one.text, one.also, _also(one)) if text is not None]
     texts += [(one.at, one.text) for one in form.unclear]
-    return next(((at, text) for at, text in texts if whole_glob(pattern)(text)), None)
+    matching = whole_glob(pattern)
+    found = next(((at, text) for at, text in texts if matching(text)), None)
+    if found is not None:
+        return found
+    wide = (one for one in operands if one.kind is OperandKind.NAME and _ANY in one.text)  # `refs/heads/*` for `main`
+    return next(((one.at, pattern) for one in wide if whole_glob(one.also or one.text)(pattern)), None)
 
 
-def _as_path(operand: OperandWord) -> str | None:
-    """Return another spelling of a file: `.env` for `./.env`."""
+def _also(operand: OperandWord) -> str | None:
+    """Return another spelling: `.env` for the file `./.env`, `db:drop` for the task `db:drop[x]`."""
+    if operand.kind is OperandKind.TASK:
+        return operand.text.partition("[")[0]
     return posixpath.normpath(operand.text) if "/" in operand.text and operand.kind in _FILES else None
 
 
