@@ -39,7 +39,7 @@ from ledger.policy.shell.model import (
 from ledger.policy.shell.names import basename
 from ledger.policy.shell.near import TAILS_COUNT, Restricted, by_program, names_of, near_miss, tails
 from ledger.policy.shell.parse import is_grammatical
-from ledger.policy.shell.tables.files import is_protected
+from ledger.policy.shell.tables.files import is_product, is_protected
 from ledger.policy.shell.text import join_lines, shorten, strange_character, too_long
 from ledger.policy.shell.unknown import speaks_of, unknown_word
 from ledger.policy.shell.unwrap import inmost, parts_of, peeled
@@ -405,6 +405,11 @@ class _Reach:
 
     def editable(self, path: str) -> bool:
         return all(self.rules.allow_path(Access.EDIT, path, place) is not None for place in self.places)
+
+    def overwrites(self, path: str) -> bool:
+        kind = self.rules.facts_of_files().kind
+        full = (posixpath.join(place, path) for place in self.places)
+        return not is_product(path) and any(one.startswith("/") and kind(one) is not None for one in full)
 
     def allows(self, command: ShellCommand) -> bool:
         return self.judge.allows(command, self.places)

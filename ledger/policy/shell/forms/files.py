@@ -16,6 +16,8 @@ _PATH_EFFECTS = frozenset({Effect.READ, Effect.WRITE, Effect.OUTPUT, Effect.FOLD
 _PATH_KINDS = frozenset(
     {OperandKind.READ, OperandKind.WRITE, OperandKind.EDIT, OperandKind.OUTPUT, OperandKind.FOLDER, OperandKind.SCRIPT}
 )
+_MAYBE_PATHS = frozenset({OperandKind.NAME, OperandKind.URL})
+_LEAVES = late_pattern(r"(?:\.\.|~)(?:/|\Z)")
 _GLUED = late_pattern(r"-[A-Za-z](?=[/~.])")
 
 
@@ -29,15 +31,20 @@ def named_paths(command: ShellCommand) -> tuple[str, ...]:
 
 def _of_form(form: NormalForm) -> Iterator[str]:
     for given in form.options:
-        if given.value is not None and given.effect in _PATH_EFFECTS:
+        if given.value is not None and (given.effect in _PATH_EFFECTS or leaves(given.value)):
             yield given.value
     for operand in form.operands:
-        if operand.kind in _PATH_KINDS:
+        if operand.kind in _PATH_KINDS or (operand.kind in _MAYBE_PATHS and leaves(operand.text)):
             yield operand.text
         elif operand.kind is OperandKind.WORDS:
             yield from paths_in(operand.text)
     if form.inner is not None:
         yield from named_paths(form.inner)
+
+
+def leaves(text: str) -> bool:
+    """Return whether a name or a value is spelled as a path out of the folder: `../other`, `~/other`."""
+    return _LEAVES.match(text) is not None
 
 
 def _of_words(words: list[str]) -> Iterator[str]:

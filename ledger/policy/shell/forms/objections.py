@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from ledger.core.late_patterns import late_pattern
 from ledger.policy.matching.wildcard import whole_glob
 from ledger.policy.shell.danger import dangerous_argument, never_allowed
-from ledger.policy.shell.forms.files import paths_in
+from ledger.policy.shell.forms.files import leaves, paths_in
 from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord
 from ledger.policy.shell.forms.nodes import Effect, OperandKind
 from ledger.policy.shell.forms.reduction import form_of, form_of_words
@@ -30,6 +30,9 @@ class _Everywhere:
 
     def editable(self, path: str) -> bool:
         return True
+
+    def overwrites(self, path: str) -> bool:
+        return False
 
     def allows(self, command: ShellCommand) -> bool:
         return False
@@ -107,7 +110,13 @@ _LOOKS_LIKE_A_COMMAND = late_pattern(r"[\s;&|`$()<>]")
 STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _LOOKS_LIKE_CODE = late_pattern(r"""[()\[\]{}"'`]|\A\.[A-Za-z]\w*\s""")
 _HERE: Final = "."
-_NAMED_ALONE: Final = frozenset({OperandKind.WRITE, OperandKind.EDIT, OperandKind.OUTPUT, OperandKind.TASK})
+_NOT_NAMED: Final = frozenset({OperandKind.TEXT, OperandKind.WORDS, OperandKind.CODE, OperandKind.PROGRAM, None})
+_OTHERS: Final = frozenset({
+    "--all", "--all-namespaces", "--tags", "--branches", "--mirror", "--prune", "--selector", "--field-selector", "--filter",
+    "--context", "--cluster", "--namespace", "--kubeconfig", "--server", "--host", "--profile", "--region", "--project",
+    "--account", "--subscription", "--workspace", "--workspaces",
+})  # fmt: skip
+"""Options that choose more than the operands, or the same names in another place."""
 _TELLS: Final = frozenset({"--version", "--help"})
 
 
@@ -126,6 +135,10 @@ class Reach(Protocol):
         """Return whether rules allow a tool to change a file."""
         ...
 
+    def overwrites(self, path: str) -> bool:
+        """Return whether something is at a path that is no product of a program, as far as is known."""
+        ...
+
     def allows(self, command: ShellCommand) -> bool:
         """Return whether rules allow a command by itself."""
         ...
@@ -139,6 +152,7 @@ class _Anywhere:
 
     def __init__(self, reach: Reach) -> None:
         self.protected, self.editable, self.allows = reach.protected, reach.editable, reach.allows
+        self.overwrites = reach.overwrites
 
     def outside(self, path: str) -> bool:
         return False
@@ -226,8 +240,12 @@ def _option(given: Given, form: NormalForm, title: str, reach: Reach) -> Iterato
                 yield f"`{title}` works in `{given.value}`, which affects what later commands do"
         case Effect.OUTPUT:
             yield from _product(given.value or "", title, reach)
+            if reach.overwrites(given.value or ""):
+                yield from _edited(given.value or "", title, reach)
         case Effect.WRITE:
             yield from _edited(given.value or "", title, reach)
+        case Effect.PLAIN | Effect.URL if leaves(given.value or ""):
+            yield from _inside(given.value or "", title, reach)
         case Effect.PLAIN | Effect.EDITS | Effect.URL:
             pass
 
@@ -250,6 +268,8 @@ def _operand(operand: OperandWord, form: NormalForm, title: str, spelled: Spelle
         case OperandKind.SCRIPT:
             if not spelled.names(operand.at):
                 yield f"`{operand.text}` is a program that the rule does not name"
+        case OperandKind.NAME | OperandKind.URL if leaves(operand.text) and operand.at not in spelled:
+            yield from _inside(operand.text, title, reach, is_known=operand.is_known)
         case (
             OperandKind.TEXT
             | OperandKind.NAME
@@ -262,19 +282,23 @@ def _operand(operand: OperandWord, form: NormalForm, title: str, spelled: Spelle
 
 
 def _more_than_named(form: NormalForm, title: str, spelled: Spelled) -> Iterator[str]:
-    """Yield files to write, or tasks, beside one that the rule names: it covers those that it names, and not more of them.
-
-    Names are left out: in `git push origin *` the wildcard is meant for more of them.
-    """
-    node = form.nodes[-1]
-    if node.operands is None or node.operands.many not in _NAMED_ALONE:
+    """Yield what is named beside an operand that the rule names: it covers the operands that it names, and not more of them."""
+    kinds = form.nodes[-1].operands
+    if kinds is None or kinds.many in _NOT_NAMED or spelled.is_blanket:
         return
-    repeated = form.operands[len(node.operands.first) : len(form.operands) - len(node.operands.last)]
+    first = len(kinds.first)
+    if first and form.operands and "/" in form.operands[0].text:
+        first = 0  # `deploy/web` is a kind and a name
+    repeated = form.operands[first : len(form.operands) - len(kinds.last)]
     named = next((one for one in repeated if spelled.names(one.at)), None)
-    if named is not None:
-        for other in repeated:
-            if not spelled.names(other.at):
-                yield f"the rule names `{named.text}`, and `{title}` is also given `{other.text}`"
+    if named is None:
+        return
+    for other in repeated:
+        if not spelled.names(other.at):
+            yield f"the rule names `{named.text}`, and `{title}` is also given `{other.text}`"
+    for given in form.options:
+        if given.name in _OTHERS and not _spells(spelled, given):
+            yield f"the rule names `{named.text}`, and `{given.name}` makes `{title}` choose others"
 
 
 def _inside(path: str, title: str, reach: Reach, *, is_known: bool = True) -> Iterator[str]:

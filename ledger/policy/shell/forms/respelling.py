@@ -46,7 +46,9 @@ def by_program(rules: tuple[str, ...]) -> dict[str, tuple[RuleForm, ...]]:
     found: dict[str, list[RuleForm]] = {}
     for text in dict.fromkeys(rules):
         rule = _rule_form(text)
-        for form in _by_all_names(rule.form) if rule is not None else ():
+        if rule is None:
+            continue
+        for form in _by_all_names(rule.form):
             found.setdefault(form.program, []).append(RuleForm(rule.patterns, form))
     return {program: tuple(forms) for program, forms in found.items()}
 

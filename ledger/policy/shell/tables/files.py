@@ -20,6 +20,7 @@ class _Files(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     read_edit: WordSet
     protected_folders: WordSet
     protected_files: WordSet
+    product_folders: WordSet
 
 
 _FILES: Final = read_file(_Files, "policy/shell/tables/files.toml")
@@ -49,3 +50,8 @@ def is_protected(path: str, place: str = ".", start: str = ".") -> bool:
     if names[-1] in _NAMES or any(fnmatchcase(names[-1], one) for one in _GLOBS):
         return True
     return any(tuple(names[at : at + depth]) in _FOLDERS for depth in _DEPTHS for at in range(len(names)))
+
+
+def is_product(path: str) -> bool:
+    """Return whether a path is a folder of what programs make, or is in one."""
+    return not _FILES.product_folders.isdisjoint(posixpath.normpath(path).casefold().split("/"))
