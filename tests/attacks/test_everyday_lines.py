@@ -80,6 +80,7 @@ DENIED: Final = [
     f"git add {DATA}/gateway.json", f"cp {DATA}/* .", f"tar czf x.tgz {DATA}", "cd ~/.local/share && cat p*/*.json",
     "cd ~/.local/share/permission-ledger && cat *", f"echo {DATA}/*", f"jq . < {DATA}/gateway.json", f"timeout 5 cat {DATA}/gateway*",
     f"for f in {DATA}/gateway.json; do cat {DATA}/*; done", f"find . -exec cat {DATA}/gateway-token ;", f"prettier --check {DATA}/*.json",
+    "zip -r x.zip ~/.local/share", "tar czf x.tgz ~/.local", "rm -rf ~/.local/share", "mv ~/.local x",
     "cat /tmp/permission-ledger-*/server.sock", "redis-cli -s /tmp/p*/server.sock", "ls /tmp/permission-ledger-0*",
     # a guarded file, written by its name
     "sed -i s/a/b/ opencode.json", "cp other.json .claude/settings.json", "cp evil/opencode.json .", "mv opencode.json x",

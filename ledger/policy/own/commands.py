@@ -128,8 +128,8 @@ READING: Final = frozenset(
 
 _MODULE: Final = late_pattern(r"(?:workers(?:\.|$)|permission_ledger$)")
 _MOVERS: Final = frozenset(
-    ("chattr", "chmod", "chown", "cp", "install", "ln", "mount", "mv", "rename", "rm", "rmdir", "rsync", "setfacl",
-     "shred", "tar", "trash", "unlink", "unzip")
+    ("7z", "chattr", "chmod", "chown", "cp", "cpio", "install", "ln", "mount", "mv", "pax", "rclone", "rename", "rm", "rmdir",
+     "rsync", "scp", "setfacl", "shred", "tar", "trash", "unlink", "unzip", "zip")
 )  # fmt: skip
 """Programs for which a folder stands for everything in it."""
 

@@ -98,6 +98,8 @@ class OwnPaths:
     def holds_data(self, path: str) -> bool:
         """Return whether a folder contains a data folder."""
         names = _names(path)
+        if names[:1] == ("~",):
+            return _DEFAULT_FOLDER[: len(names) - 1] == names[1:]
         return path.startswith("/") and any(_begins(folder, names) for folder in self._folders)
 
     @staticmethod

@@ -6,13 +6,22 @@ not literal is dangerous by itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.shell.builtins import is_harmless_builtin
 from ledger.policy.shell.model import ShellCommand
-from ledger.policy.shell.names import lookups
+from ledger.policy.shell.names import basename, lookups
 from ledger.policy.shell.tables import ARGUMENTS, OPAQUE, SHELLS, STATE_BUILTINS, TRANSPARENT, DangerousArguments
 from ledger.policy.shell.unknown import unknown_word
+
+_COMPUTING: Final = frozenset(
+    {"printf", "test", "[", "[[", "let", "read", "unset", "declare", "typeset", "local", "export"}
+)
+_SUBSCRIPT = late_pattern(r"\[[^\]]*(?:\$\(|`)", re.DOTALL)
+"""A text in which a shell that computes a number from it (zsh's `printf %d`) finds a command."""
 
 
 def in_table(program: str) -> bool:
@@ -30,6 +39,10 @@ def never_allowed(command: ShellCommand) -> str | None:
     program = command.name
     if program is None:
         return "the command's name is known only when the line runs"
+    if basename(program) in _COMPUTING:
+        computed = next((one.raw for one in command.words[1:] if _SUBSCRIPT.search(one.resolved or "")), None)
+        if computed is not None:
+            return f"`{program}` may compute `{computed}`, which runs the command in it"
     if is_harmless_builtin(command):
         return None
     for name in lookups(program):

@@ -25,7 +25,7 @@ RAN: Final = (
     "vaultrun -C 'sh -c \"rm -rf src\"'",
 )
 NOT_RAN: Final = (
-    "vaultrun exec -- ls src",
+    "vaultrun exec ls src",
     "vaultrun rmdir src",
     "vaultrun --rm src",
     "vaultrun 'rm one thing'",
@@ -69,6 +69,43 @@ def test_an_unknown_program_asks_where_its_later_words_say_what_a_rule_denies(
         assert evaluated(dialect, line, rules(dialect, programs)).verdict is not Verdict.ALLOW, line
     for line in NOT_RAN:
         assert evaluated(dialect, line, rules(dialect, programs)).verdict is Verdict.ALLOW, line
+
+
+@pytest.mark.parametrize("dialect", FIVE)
+def test_an_unknown_program_asks_where_its_own_words_say_that_it_runs_or_writes_something(dialect: str) -> None:
+    config = rules(dialect, ("vaultrun", "ls"), None)
+    if dialect in ("claude", "betcode"):
+        config["permissions"]["allow"] = ["Bash(vaultrun:*)", "Bash(ls:*)"]
+    elif dialect != "codelia":
+        config["permission"]["edit"] = "ask"
+    for line in (
+        "vaultrun -- ./evil", "vaultrun exec -- npm run deploy", "vaultrun --diff-command ./x a b", "vaultrun --config=x.yml",
+        "vaultrun log ui.pager=./evil", "vaultrun alias set x '!touch a'", "vaultrun < a.sql", "vaultrun -o Makefile",
+        "vaultrun --output=src/a.ts", "vaultrun --in-place a.csv",
+    ):  # fmt: skip
+        assert evaluated(dialect, line, config).verdict is Verdict.ASK, line
+    for line in ("vaultrun exec -- ls src", "vaultrun --verbose a.csv", "vaultrun --name=x list", "vaultrun a=b"):
+        assert evaluated(dialect, line, config).verdict is Verdict.ALLOW, line
+
+
+@pytest.mark.parametrize("dialect", FIVE)
+def test_a_wildcard_covers_no_path_that_leads_elsewhere(dialect: str) -> None:
+    config = rules(dialect, ("cp src/* dist/", "touch build/"), None)
+    if dialect == "codelia":
+        config["permissions"]["allow"] = [
+            {"tool": "bash", "command_glob": "cp src/* dist/*"},
+            {"tool": "bash", "command_glob": "touch build/*"},
+        ]
+    for line in ("cp src/a dist/../Makefile", "touch build/../src/a"):
+        assert evaluated(dialect, line, config).verdict is Verdict.ASK, line
+
+
+@pytest.mark.parametrize("dialect", FIVE)
+def test_a_text_that_a_shell_may_compute_asks_if_it_holds_a_command(dialect: str) -> None:
+    config = rules(dialect, ("printf", "test", "["), None)
+    for line in ("printf '%d' 'a[$(touch x)]'", "test 'a[`id`]' -eq 1", "[ 'a[$(id)]' -eq 1 ]"):
+        assert evaluated(dialect, line, config).verdict is Verdict.ASK, line
+    assert evaluated(dialect, "printf '%s [%s]' a b", config).verdict is Verdict.ALLOW
 
 
 def test_an_unknown_program_asks_where_its_later_words_answer_for_a_person() -> None:

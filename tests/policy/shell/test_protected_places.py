@@ -68,3 +68,23 @@ def test_git_asks_in_a_repository_without_a_work_tree_that_stands_in_the_project
         assert evaluated(dialect, line, config, facts).verdict is Verdict.ASK, line
     if dialect in ("opencode", "brutus"):  # the others ask about this `cd`, or about `cd` and git in one line
         assert evaluated(dialect, "cd docs && git status", config, facts).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("dialect", ["claude", "opencode", "brutus", "betcode"])
+def test_unpacking_over_the_project_asks_and_into_a_folder_needs_edits_there(dialect: str) -> None:
+    config = allowing(dialect, ("tar", "unzip"))
+    for line in ("tar xf a.tar", "tar -xzf a.tgz -C .", "unzip -o a.zip", "unzip a.zip -d ./"):
+        assert evaluated(dialect, line, config).verdict is Verdict.ASK, line
+    for line in (
+        "tar xf a.tar -C docs",
+        "tar tf a.tar",
+        "tar -xOf a.tar a.txt",
+        "unzip -l a.zip",
+        "unzip a.zip -d docs",
+    ):
+        assert evaluated(dialect, line, config).verdict is Verdict.ALLOW, line
+    if dialect in ("claude", "betcode"):
+        config["permissions"]["allow"] = ["Bash(tar:*)"]
+    else:
+        config["permission"]["edit"] = "ask"
+    assert evaluated(dialect, "tar xf a.tar -C docs", config).verdict is Verdict.ASK

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
@@ -14,8 +15,9 @@ from ledger.policy.shell.danger import dangerous_argument, never_allowed
 from ledger.policy.shell.forms.files import leaves, paths_in
 from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord
 from ledger.policy.shell.forms.nodes import Effect, OperandKind
+from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.forms.reduction import form_of, form_of_words
-from ledger.policy.shell.model import ShellCommand, Word
+from ledger.policy.shell.model import ShellCommand, Word, accesses
 from ledger.policy.shell.tables.files import is_protected
 
 
@@ -96,6 +98,19 @@ class Spelled:
         pattern = self.rule[at]
         return pattern[0] not in _WILD and ".." not in text.split("/") and whole_glob(pattern)(text)
 
+    def astray(self) -> Iterator[str]:
+        """Yield an obstacle for each word that a pattern of the rule matches, and that leads elsewhere: `dist/../src` for `dist/*`."""
+        for pattern, word in zip(self.rule, self.words, strict=False):
+            text = word.resolved or ""
+            covers = whole_glob(pattern)
+            if (
+                ".." in text.split("/")
+                and pattern[:1] not in _WILD
+                and covers(text)
+                and not covers(posixpath.normpath(text))
+            ):
+                yield f"`{text}` leads elsewhere than the rule says"
+
     def inner(self, by: int) -> Spelled:
         """Return the same rule for a command that begins `by` words later."""
         return Spelled(self.rule, self.words, self.first + by)
@@ -108,9 +123,20 @@ def _is_wild(word: str) -> bool:
 _ADDRESS = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:", re.ASCII)
 _LOOKS_LIKE_A_COMMAND = late_pattern(r"[\s;&|`$()<>]")
 STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
-_LOOKS_LIKE_CODE = late_pattern(r"""[()\[\]{}"'`]|\A\.[A-Za-z]\w*\s""")
+_LOOKS_LIKE_CODE = late_pattern(r"""[()\[\]{}"'`]|\A\.[A-Za-z]\w*\s|\A!""")
+_RUNS = late_pattern(
+    r"--(?:[\w-]*-)?(?:command|cmd|exec|program|binary|shell|pager|editor|runner|hook|script|config|config-file|rules?|plugin|require|load|eval)\Z"
+)
+_WRITES = late_pattern(
+    r"-o\Z|--(?:[\w-]*-)?(?:out|output|outfile|in-?place|write|save|overwrite|dest|destination)(?:-|\Z)", re.IGNORECASE
+)
+_SETS_A_PATH = late_pattern(r"[\w.-]*[\w.]=(?:\.{0,2}|~)/")
+"""`ui.pager=./x`. Options begin with a dash, and are left out."""
 _HERE: Final = "."
 _NOT_NAMED: Final = frozenset({OperandKind.TEXT, OperandKind.WORDS, OperandKind.CODE, OperandKind.PROGRAM, None})
+_UNPACKING: Final = {"tar": frozenset({"--get"}), "unzip": frozenset[str]()}
+_SHOWING: Final = frozenset({"--to-stdout", "-l", "-p", "-t", "-v", "-z", "-Z"})
+"""Options of the programs that unpack, and those with which they only show."""
 _OTHERS: Final = frozenset({
     "--all", "--all-namespaces", "--tags", "--branches", "--mirror", "--prune", "--selector", "--field-selector", "--filter",
     "--context", "--cluster", "--namespace", "--kubeconfig", "--server", "--host", "--profile", "--region", "--project",
@@ -167,11 +193,9 @@ def obstacle(command: ShellCommand, form: NormalForm | None, spelled: Spelled, r
 
 
 def _obstacles(command: ShellCommand, form: NormalForm | None, spelled: Spelled, reach: Reach) -> Iterator[str]:
-    if form is None and spelled.is_blanket:
-        return
+    yield from spelled.astray()
     if form is None:
-        yield from _unknown_program(command.words, spelled, reach, range(1, len(command.words)))
-        yield from _code(command.words, spelled)
+        yield from () if spelled.is_blanket else _of_unknown(command, spelled, reach)
         return
     title = " ".join((form.program, *form.path))
     if any(node.always for node in form.nodes):
@@ -188,11 +212,12 @@ def _obstacles(command: ShellCommand, form: NormalForm | None, spelled: Spelled,
     beyond = _Anywhere(reach) if spelled.is_blanket else reach
     for operand in form.operands:
         yield from _operand(operand, form, title, spelled, beyond)
-    yield from _more_than_named(form, title, spelled)
     if form.edits and not any(operand.kind is OperandKind.READ for operand in form.operands):
         yield from _edited(_HERE, title, reach)
     others = [one.at for one in form.operands if one.kind is OperandKind.WORDS]
     if not spelled.is_blanket:
+        yield from _unpacked(form, title, reach)
+        yield from _more_than_named(form, title, spelled)
         yield from _unknown_program(command.words, spelled, reach, others)
     if form.inner is not None:
         if form.nodes[-1].inner_allowed and reach.allows(form.inner):
@@ -281,10 +306,22 @@ def _operand(operand: OperandWord, form: NormalForm, title: str, spelled: Spelle
             pass
 
 
+def _unpacked(form: NormalForm, title: str, reach: Reach) -> Iterator[str]:
+    """Yield why files of unknown names may not be unpacked into a folder: into the project as a whole never without a person."""
+    if form.program not in _UNPACKING or not form.names >= _UNPACKING[form.program] or form.names & _SHOWING:
+        return
+    folder = next((one.value for one in form.options if one.value and one.effect in (Effect.FOLDER, Effect.OUTPUT)
+                   and one.name != "--file"), None)  # fmt: skip
+    if folder is None or posixpath.normpath(folder) == _HERE:
+        yield f"`{title}` unpacks over the project, where some files affect what later commands do"
+    else:
+        yield from _edited(folder, title, reach)
+
+
 def _more_than_named(form: NormalForm, title: str, spelled: Spelled) -> Iterator[str]:
     """Yield what is named beside an operand that the rule names: it covers the operands that it names, and not more of them."""
     kinds = form.nodes[-1].operands
-    if kinds is None or kinds.many in _NOT_NAMED or spelled.is_blanket:
+    if kinds is None or kinds.many in _NOT_NAMED:
         return
     first = len(kinds.first)
     if first and form.operands and "/" in form.operands[0].text:
@@ -324,6 +361,12 @@ def _edited(path: str, title: str, reach: Reach, *, is_known: bool = True) -> It
 # --- programs that have no table
 
 
+def _of_unknown(command: ShellCommand, spelled: Spelled, reach: Reach) -> Iterator[str]:
+    yield from _unknown_program(command.words, spelled, reach, range(1, len(command.words)))
+    yield from _code(command.words, spelled)
+    yield from _said_to_do_more(command, spelled, reach)
+
+
 def _unknown_program(words: Sequence[Word], spelled: Spelled, reach: Reach, places: Sequence[int]) -> Iterator[str]:
     for at in places:
         if at in spelled:
@@ -337,6 +380,27 @@ def _unknown_program(words: Sequence[Word], spelled: Spelled, reach: Reach, plac
             yield f"`{word.raw}` looks like a command, and the program is unknown"
         elif any(reach.outside(path) for path in paths_in(word.resolved)):
             yield f"`{word.raw}` may lead out of the project, and the program is unknown"
+
+
+def _said_to_do_more(command: ShellCommand, spelled: Spelled, reach: Reach) -> Iterator[str]:
+    """Yield words by which a program that no table knows says itself that it runs, writes or reads something else."""
+    words, shown = command.words, f"`{command.name}` is unknown"
+    for at, word in enumerate(words):
+        text = word.resolved or ""
+        name, _, value = text.partition("=")
+        value = value or (words[at + 1].resolved or "" if at + 1 < len(words) else "")
+        if at == 0 or at in spelled:
+            continue
+        if text == "--" and value[:1] not in ("", "-") and ("/" in value or program_table(value) is not None):
+            if not reach.allows(ShellCommand(value, words[at + 1 :])):
+                yield f"{shown}, and may run `{value}`, which no rule allows"
+            return
+        elif _RUNS.match(name) or _SETS_A_PATH.match(text):
+            yield f"{shown}, and `{word.raw}` may name a program for it"
+        elif _WRITES.match(name):
+            yield from _edited(value, command.name or "", reach)
+    if any(one.operator.endswith("<") and accesses(one) for one in command.redirects):
+        yield f"{shown}, and what it reads may be code"
 
 
 def _code(words: Sequence[Word], spelled: Spelled) -> Iterator[str]:

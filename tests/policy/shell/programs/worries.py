@@ -44,6 +44,9 @@ class Project:
     def editable(self, path: str) -> bool:
         return self.are_editable and not self.outside(path)
 
+    def overwrites(self, path: str) -> bool:
+        return False
+
     def allows(self, command: ShellCommand) -> bool:
         return False
 
