@@ -13,13 +13,14 @@ import msgspec
 
 from ledger.policy.data_files import COMPILED, TableIndex
 from ledger.policy.shell.forms.nodes import Arity, Effect
-from ledger.policy.shell.forms.notation import check_names, parse_toml, read_tables
+from ledger.policy.shell.forms.notation import check_names, parse_toml, read_always, read_tables
 from ledger.policy.shell.tables.operands import FILE as OPERANDS
 from ledger.policy.shell.tables.operands import read_programs
 
 _LEDGER: Final = Path(__file__).parents[1]
 _FOLDERS: Final = ("masks/shapes", "policy/claude", "policy/shell/tables")
 _PROGRAMS: Final = "policy/shell/programs"
+_ALWAYS: Final = f"{_PROGRAMS}/always.toml"
 _USUAL: Final = [Effect.PLAIN, Arity.NONE]
 
 
@@ -31,10 +32,11 @@ def compiled() -> bytes:
     """Return the compiled file: an index, then a table on each line. Raises TableError."""
     files = {place: parse_toml(text, place) for folder in _FOLDERS for place, text in _texts(folder).items()}
     read_programs(files[OPERANDS]["programs"])  # each entry is checked here, and not by every program that reads it
-    programs = [node for text in _texts(_PROGRAMS).values() for node in read_tables(text)]
+    tables = _texts(_PROGRAMS)
+    programs = [*read_always(tables.pop(_ALWAYS)), *(node for text in tables.values() for node in read_tables(text))]
     check_names(programs, "program tables: the program")
-    tables = [_short(msgspec.to_builtins(node, order="deterministic")) for node in programs]
-    lines = [msgspec.json.encode(table) + b"\n" for table in (*files.values(), *tables)]
+    nodes = [_short(msgspec.to_builtins(node, order="deterministic")) for node in programs]
+    lines = [msgspec.json.encode(table) + b"\n" for table in (*files.values(), *nodes)]
     ends = list(accumulate(map(len, lines)))
     spans = list(pairwise([0, *ends]))
     named = zip(programs, spans[len(files) :], strict=True)

@@ -85,6 +85,13 @@ def read_tables(text: str) -> Iterator[ProgramNode]:
         yield _node(name, table, name, {}, {})
 
 
+def read_always(text: str) -> Iterator[ProgramNode]:
+    """Yield the programs of the list whose every call asks. Raises TableError."""
+    words, telling = Operands(many=OperandKind.WORDS), (Option(("--help",)), Option(("--version",)))
+    for name in parse_toml(text, "the list of programs that always ask")["programs"].split():
+        yield ProgramNode(name, listed=telling, operands=words, always=True)
+
+
 def _node(
     name: str,
     table: Mapping[str, Any],
