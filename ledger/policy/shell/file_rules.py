@@ -9,9 +9,10 @@ from typing import Final
 from ledger.core.policy import Verdict
 from ledger.policy.matching.overlap import UNKNOWN, is_glob
 from ledger.policy.shell.directories import CHANGES_MAX, DIRECTORIES_MAX
-from ledger.policy.shell.files import LineOfFiles, Named, folders, named_files
+from ledger.policy.shell.files import LineOfFiles, Named, folders, named_files, names_all
 from ledger.policy.shell.forms import NormalForm
 from ledger.policy.shell.model import Access, CommandRules, Ruling, ShellCommand
+from ledger.policy.shell.text import shorten
 from ledger.policy.shell.words import loosen
 from ledger.policy.spelled import is_of_a_process
 
@@ -43,6 +44,9 @@ def joined(places: Iterable[str], folders: Iterable[str]) -> tuple[str, ...]:
 LOOKED_UP_MAX: Final = 2_048
 """Maximum files of one line that are looked up; a line that may name more asks."""
 
+_LOOKING: Final = frozenset({"echo", "ls", "stat", "basename", "dirname", "wc", "du", "file"})
+"""Programs that tell of a file its name or its size."""
+
 _ASK: Final = Ruling(Verdict.ASK)
 
 
@@ -63,6 +67,9 @@ class NamedFiles:
         if self._places is None:
             yield _ASK, "the line changes its folder too often to know which files it names"
             return
+        taken = self._line.takes_all and command.wrapper is not None and (command.name or "") not in _LOOKING
+        if taken or (form is not None and form.path == ("add",) and names_all(form)):
+            yield _ASK, f"`{shorten(command.text)}` takes every file, also those that a rule restricts"
         places = joined(self._places, folders(command))
         asked = None
         for named in named_files(command, form, self._line):

@@ -16,7 +16,7 @@ import msgspec
 
 from ledger.core.late_patterns import late_pattern
 from ledger.policy.matching.overlap import UNKNOWN
-from ledger.policy.shell.forms import Effect, NormalForm, OperandKind
+from ledger.policy.shell.forms import Effect, NormalForm, OperandKind, form_of
 from ledger.policy.shell.model import Access, ShellCommand, Word
 from ledger.policy.shell.names import basename, lookups
 from ledger.policy.shell.tables.files import PROGRAMS
@@ -101,21 +101,52 @@ _OF_OPTIONS: Final = {
 _FOLDERS: Final = frozenset({"-C", "--directory", "--cwd", "--chdir", "--prefix", "--work-tree", "--git-dir", "--dir"})
 
 
+_NAMING: Final = frozenset({
+    "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "--glob", "--iglob", "--type",
+    "--extension", "--exclude-standard",
+})  # fmt: skip
+"""Options of programs that list files, which choose some of them."""
+
+
 class LineOfFiles(NamedTuple):
     """Properties of a whole line that affect the words of its commands.
 
     `assigned` are the variables that the line sets; a `HOME` or `PWD` among them may be any folder. `takes_names` is
-    true when one of its commands takes file names from another one.
+    true when one of its commands takes file names from another one, `takes_all` when those may be of any file.
     """
 
     assigned: frozenset[str] = frozenset()
     takes_names: bool = False
+    takes_all: bool = False
 
     @classmethod
     def of(cls, commands: Sequence[ShellCommand]) -> LineOfFiles:
         assigned = frozenset(one.name for command in commands for one in command.assignments)
         words = [loosen(word) for command in commands for word in command.words] if len(commands) > 1 else []
-        return cls(assigned, any(word.endswith(_FROM_INPUT) or basename(word) in _TAKING for word in words))
+        takes = any(word.endswith(_FROM_INPUT) or basename(word) in _TAKING for word in words)
+        return cls(assigned, takes, takes and any(names_all(form_of(one)) for one in commands))
+
+
+def names_all(form: NormalForm | None) -> bool:
+    """Return whether a command lists or stages every file, also those that git ignores."""
+    if form is None or form.names & _NAMING:
+        return False
+    match form.program, form.path:
+        case "git", ("ls-files",):
+            return "--others" in form.names and not form.operands
+        case "git", ("add",):
+            return "--force" in form.names and (
+                "--all" in form.names or any(one.text in _HERE for one in form.operands)
+            )
+        case ("find", _) | ("fd", _):
+            return all(one.kind is OperandKind.READ or one.text == "." for one in form.operands)
+        case "rg", _:
+            return "--files" in form.names
+        case _:
+            return False
+
+
+_HERE: Final = frozenset({".", "./", "*", ":/"})
 
 
 class Named(msgspec.Struct, frozen=True, omit_defaults=True):
