@@ -101,6 +101,28 @@ def test_a_wildcard_covers_no_path_that_leads_elsewhere(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", FIVE)
+def test_a_wildcard_behind_the_name_of_a_task_stands_for_more_words_and_not_for_other_tasks(dialect: str) -> None:
+    config = rules(dialect, ("npm run lint",), None)
+    if dialect == "codelia":
+        config["permissions"]["allow"] = [{"tool": "bash", "command_glob": "npm run lint*"}]
+    elif "permission" in config:
+        config["permission"]["bash"] = {"*": "ask", "npm run lint*": "allow"}
+    for line in ("npm run lint", "npm run lint -- --fix"):
+        assert evaluated(dialect, line, config).verdict is Verdict.ALLOW, line
+    for line in ("npm run lint:evil", "npm run linty", "npm run lint-evil"):
+        assert evaluated(dialect, line, config).verdict is Verdict.ASK, line
+
+
+@pytest.mark.parametrize("dialect", FIVE)
+def test_a_command_in_one_word_for_a_container_is_not_covered(dialect: str) -> None:
+    config = rules(dialect, ("docker run --rm ours/app",), None)
+    if dialect == "codelia":
+        config["permissions"]["allow"] = [{"tool": "bash", "command_glob": "docker run --rm ours/app*"}]
+    assert evaluated(dialect, "docker run --rm ours/app sh -c 'touch x'", config).verdict is Verdict.ASK
+    assert evaluated(dialect, "docker run --rm ours/app ls -l", config).verdict is Verdict.ALLOW
+
+
+@pytest.mark.parametrize("dialect", FIVE)
 def test_a_text_that_a_shell_may_compute_asks_if_it_holds_a_command(dialect: str) -> None:
     config = rules(dialect, ("printf", "test", "["), None)
     for line in ("printf '%d' 'a[$(touch x)]'", "test 'a[`id`]' -eq 1", "[ 'a[$(id)]' -eq 1 ]"):

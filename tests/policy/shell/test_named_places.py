@@ -61,3 +61,25 @@ def test_an_option_that_writes_over_a_file_needs_an_edit_that_is_allowed(dialect
             assert evaluated(dialect, line, allowing(dialect, PROGRAMS), THERE).verdict is Verdict.ALLOW, line
     for line in PRODUCING:
         assert evaluated(dialect, line, without_edits(dialect), THERE).verdict is Verdict.ALLOW, line
+
+
+@pytest.mark.parametrize("dialect", ["betcode", "claude", "opencode"])
+def test_a_line_that_takes_every_file_asks_where_a_rule_denies_some(dialect: str) -> None:
+    config = allowing(dialect, ("git", "cat", "xargs", "find", "grep", "rg", "wc"))
+    every = (
+        "git add -f -A",
+        "git add -f .",
+        "git ls-files -o | xargs cat",
+        "find . -type f | xargs cat",
+        "rg --files | xargs cat",
+    )
+    some = ("git add -A", "git add src", "git ls-files | xargs wc -l", "git status")
+    if dialect == "opencode":
+        config["permission"]["read"] = {"*": "allow", "*.env": "deny"}
+    else:
+        config["permissions"]["deny"] = ["Read(.env)"]
+    for line in every:
+        assert evaluated(dialect, line, config).verdict is Verdict.ASK, line
+    for line in some:
+        reason = evaluated(dialect, line, config).reason
+        assert "every file" not in (reason or ""), line

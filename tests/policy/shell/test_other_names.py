@@ -18,6 +18,7 @@ SAME: Final = {
     "turbo run deploy": ("turbo deploy", "turbo build deploy"),
     "kill -9": ("kill -KILL 1", "kill -s 9 1", "kill -s KILL 1", "kill --signal=SIGKILL 1", "kill -n 9 1"),
     "git push origin main": ("git push origin 'refs/heads/*'", "git push origin HEAD:main"),
+    "chmod 777": ("chmod +rwx x", "chmod a=rwx x", "chmod ugo+xwr x"),
     "rake db:drop": ("rake 'db:drop[test]'", "rake db:migrate db:drop"),
 }  # fmt: skip
 OTHER: Final = {
@@ -28,6 +29,7 @@ OTHER: Final = {
     "turbo run deploy": ("turbo build",),
     "kill -9": ("kill -TERM 1", "kill -s TERM 1", "kill 9"),
     "git push origin main": ("git push origin topic", "git push origin 'refs/tags/v1'"),
+    "chmod 777": ("chmod +rx x", "chmod u+rwx x"),
     "rake db:drop": ("rake 'db:migrate[test]'",),
     "git merge": ("git merge-base main topic",),
 }

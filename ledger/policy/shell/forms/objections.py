@@ -19,6 +19,7 @@ from ledger.policy.shell.forms.programs import program_table
 from ledger.policy.shell.forms.reduction import form_of, form_of_words
 from ledger.policy.shell.model import ShellCommand, Word, accesses
 from ledger.policy.shell.tables.files import is_protected
+from ledger.policy.shell.tables.operands import ELSEWHERE
 
 
 class _Everywhere:
@@ -98,6 +99,12 @@ class Spelled:
         pattern = self.rule[at]
         return pattern[0] not in _WILD and ".." not in text.split("/") and whole_glob(pattern)(text)
 
+    def task(self, at: int) -> str | None:
+        """Return the task that the rule names at an index: `lint` for `lint*`, which means more words and not other tasks."""
+        at += self.first
+        pattern = self.rule[at] if at == self.literal_count and at < len(self.rule) else ""
+        return pattern[:-1] if pattern[-1:] == "*" and pattern[-2:-1].isalnum() else None
+
     def astray(self) -> Iterator[str]:
         """Yield an obstacle for each word that a pattern of the rule matches, and that leads elsewhere: `dist/../src` for `dist/*`."""
         for pattern, word in zip(self.rule, self.words, strict=False):
@@ -134,9 +141,11 @@ _SETS_A_PATH = late_pattern(r"[\w.-]*[\w.]=(?:\.{0,2}|~)/")
 """`ui.pager=./x`. Options begin with a dash, and are left out."""
 _HERE: Final = "."
 _NOT_NAMED: Final = frozenset({OperandKind.TEXT, OperandKind.WORDS, OperandKind.CODE, OperandKind.PROGRAM, None})
-_UNPACKING: Final = {"tar": frozenset({"--get"}), "unzip": frozenset[str]()}
-_SHOWING: Final = frozenset({"--to-stdout", "-l", "-p", "-t", "-v", "-z", "-Z"})
-"""Options of the programs that unpack, and those with which they only show."""
+_UNPACKING: Final = {"tar": "--get", "unzip": "", "git apply": "", "git am": ""}
+_SHOWING: Final = frozenset({
+    "--to-stdout", "-l", "-p", "-t", "-v", "-z", "-Z", "--check", "--stat", "--numstat", "--summary", "--abort", "--show-current-patch",
+})  # fmt: skip
+"""Commands that write files of names which only an archive or a patch has, with the option that it takes; options that only show."""
 _OTHERS: Final = frozenset({
     "--all", "--all-namespaces", "--tags", "--branches", "--mirror", "--prune", "--selector", "--field-selector", "--filter",
     "--context", "--cluster", "--namespace", "--kubeconfig", "--server", "--host", "--profile", "--region", "--project",
@@ -215,8 +224,10 @@ def _obstacles(command: ShellCommand, form: NormalForm | None, spelled: Spelled,
     if form.edits and not any(operand.kind is OperandKind.READ for operand in form.operands):
         yield from _edited(_HERE, title, reach)
     others = [one.at for one in form.operands if one.kind is OperandKind.WORDS]
+    if form.program in ELSEWHERE and any(spelled.names(one.at) for one in form.operands):
+        yield from _commands_elsewhere(command, form, spelled)
+    yield from _unpacked(form, title, reach)
     if not spelled.is_blanket:
-        yield from _unpacked(form, title, reach)
         yield from _more_than_named(form, title, spelled)
         yield from _unknown_program(command.words, spelled, reach, others)
     if form.inner is not None:
@@ -277,7 +288,7 @@ def _option(given: Given, form: NormalForm, title: str, reach: Reach) -> Iterato
 
 def _operand(operand: OperandWord, form: NormalForm, title: str, spelled: Spelled, reach: Reach) -> Iterator[str]:
     match operand.kind:
-        case OperandKind.READ if form.edits:
+        case OperandKind.EDIT | OperandKind.READ if form.edits or operand.kind is OperandKind.EDIT:
             yield from _edited(operand.text, title, reach, is_known=operand.is_known)
         case OperandKind.READ | OperandKind.FOLDER:
             if operand.at not in spelled:
@@ -285,14 +296,14 @@ def _operand(operand: OperandWord, form: NormalForm, title: str, spelled: Spelle
         case OperandKind.WRITE | OperandKind.OUTPUT:
             if operand.at not in spelled:
                 yield from _product(operand.text, title, reach, is_known=operand.is_known)
-        case OperandKind.EDIT:
-            yield from _edited(operand.text, title, reach, is_known=operand.is_known)
         case OperandKind.CODE:
             if operand.at not in spelled:
                 yield f"`{operand.text}` is code that the rule does not spell out"
         case OperandKind.SCRIPT:
             if not spelled.names(operand.at):
                 yield f"`{operand.text}` is a program that the rule does not name"
+        case OperandKind.TASK if (task := spelled.task(operand.at)) is not None and task != operand.text:
+            yield f"the rule names the task `{task}`, and `{title}` runs `{operand.text}`"
         case OperandKind.NAME | OperandKind.URL if leaves(operand.text) and operand.at not in spelled:
             yield from _inside(operand.text, title, reach, is_known=operand.is_known)
         case (
@@ -306,9 +317,17 @@ def _operand(operand: OperandWord, form: NormalForm, title: str, spelled: Spelle
             pass
 
 
+def _commands_elsewhere(command: ShellCommand, form: NormalForm, spelled: Spelled) -> Iterator[str]:
+    """Yield commands in one word for the container that the rule names: `docker run IMAGE sh -c '…'`."""
+    for one in form.operands:
+        if one.kind is OperandKind.TEXT and one.at not in spelled and _is_command_value(command.words, one.at):
+            yield f"the rule does not spell `{one.text}`, which `{form.program}` runs elsewhere"
+
+
 def _unpacked(form: NormalForm, title: str, reach: Reach) -> Iterator[str]:
     """Yield why files of unknown names may not be unpacked into a folder: into the project as a whole never without a person."""
-    if form.program not in _UNPACKING or not form.names >= _UNPACKING[form.program] or form.names & _SHOWING:
+    needed = _UNPACKING.get(title)
+    if needed is None or (needed and needed not in form.names) or form.names & _SHOWING:
         return
     folder = next((one.value for one in form.options if one.value and one.effect in (Effect.FOLDER, Effect.OUTPUT)
                    and one.name != "--file"), None)  # fmt: skip

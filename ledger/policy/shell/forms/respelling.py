@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ledger.core.late_patterns import late_pattern
 from ledger.policy.matching.wildcard import whole_glob
 from ledger.policy.shell.forms.model import Given, NormalForm, OperandWord
 from ledger.policy.shell.forms.nodes import OperandKind, ProgramNode
@@ -31,6 +32,9 @@ _FILES: Final = frozenset(
 _SIGNALLING: Final = frozenset({"kill", "pkill", "killall"})
 _SCRIPTS: Final = frozenset({"npm", "yarn", "pnpm", "bun", "npm-run-all", "run-p", "run-s"})
 """Programs whose tasks are the scripts of one `package.json`."""
+
+
+_ALL_RIGHTS = late_pattern(r"(?:ugo|[ugo]*a[ugoa]*)?[+=](?=.*r)(?=.*w)(?=.*x)[rwx]+")
 
 
 class RuleForm(msgspec.Struct, frozen=True):
@@ -208,7 +212,9 @@ def _operand(pattern: str, kind: OperandKind, form: NormalForm) -> tuple[int, st
 
 
 def _also(operand: OperandWord) -> str | None:
-    """Return another spelling: `.env` for the file `./.env`, `db:drop` for the task `db:drop[x]`."""
+    """Return another spelling: `.env` for the file `./.env`, `db:drop` for the task `db:drop[x]`, `777` for the mode `+rwx`."""
+    if operand.kind is OperandKind.TEXT and _ALL_RIGHTS.fullmatch(operand.text):
+        return "777"
     if operand.kind is OperandKind.TASK:
         return operand.text.partition("[")[0]
     return posixpath.normpath(operand.text) if "/" in operand.text and operand.kind in _FILES else None
