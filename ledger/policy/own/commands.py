@@ -97,7 +97,7 @@ def _read(words: Sequence[Word], inner: frozenset[int]) -> set[int]:
 
     `inner` are the indexes of the words of a command that it runs, if that one only reads.
     """
-    form = form_of_words([replace(word, glob=False) for word in words])
+    form = form_of_words(tuple(replace(word, glob=False) for word in words))
     if form is None or any(one.at not in inner for one in form.unclear) or any(node.always for node in form.nodes):
         return set()
     odd = {one.effect for one in form.options} & {Effect.ASKS, Effect.CODE, Effect.PROGRAM}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec.structs import replace
@@ -24,15 +25,16 @@ _STARTS_GLOB: Final = "*?["
 WORDS_COUNT: Final = 1_000
 """Maximum words of one command that are read."""
 
+_FORMS_KEPT: Final = 64  # one call is judged in several places, each of which asks for its forms
+
 
 def form_of(command: ShellCommand) -> NormalForm | None:
     """Return the normal form of a command; None for a program without a table or without a known name."""
-    if command.name is None:
-        return None
-    return form_of_words(command.words)
+    return None if command.name is None else form_of_words(command.words)
 
 
-def form_of_words(words: Sequence[Word]) -> NormalForm | None:
+@lru_cache(maxsize=_FORMS_KEPT)
+def form_of_words(words: tuple[Word, ...]) -> NormalForm | None:
     """Return the normal form of a command from its words, the program's name first; None without a table."""
     node = program_table(words[0].resolved or "") if words else None
     return None if node is None else form_by(node, words)
