@@ -6,7 +6,6 @@ not literal is dangerous by itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,7 +19,7 @@ from ledger.policy.shell.unknown import unknown_word
 _COMPUTING: Final = frozenset(
     {"printf", "test", "[", "[[", "let", "read", "unset", "declare", "typeset", "local", "export"}
 )
-_SUBSCRIPT = late_pattern(r"\[[^\]]*(?:\$\(|`)", re.DOTALL)
+_SUBSCRIPT = late_pattern(r"\[[^\[\]]*(?:\$\(|`)")
 """A text in which a shell that computes a number from it (zsh's `printf %d`) finds a command."""
 
 

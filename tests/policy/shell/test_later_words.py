@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any, Final
 
 import pytest
@@ -176,3 +177,31 @@ def test_the_judgement_of_later_words_is_bounded_and_asks_beyond_the_bound() -> 
     assert hardened("vaultrun" + " rm" * (TAILS_COUNT - 1), UNDECIDED, few, ROOT).verdict is Verdict.ALLOW
     assert hardened("vaultrun" + " rm" * 20_000, UNDECIDED, many, ROOT).verdict is Verdict.ASK
     assert many.count <= few.count + 4
+
+
+LONG_LINE_S: Final = 1.0
+"""Processor time: one that grows with the square of the line takes several times as long."""
+LONG: Final = (
+    "vaultrun --" + "a-" * 15_000,
+    "vaultrun " + "a.b=" * 7_500,
+    "vaultrun " + "-- " * 10_000,
+    "printf %d '" + "[" * 30_000 + "'",
+    "git push origin " + "'*' " * 7_500,
+    "kubectl delete pod " + "web " * 7_500,
+    "docker run image " + "-c 'a b' " * 3_000,
+    "npm run " + "a-" * 15_000,
+    "find . " + "| xargs cat " * 2_500,
+)
+
+
+@pytest.mark.parametrize("dialect", FIVE)
+def test_a_long_line_is_judged_in_linear_time(dialect: str) -> None:
+    config = rules(
+        dialect,
+        ("vaultrun", "printf", "git", "kubectl delete pod web", "docker run image", "npm run a*"),
+        "git push origin main",
+    )
+    for line in LONG:
+        started = process_time()
+        evaluated(dialect, line, config)
+        assert process_time() - started < LONG_LINE_S, line[:30]

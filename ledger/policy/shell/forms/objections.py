@@ -127,7 +127,7 @@ def _is_wild(word: str) -> bool:
     return any(mark in word for mark in _WILD)
 
 
-_ADDRESS = late_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:(?://|\\\\)|\A[\w.-]+@[\w.-]+:", re.ASCII)
+_ADDRESS = late_pattern(r"[A-Za-z0-9+.-]:(?://|\\\\)|\A[\w.-]+@[\w.-]+:", re.ASCII)
 _LOOKS_LIKE_A_COMMAND = late_pattern(r"[\s;&|`$()<>]")
 STREAMS: Final = frozenset({"-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _LOOKS_LIKE_CODE = late_pattern(r"""[()\[\]{}"'`]|\A\.[A-Za-z]\w*\s|\A!""")
