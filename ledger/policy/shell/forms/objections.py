@@ -108,14 +108,10 @@ class Spelled:
     def astray(self) -> Iterator[str]:
         """Yield an obstacle for each word that a pattern of the rule matches, and that leads elsewhere: `dist/../src` for `dist/*`."""
         for pattern, word in zip(self.rule, self.words, strict=False):
-            text = word.resolved or ""
-            covers = whole_glob(pattern)
-            if (
-                ".." in text.split("/")
-                and pattern[:1] not in _WILD
-                and covers(text)
-                and not covers(posixpath.normpath(text))
-            ):
+            text, covers = word.resolved or "", whole_glob(pattern)
+            if ".." not in text.split("/") or pattern[:1] in _WILD:
+                continue
+            if covers(text) and not covers(posixpath.normpath(text)):
                 yield f"`{text}` leads elsewhere than the rule says"
 
     def inner(self, by: int) -> Spelled:
